@@ -30,13 +30,13 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, EndRequest, NewRequest, Quota, StageReport, TaskRecord
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
+from assay.edge.work.store import RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.reward.workers.build import open_work_port
 from assay.store.embedded import EmbeddedValkey
 from assay.store.port import Report, Store, WorkerStore
 from assay.store.valkey import ValkeyStore
-from assay.worker.remote.store import RemoteStore
-from assay.worker.remote.token import TokenFiles
 
 STAGE = StageName("match")
 TENANT = TenantId("default")

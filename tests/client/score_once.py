@@ -4,6 +4,7 @@ Run by `test_dependency_ranges` in environments with other versions of gRPC and 
 """
 
 import asyncio
+import faulthandler
 import json
 import sys
 
@@ -12,6 +13,7 @@ import grpc
 
 from assay.client import Client, Request, SyncClient, rollouts
 
+SECONDS_MAX = 120.0
 REFERENCE = {"answers": ["Paris"]}
 
 
@@ -32,7 +34,8 @@ async def _stream(url: str) -> dict[str, float | None]:
 
 
 def main(url: str) -> None:
-    """Score at once and as a stream."""
+    """Score at once and as a stream; when that takes too long, show where it waits."""
+    faulthandler.dump_traceback_later(SECONDS_MAX, exit=True)
     scored = SyncClient(url).score(_requests(), pipeline="exact").rewards
     found = {
         "grpcio": grpc.__version__,

@@ -1,111 +1,16 @@
 """Bodies and headers that no client sends: each gets a typed answer, and no one else's work."""
 
 import asyncio
-import copy
 import json
-from collections.abc import Iterator
+import random
 from typing import Any
 
 import httpx
 import pytest
+from tests.endpoints.bodies import BODIES, LONG, TASK, VALUES, changed, damaged, places
 from tests.integrations.stand_in import RIGHT, Judge
 
-OUTPUT = [
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": RIGHT}]}
-]
-TASK = {"prompt": "2 + 3?", "reference": "5"}
-BODIES: dict[str, Any] = {
-    "/v1/sandboxfusion/run_code": {
-        "code": "print(1)",
-        "language": "python",
-        "stdin": "x",
-        "compile_timeout": 1,
-        "run_timeout": 1,
-        "memory_limit_MB": 64,
-        "files": {"a.txt": "YQ=="},
-        "fetch_files": ["a.txt"],
-    },
-    "/v1/sandboxfusion/submit": {
-        "dataset": "mine",
-        "id": 1,
-        "completion": "print(1)",
-        "config": {
-            "dataset_type": "CommonOJDataset",
-            "language": "python",
-            "compile_timeout": 1,
-            "run_timeout": 0.1,
-            "provided_data": {"test": [{"input": {"stdin": "1"}, "output": {"stdout": "1"}}]},
-            "extra": {"run_all_cases": True},
-        },
-    },
-    "/v1/openrlhf/math/get_reward": {"query": [RIGHT], "prompts": ["q"], "labels": ["5"]},
-    "/v1/slime/math/rm": {"prompt": "q", "response": RIGHT, "label": "5"},
-    "/v1/nemo_gym/math/verify": {
-        "responses_create_params": {"input": [{"role": "user", "content": "q"}]},
-        "response": {"output": OUTPUT},
-        "expected_answer": "5",
-        "instance_config": {"seed": 1},
-    },
-    "/v1/nemo_gym/math/aggregate_metrics": {
-        "verify_responses": [{"reward": 1.0, "mask_sample": False, "_ng_task_index": 0}]
-    },
-    "/v1/roll/math/submit": {
-        "prompt": "q",
-        "response": RIGHT,
-        "reward_info": {"ground_truth": "5"},
-        "data_id": 1,
-        "timeout": 10,
-    },
-    "/v1/ors/create": {"env_name": "math", "task_spec": TASK},
-    "/v1/ors/math/call": {"name": "submit", "input": {"response": RIGHT}, "task_id": None},
-    "/v1/ors/math/score_group": {
-        "candidates": [
-            {
-                "messages": [{"role": "assistant", "blocks": [{"type": "text", "text": RIGHT}]}],
-                "metadata": {"a": 1},
-            }
-        ]
-    },
-    "/v1/ors/sums/tasks": {"split": "train"},
-    "/v1/ors/sums/task": {"split": "train", "index": 0},
-    "/v1/ors/sums/task_range": {"split": "train", "start": 0, "stop": 1},
-}
-DEEP: Any = []
-for _ in range(300):
-    DEEP = [DEEP]
-LONG = "x" * 70_000
-VALUES: list[Any] = [
-    *(None, True, -1, 0, 10**30, 1e308, float("nan"), float("inf")),
-    *("", "\x00", "\ud800", "\u202e" * 9, LONG),
-    *([], {}, [None], {"": None}, {"\ud800": "\udfff"}, DEEP),
-]
-"""Wrong types, empty, huge, not Unicode, not finite, deep."""
-
-
-def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths of all fields of a body, itself included."""
-    yield at
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, one in inner:
-        yield from places(one, (*at, key))
-
-
-def changed(body: Any, at: tuple[Any, ...], value: Any) -> Any:
-    """A copy with one field replaced."""
-    if not at:
-        return value
-    made = copy.deepcopy(body)
-    inner = made
-    for key in at[:-1]:
-        inner = inner[key]
-    inner[at[-1]] = value
-    return made
+REFERENCE = {"answers": ["5"]}
 
 
 @pytest.fixture
@@ -147,3 +52,42 @@ async def test_no_field_of_any_value_breaks_an_endpoint(http: httpx.AsyncClient,
     cases = [(at, value) for at in places(BODIES[path]) for value in values]
     await asyncio.gather(*(ask(number, *case) for number, case in enumerate(cases)))
     assert seen == []
+
+
+SESSIONS = "/v1/ors/"
+AGGREGATE = "/v1/nemo_gym/math/aggregate_metrics"
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in BODIES if one.startswith(SESSIONS) or one == AGGREGATE]
+)
+async def test_several_faults_at_once_break_no_endpoint(http: httpx.AsyncClient, path: str) -> None:
+    """Bodies of the other paths are read apart (`test_message_forms.py`)."""
+    chance = random.Random(path)
+    for number in range(30):
+        headers = {"Content-Type": "application/json", "X-Session-ID": f"s{number}"}
+        if path.startswith("/v1/ors/math/"):
+            begin = {"env_name": "math", "task_spec": TASK}
+            await http.post("/v1/ors/create", json=begin, headers=headers)
+        body = json.dumps(damaged(BODIES[path], chance))
+        answer = await http.post(path, content=body, headers=headers)
+        assert answer.status_code < 500, (body, answer.text)
+        assert answer.status_code < 400 or answer.json()["error"]["reason"], (body, answer.text)
+
+
+async def test_the_name_of_a_batch_is_not_that_of_a_roll_response(
+    http: httpx.AsyncClient,
+) -> None:
+    rows = [{"request_id": f"r{i}", "response": RIGHT, "reference": REFERENCE} for i in range(2)]
+    for path, body in (
+        ("tasks", {"task_id": "t", "pipeline": "math"}),
+        ("batches", {"task_id": "t", "batch_id": "b", "size": 2}),
+        ("batches/b/requests", {"requests": rows}),
+    ):
+        assert (await http.post(f"/v1/{path}", json=body)).status_code == 200
+    while len((await http.get("/v1/batches/b/results")).json()["results"]) < 2:
+        pass
+    asked = {"reward_request_id": "b"}
+    refused = await http.request("GET", "/v1/roll/result", json=asked)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["field"] == "reward_request_id"

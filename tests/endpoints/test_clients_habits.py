@@ -8,11 +8,13 @@ import httpx
 import pytest
 
 from assay.core.codec import pack_body
+from assay.core.ids import TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish
 from assay.core.verdict import Evidence, ResourceUse
 from assay.edge.access import rules
 from assay.reward.endpoints import ors, sandbox_fusion, sandbox_fusion_bodies, trainers
+from assay.reward.endpoints.calling import Calling, _Shared
 
 TOKEN = "a token of twenty-four characters"
 SLIME = {"prompt": "", "response": "\\boxed{5}", "label": "5"}
@@ -80,6 +82,32 @@ async def test_equal_calls_at_the_same_time_are_one_and_a_failure_is_a_sandbox_e
             assert "the slot died" in answer.json()["message"]
         await http.post("/v1/sandboxfusion/run_code", json=RUN)
         assert worker.seen == 2, "a later call has a result of its own"
+
+
+async def test_a_call_that_was_given_up_does_not_hide_the_equal_one_after_it() -> None:
+    part: Any = None  # neither is used: the work is this test's
+    calling = Calling(part, part)
+    key = (TenantId("red"), b"equal calls")
+
+    def begun() -> _Shared[None]:
+        return _Shared(asyncio.sleep(3_600), lambda ended: calling._forget(key, ended))
+
+    def call_again(_: object) -> None:
+        calling._shared[key] = begun()
+
+    first = calling._shared[key] = begun()
+    caller = asyncio.create_task(first.joined())
+    caller.add_done_callback(call_again)
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait([caller])
+    second = calling._shared[key]
+    while not first.done():
+        await asyncio.sleep(0)
+    assert calling._shared == {key: second}
+    assert second is not first
+    second._work.cancel()
+    await asyncio.wait([second._work])
 
 
 async def test_a_busy_platform_answers_504_and_keeps_nothing(

@@ -12,6 +12,7 @@ from tests.kubernetes.scaling import RunScaler, Scaling
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.edge.clock import Clock
+from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.keda import KedaScaler
 from assay.planner.kubernetes.scaler import KubernetesScaler
 
@@ -47,7 +48,9 @@ current-context: x
     )
     async with AsyncExitStack() as stack:
 
-        def run(*stages: str, keda: bool = False, **more: Any) -> Scaling:
+        def run(
+            *stages: str, keda: bool = False, hosts: PodHosts | None = None, **more: Any
+        ) -> Scaling:
             settings = KubernetesSettings(
                 namespace=cluster.namespace,
                 kubeconfig=kubeconfig,
@@ -57,7 +60,11 @@ current-context: x
             scaling = Scaling()
             kind = KedaScaler if keda else KubernetesScaler
             scaling.scaler = kind(
-                settings, running=scaling.running, clock=Clock(), metrics=scaling.metrics
+                settings,
+                running=scaling.running,
+                clock=Clock(),
+                metrics=scaling.metrics,
+                hosts=hosts,
             )
             stack.push_async_callback(scaling.scaler.close)
             return scaling

@@ -106,6 +106,29 @@ LEASES: Final = [
         ("free = not now.leads or now.expires_ns <= now_ns", "free = True"),
         ("free = not now.leads or now.expires_ns <= now_ns", "free = not now.leads"),
     ),
+    *_of(
+        "leases",
+        f"{MODEL}/queue_model.py",
+        (
+            "self.stages.leases[stage].values() if job.worker == worker]",
+            "self.stages.leases[stage].values()]",
+        ),
+        (
+            "dead = self._lose(lost, HOST_GONE, attempts_max, now_ns)",
+            "dead = self._lose(lost[:1], HOST_GONE, attempts_max, now_ns)",
+        ),
+    ),
+    *_of(
+        "leases",
+        f"{WORKER}/membership.py",
+        ("self._owed = list(stages) if", "self._owed = list(stages)[:1] if"),
+        ("                await self._succeed()\n", ""),
+    ),
+    *_of(
+        "leases",
+        "services/assay/store/operations/hosts.py",
+        ("    for stage in host.stages:\n", "    for stage in host.stages[:1]:\n"),
+    ),
 ]
 FENCES: Final = [
     *_of(

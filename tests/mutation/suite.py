@@ -11,6 +11,7 @@ STORE: Final = (
 )
 TESTS: Final = {
     "services/assay/core/": ("tests/core/test_ordering.py", *STORE),
+    "services/assay/store/": STORE,
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
         "tests/worker/test_pure.py", "tests/sim/platform/test_refused_claims.py",

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from pydantic import SecretStr
 from tests.planner.live import STAGE, RunHost, RunPlanner, Trainer, until
 
 from assay.config.access import OperatorSettings
@@ -16,13 +17,15 @@ from assay.core.hosts.record import HostRecord
 from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
+from assay.planner.service import hosts as hosts_module
 from assay.planner.service.host_view import AWAY_NS, STUBBORN_NS
-from assay.planner.service.hosts import HostsScaler
+from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, HostsScaler
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 ONE = StageName("one")
 LONG_S = 600.0
+OPERATORS = "0p3rator"
 
 
 class Movable(Clock):
@@ -44,11 +47,26 @@ class Said(worker_pb2_grpc.PoolServiceServicer):
         self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=1, slots_ready=1)]
         self.obeys = True
         self.asked: list[int] = []
+        self.shown: set[str] = set()
+        self.accepts = ""
+        self.hangs = False
+        self.waiting = 0
+
+    async def _admit(self, context: Any) -> None:
+        metadata = dict(context.invocation_metadata() or ())
+        self.shown.add(metadata.get("authorization", ""))
+        if self.accepts and metadata.get("authorization") != f"Bearer {self.accepts}":
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "another's")
+        if self.hangs:
+            self.waiting += 1
+            await asyncio.Event().wait()
 
     async def ListPools(self, request: Any, context: Any) -> worker_pb2.ListPoolsResponse:
+        await self._admit(context)
         return worker_pb2.ListPoolsResponse(pools=self.pools, worker=self.worker)
 
     async def ResizePool(self, request: Any, context: Any) -> worker_pb2.ResizePoolResponse:
+        await self._admit(context)
         self.asked.append(request.slots)
         if self.obeys:
             self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=request.slots)]
@@ -63,31 +81,41 @@ class Scene:
         self.clock = Movable()
         self._stack = stack
         self._servers: dict[str, grpc.aio.Server] = {}
+        self.ports: dict[str, int] = {}
         self.scaler = HostsScaler(
             store,
             ready_file=folder / "none.json",
             fallback="127.0.0.1:1",
-            operator=Operator(OperatorSettings()),
+            operator=Operator(OperatorSettings(token=SecretStr(OPERATORS))),
             cores_of=lambda _: 1.0,
             attempts_max=3,
             clock=self.clock,
         )
         stack.push_async_callback(self.scaler.close)
 
-    async def host(self, name: str, *, cores: int = 4, slots_max: int = 10) -> Said:
+    async def host(
+        self, name: str, *, cores: int = 4, slots_max: int = 10, credential: str = ""
+    ) -> Said:
         said = Said(name)
+        said.accepts = credential
         server = grpc.aio.server()
         worker_pb2_grpc.add_PoolServiceServicer_to_server(said, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         self._stack.push_async_callback(server.stop, None)
         self._servers[name] = server
+        self.ports[name] = port
+        await self.registers(name, f"127.0.0.1:{port}", cores, slots_max, credential)
+        return said
+
+    async def registers(
+        self, name: str, address: str, cores: int = 4, slots_max: int = 10, credential: str = ""
+    ) -> None:
         record = HostRecord(
-            worker=WorkerId(name), address=f"127.0.0.1:{port}", stages=(ONE,), cores=cores,
-            memory_bytes=1 << 33, slots_max=slots_max,
+            worker=WorkerId(name), address=address, stages=(ONE,), cores=cores,
+            memory_bytes=1 << 33, slots_max=slots_max, credential=credential,
         )  # fmt: skip
         await self.store.put_host(record, lease_s=LONG_S)
-        return said
 
     async def stop(self, name: str) -> None:
         await self._servers[name].stop(None)
@@ -223,3 +251,94 @@ async def test_a_batch_is_served_by_all_hosts_and_by_those_that_come_later(
     trainer.go()
     await trainer.over(batch)
     await until(lambda: second.slots() == 0, planner.why)
+
+
+# -- what hosts learn --------------------------------------------------------------------------
+
+
+async def test_a_host_learns_what_it_registered_and_nothing_else(scene: Scene) -> None:
+    mine, victims = "m" * 43, "v" * 43
+    victim = await scene.host("victim", credential=victims)
+    liar = await scene.host("liar", credential=mine)
+    for number in range(3):  # records of its own with the victim's address
+        await scene.registers(
+            f"liar-{number}", f"127.0.0.1:{scene.ports['victim']}", credential=mine
+        )
+    old = await scene.host("of-an-earlier-release")
+    for _ in range(2):
+        await scene.scaler.pools()
+        await scene.scaler.resize(ONE, 9)
+    assert liar.shown == {f"Bearer {mine}"}
+    assert old.shown == {""}
+    assert victim.shown == {f"Bearer {victims}", f"Bearer {mine}"}
+    assert [one.record.worker for one in scene.scaler.hosts if scene.scaler.counts(one)] == [
+        "liar", "of-an-earlier-release", "victim",
+    ]  # fmt: skip
+    scene.clock.ahead_ns += 2 * 10**9
+    await scene.scaler.pools()
+    assert len(await scene.store.hosts()) == 6, "none is taken for dead"
+
+
+async def test_the_name_of_a_scheme_is_a_name(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said, server = Said("file"), grpc.aio.server()
+    worker_pb2_grpc.add_PoolServiceServicer_to_server(said, server)
+    server.add_insecure_port("unix:1")
+    await server.start()
+    await scene.host("honest")
+    await scene.registers("file", "unix:1", credential="f" * 43)
+    for _ in range(2):
+        assert await scene.desired() == 1
+        scene.clock.ahead_ns += 10 * AWAY_NS
+    assert not said.shown
+    await server.stop(None)
+
+
+async def test_a_successor_with_another_credential_is_another_life(scene: Scene) -> None:
+    said = await scene.host("killed", credential="k" * 43)
+    await scene.host("lives")
+    assert await scene.desired() == 2
+    said.accepts = "n" * 43
+    assert await scene.desired() == 1
+    scene.clock.ahead_ns += 2 * 10**9
+    assert await scene.desired() == 1
+    assert [one.worker for one in await scene.store.hosts()] == ["lives"]
+
+
+async def test_one_that_never_took_its_credential_is_not_taken_for_dead(scene: Scene) -> None:
+    said = await scene.host("misled", credential="k" * 43)
+    said.accepts = "n" * 43
+    for _ in range(3):
+        with pytest.raises(DependencyDown, match="UNAUTHENTICATED"):
+            await scene.scaler.pools()
+        scene.clock.ahead_ns += 10 * AWAY_NS
+    assert len(await scene.store.hosts()) == 1
+
+
+async def test_hundreds_of_silent_hosts_delay_no_look_at_those_that_answer(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts_module, "LOOK_S_MAX", LONG_S)  # as good as for ever
+    honest = await scene.host("honest")
+    async with asyncio.timeout(120):
+        assert await scene.desired() == 1
+        silent = await scene.host("silent")
+        silent.hangs = True
+        address = f"127.0.0.1:{scene.ports['silent']}"
+        for number in range(300):
+            await scene.registers(f"silent-{number}", address)
+        for slots in (2, 3, 4):
+            await scene.scaler.pools()
+            assert (await scene.scaler.resize(ONE, slots)).desired == slots
+    assert honest.asked == [2, 3, 4]
+    assert silent.waiting <= OTHERS_AT_ONCE_MAX, "and they are not all asked at once"
+
+
+async def test_an_answer_without_end_is_not_read(scene: Scene) -> None:
+    await scene.host("honest")
+    flood = await scene.host("flood")
+    flood.pools += [worker_pb2.StagePool(stage="x" * 1_000) for _ in range(2_000)]
+    (pool,) = await scene.scaler.pools()
+    assert (pool.desired, pool.condition) == (1, "HostsAway: 1 of 2")

@@ -33,6 +33,7 @@ from assay.config.access import OperatorSettings
 from assay.config.settings import StoreSettings
 from assay.edge.auth import OpenToAllError, Operator
 from assay.edge.grpc_edge import operator_channel
+from assay.planner.process.parent import ProcessState
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 from assay.v1 import planner_pb2, planner_pb2_grpc
@@ -156,13 +157,15 @@ async def test_a_planning_process_that_fails_is_begun_anew(
     planner = await run_planner(planning_s_max=3.0)
     task = await trainer.task()
     await trainer.waiting(task, 1)
+    process = planner.service.controller.process
+    # The floor gives slots before any plan; a process hung at its start has longer to answer.
+    await until(lambda: process.state is ProcessState.UP, "it plans")
     await until(lambda: host.slots() == 1, planner.why)
-    first = planner.service.controller.process.pid
+    first = process.pid
     assert first is not None
     os.kill(first, how)
     await trainer.waiting(task, 6)
     await until(lambda: host.slots() == 4, "the floor holds what waits, or a new one plans")
-    process = planner.service.controller.process
     await until(lambda: process.pid not in {first, None}, "a new one was started")
     assert process.restarts >= 1
     await until(lambda: planner.why == "", planner.why)

@@ -1,6 +1,11 @@
-"""docs/architecture.md names every package and no other, and files that are there."""
+"""docs/architecture.md names every package and no other, and files that are there; rules of imports
+that import-linter cannot express."""
 
+import ast
 import re
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,3 +54,52 @@ def test_a_package_is_small_enough_to_read(name: str) -> None:
         return  # generated
     modules = [path.name for path in packages()[name].glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MODULES_MAX, modules
+
+
+def imported_on_import(tree: ast.AST) -> Iterator[str]:
+    """The modules that importing a file imports: not those of functions, nor for types only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from (name for other in node.orelse for name in imported_on_import(other))
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from imported_on_import(node)
+
+
+TRAINERS_OWN = {"roll_worker.py": {"roll", "torch"}, "verl_manager.py": {"verl"}}
+"""Modules that a trainer loads by their path, for a class that is derived from its own."""
+
+
+def test_what_an_adapter_imports_by_itself_is_assay_and_the_standard_library() -> None:
+    """A trainer's package, numpy and torch are imported inside of functions only."""
+    known = {"assay", *sys.stdlib_module_names}
+    strangers = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "services/assay/integrations").rglob("*.py"))
+        for name in imported_on_import(ast.parse(path.read_text("utf-8")))
+        if name.partition(".")[0] not in known | TRAINERS_OWN.get(path.name, set())
+    ]
+    assert strangers == []
+
+
+def test_no_module_imports_what_only_a_trainer_loads() -> None:
+    own = {name.removesuffix(".py") for name in TRAINERS_OWN}
+    importing = [
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for source in SOURCES
+        for path in sorted((ROOT / source).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and own & {(node.module or "").rpartition(".")[2], *(alias.name for alias in node.names)}
+    ]
+    assert importing == []
+
+
+def test_import_contracts_name_packages_and_have_no_exemptions() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    assert len(contracts) >= 10
+    assert [one["name"] for one in contracts if "ignore_imports" in one] == []

@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,17 @@ def of_python(*, module: bool) -> list[object]:
     found: defaultdict[str, list[list[str]]] = defaultdict(list)
     for _, text in ALL:
         program, *arguments = words(text)
-        if program != "python" or not arguments or arguments[0] == "-c":
+        # Options of the interpreter before `-c` name no program either.
+        if program != "python" or not arguments or "-c" in takewhile(is_option, arguments):
             continue
         if module == (arguments[0] == "-m"):
             name, *rest = arguments[1:] if module else arguments
             found[name].append(rest)
     return [pytest.param(name, given, id=name) for name, given in sorted(found.items())]
+
+
+def is_option(word: str) -> bool:
+    return word.startswith("-")
 
 
 @pytest.mark.parametrize("arguments", of("assay", "./run"))

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS = ("services", "runtime", "simulator", "proto")
 LINES_MAX = 60
+FILE_LINES_MAX = 500
 LONG_FOR_A_REASON = frozenset(
     {
         # A compiled recursion: in parts it is slower.
@@ -61,5 +62,17 @@ def test_functions_are_short() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1) > LINES_MAX
         and (path, node.name) not in LONG_FOR_A_REASON
+    ]
+    assert long == []
+
+
+def test_files_are_short() -> None:
+    """Generated files aside; a page of a manual or of tests may be longer."""
+    long = [
+        f"{path.relative_to(ROOT)}: {length} lines"
+        for root in SOURCE_ROOTS
+        for path in sorted((ROOT / root).rglob("*"))
+        if path.suffix in {".py", ".c", ".h", ".lua"} and "_pb2" not in path.name
+        if (length := path.read_text("utf-8").count("\n")) > FILE_LINES_MAX
     ]
     assert long == []

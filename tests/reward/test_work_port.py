@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,20 @@ from assay.core.errors import (
     DependencyDown,
     InvalidRequest,
     PermissionDenied,
+    Saturated,
     Unauthenticated,
 )
-from assay.core.hosts.record import HostRecord
+from assay.core.hosts.record import HOSTS_PER_OWNER_MAX, HostRecord
 from assay.core.ids import BatchId, JobId, StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest, FinishStatus, HandOver, Lease, Report, StageReport
 from assay.edge.clock import Clock
+from assay.edge.work.addresses import peer_ip, refuse_own_address
+from assay.edge.work.store import RemoteStore
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.reward.workers.gateway import scopes_of
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
-from assay.worker.remote.store import RemoteStore
 
 NAME = WorkerId("host")
 LONG_S = 600.0
@@ -257,8 +260,6 @@ async def test_a_claim_whose_caller_has_gone_is_given_back(scene: Scene) -> None
 async def test_one_reply_is_bounded_and_says_that_there_is_more(scene: Scene) -> None:
     await scene.drive.open()
     large = [one for name in range(40) for one in requests(f"r{name}")]
-    from dataclasses import replace
-
     await scene.drive.submit([replace(one, response=b"x" * 300_000) for one in large])
     one = scene.worker(FIRST)
     await one.check()
@@ -348,7 +349,7 @@ async def test_when_one_api_is_gone_the_worker_asks_the_other(
     await second.start()
     file = tmp_path / "token"
     file.write_text(token_for(FIRST))
-    from assay.worker.remote.token import TokenFiles
+    from assay.edge.work.token_files import TokenFiles
 
     one = RemoteStore(
         [scene.port.address, second.address], worker=NAME,
@@ -362,6 +363,101 @@ async def test_when_one_api_is_gone_the_worker_asks_the_other(
     assert await finish(one, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
     await one.close()
     await second.listener.stop()
+
+
+# -- records of hosts ----------------------------------------------------------------------------
+
+
+def host_at(address: str, **change: Any) -> HostRecord:
+    fields = {"stages": (FIRST,), "cores": 1, "memory_bytes": 1, "slots_max": 1, **change}
+    return HostRecord(worker=NAME, address=address, **fields)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254:80", "0.0.0.0:8472", "[::]:8472", "[fe80::1]:80", "224.0.0.1:80",
+     "[::ffff:169.254.169.254]:80", "255.255.255.255:80"],
+)  # fmt: skip
+async def test_a_host_sends_planners_to_no_address_that_means_no_host(
+    scene: Scene, address: str
+) -> None:
+    with pytest.raises(PermissionDenied, match="no address at which planners reach") as refused:
+        await scene.worker(FIRST).put_host(host_at(address), lease_s=5.0)
+    assert refused.value.field == "host.address"
+    assert not await scene.store.hosts()
+
+
+@pytest.mark.parametrize("address", ["unix:/run/x", "dns://evil/a:1", "a", "127.1:80"])
+async def test_an_address_of_another_form_is_refused_by_name(scene: Scene, address: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await scene.worker(FIRST).put_host(host_at(address), lease_s=5.0)
+    assert refused.value.field == "host.address"
+
+
+async def test_a_record_is_always_the_callers_own(scene: Scene) -> None:
+    victim, liar = scene.worker(FIRST, name="victim"), scene.worker(FIRST, name="liar")
+    await victim.put_host(host_at("10.0.0.1:1", credential="v" * 43), lease_s=60.0)
+    (record,) = await scene.store.hosts()
+    assert record.credential == "v" * 43
+    for name in ("victim", record.worker):
+        other = host_at("10.0.0.9:1", credential="l" * 43)
+        await liar.put_host(replace(other, worker=WorkerId(name)), lease_s=60.0)
+        await liar.drop_host(WorkerId(name))
+    named = scene.worker(FIRST, name=record.worker)  # it asks for the victim's name
+    await named.put_host(host_at("10.0.0.9:1"), lease_s=60.0)
+    kept = {one.worker: one for one in await scene.store.hosts()}
+    assert kept.pop(record.worker) == record
+    assert [one.address for one in kept.values()] == ["10.0.0.9:1"] * 2
+
+
+async def test_one_token_registers_so_many_hosts_and_others_have_room(scene: Scene) -> None:
+    async def join(number: int, name: str) -> bool:
+        who = WorkerPass(
+            stages=(FIRST,), expires_ns=2**62, name=name, worker=WorkerId(f"w{number}")
+        )
+        host = replace(host_at("10.0.0.1:1"), worker=who.worker)
+        return await scene.port.gateway.join(who, host, lease_s=60.0, peer="10.0.0.1")
+
+    for number in range(HOSTS_PER_OWNER_MAX):
+        await join(number, "taken-over")
+    for number in (999, 1_000):
+        with pytest.raises(Saturated, match="by this token"):
+            await join(number, "taken-over")
+    assert await join(2_000, "honest")
+
+
+async def test_a_hosts_credential_is_no_token_of_the_api(scene: Scene) -> None:
+    with pytest.raises(Unauthenticated):
+        await claims_of(scene.worker(token="c" * 43))
+
+
+@pytest.mark.parametrize(
+    ("address", "peer", "allowed"),
+    [
+        ("127.0.0.1:1", "127.0.0.1", True), ("127.0.0.1:1", "10.0.0.7", False),
+        ("[::1]:1", "127.0.0.1", True), ("[::ffff:127.0.0.1]:1", "10.0.0.7", False),
+        ("localhost:1", "10.0.0.7", False), ("LOCALHOST.:1", "10.0.0.7", False),
+        ("a.localhost:1", "10.0.0.7", False), ("localhost:1", "::1", True),
+        ("[fe80::1]:1", "fe80::1", True), ("169.254.169.254:80", "127.0.0.1", False),
+        ("10.0.0.7:1", "10.9.9.9", True), ("worker-0.workers:1", "", True),
+        ("127.0.0.1:1", "", False),
+    ],
+)  # fmt: skip
+def test_only_a_caller_from_there_names_what_others_do_not_reach(
+    address: str, peer: str, allowed: bool
+) -> None:
+    if allowed:
+        refuse_own_address(address, peer)
+        return
+    with pytest.raises(PermissionDenied):
+        refuse_own_address(address, peer)
+
+
+def test_the_address_of_a_peer_is_read_as_grpc_writes_it() -> None:
+    assert peer_ip("ipv4:10.0.0.7:4711") == "10.0.0.7"
+    assert peer_ip("ipv6:%5B::1%5D:4711") == "::1"
+    assert peer_ip("ipv6:%5Bfe80::1%25eth0%5D:4711") == "fe80::1"
+    assert peer_ip("unix:/run/x") == ""
 
 
 # -- anything at all -----------------------------------------------------------------------------

@@ -189,7 +189,8 @@ def pool_guard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pool of two threads, of which the second can be told to misbehave."""
     program = tmp_path_factory.mktemp("native") / "pool_guard"
     flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]
-    sources = [POOL_GUARD, NATIVE / "pool.c", NATIVE / "guard.c", NATIVE / "contain.c"]
+    names = ("pool", "pool_usage", "guard", "contain")
+    sources = [POOL_GUARD, *(NATIVE / f"{name}.c" for name in names)]
     command = ["cc", *flags, *map(str, sources), "-ldl", "-o", str(program)]
     subprocess.run(command, check=True)
     return program

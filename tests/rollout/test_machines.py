@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.rollout.engine.exact import Exact, ids_for, random_model
+from tests.rollout.engine.sources import ENGINE_SOURCES
 
 import assay.rollout.binding as binding
 from assay.rollout.models import DType, TensorKind
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 NATIVE = Path(binding.__file__).parent / "native"
 PROGRAMS = Path(__file__).parents[1] / "native"
 CORE = ["arena", "bell", "clock", "contain", "core", "guard", "kv", "policy", "probe"]
-CORE += ["runtime", "worker"]
-ENGINE = ["adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"]
-ENGINE += ["kv_layout", "layers", "pool", "rotation", "sampler", "weights"]
+CORE += ["mapping", "runtime", "worker", "worker_batch", "worker_memory", "worker_thread"]
 FLAGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]
 
 
@@ -95,7 +94,7 @@ def decoder(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Machine, Path]:
     machine: Machine = request.param
-    sources = [*(NATIVE / f"{name}.c" for name in ENGINE), *NATIVE.glob("kernels_*.c")]
+    sources = [*(NATIVE / f"{name}.c" for name in ENGINE_SOURCES), *NATIVE.glob("kernels_*.c")]
     target = tmp_path_factory.mktemp("native") / "logits"
     return machine, machine.compile([*sources, PROGRAMS / "engine_logits.c"], target)
 

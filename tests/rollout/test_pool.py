@@ -19,7 +19,10 @@ def pool_crash(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]
     if request.param:
         flags.append(f"-fsanitize={request.param}")
-    sources = [PROGRAM, *(NATIVE / f"{name}.c" for name in ("pool", "guard", "contain"))]
+    sources = [
+        PROGRAM,
+        *(NATIVE / f"{name}.c" for name in ("pool", "pool_usage", "guard", "contain")),
+    ]
     command = ["cc", *flags, *map(str, sources), "-ldl", "-o", str(target)]
     subprocess.run(command, check=True)
     return target

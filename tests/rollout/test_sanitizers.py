@@ -19,7 +19,7 @@ import assay.rollout.binding as binding
 NATIVE = Path(binding.__file__).parent / "native"
 OWN = Path(__file__).parents[1] / "native"
 CORE = ["arena", "bell", "clock", "contain", "core", "guard", "host", "kv", "policy", "probe"]
-CORE += ["runtime", "worker"]
+CORE += ["mapping", "runtime", "worker", "worker_batch", "worker_memory", "worker_thread"]
 FLAGS = [
     "-std=c11",
     "-O1",

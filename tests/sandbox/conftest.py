@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.ways import INTERPRETER, SECRET, Launcher, Way, processes_of, until
+from tests.sandbox.elsewhere import Unprivileged
+from tests.sandbox.ways import (
+    INTERPRETER,
+    ROOMY,
+    SECRET,
+    Launcher,
+    Run,
+    Way,
+    processes_of,
+    until,
+)
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
@@ -94,6 +104,43 @@ def way_named(request: pytest.FixtureRequest, name: str) -> Way:
 
     python = in_zygote if name.endswith("-python") else executed
     return Way(name=name, launcher=launcher, python=python)
+
+
+@pytest.fixture(scope="session")
+def unprivileged() -> Iterator[Unprivileged]:
+    if os.geteuid() != 0:
+        pytest.skip("the suite itself runs unprivileged")
+    allowed = Path("/proc/sys/kernel/unprivileged_userns_clone")
+    if allowed.exists() and allowed.read_text().strip() != "1":
+        pytest.skip("this kernel gives user namespaces to root only")
+    opened = Unprivileged("auto")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(
+    params=["zygote", "bubblewrap", "unprivileged zygote", "unprivileged bubblewrap"],
+)
+def run(request: pytest.FixtureRequest) -> Run:
+    owner, _, name = request.param.rpartition(" ")
+    if owner:
+        other: Unprivileged = request.getfixturevalue("unprivileged")
+
+        def elsewhere(source: str, **fields: Any) -> RunResult:
+            return other.run(name, source, **{"limits": ROOMY, **fields})
+
+        return elsewhere
+
+    opened: Launcher = request.getfixturevalue(name)
+
+    def here(source: str, **fields: Any) -> RunResult:
+        fields = {"limits": ROOMY, **fields}
+        if isinstance(opened, ZygoteLauncher):
+            return opened.run_python(PythonRun(source=source.encode(), **fields))
+        argv = (INTERPRETER, "-S", "program.py")
+        return opened.run(CommandRun(argv=argv, files={"program.py": source.encode()}, **fields))
+
+    return here
 
 
 def _is_idle(launcher: Launcher) -> bool:

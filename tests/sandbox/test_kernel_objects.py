@@ -5,9 +5,7 @@ of one that is not. The system calls are tried by number, so that a call which n
 of is tried as well.
 """
 
-import base64
 import ctypes
-import dataclasses
 import fcntl
 import json
 import os
@@ -15,16 +13,16 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sandbox.elsewhere import Unprivileged
 from tests.sandbox.test_hostile_programs import PRELUDE
-from tests.sandbox.test_launchers import _interpreter_for_everybody, _own_paths
-from tests.sandbox.ways import INTERPRETER, QUICK, processes_of, until
+from tests.sandbox.ways import INTERPRETER, ROOMY, Run, processes_of, until
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
@@ -34,99 +32,11 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunResult, RunStatus
 from assay.sandbox.seccomp import ALLOWED, ANSWERED, numbers_of
 
-Run = Callable[..., RunResult]
-"""Takes the source of a Python program and the fields `stdin` and `limits`."""
-ROOMY = replace(QUICK, cpu_s=10.0, memory_bytes=256 * MIB, disk_bytes=32 * MIB)
 NUMBERS = 620
 """System calls tried; the newest kernel has some 470."""
 X32 = 0x4000_0000
 PAST_EVERY_FILTER = {335: "uretprobe", 336: "uprobe"}
 """The kernel itself lets them pass; they kill whoever is not at a probe of the kernel's."""
-
-
-class Unprivileged:
-    """Boxes of a launcher that runs as another uid."""
-
-    def __init__(self, cgroup: str) -> None:
-        self._process = subprocess.Popen(
-            [_interpreter_for_everybody(), "-m", "tests.sandbox.unprivileged", cgroup],
-            user=65_534,
-            group=65_534,
-            extra_groups=[],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            text=True,
-            env={"PYTHONPATH": os.pathsep.join([*_own_paths(), str(Path.cwd())]), "HOME": "/tmp"},
-        )
-        self._hear()
-
-    def _hear(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the unprivileged launchers ended"
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def run(self, launcher: str, source: str, *, stdin: bytes = b"", limits: Limits) -> RunResult:
-        order = {
-            "launcher": launcher,
-            "source": source,
-            "stdin": stdin.decode(),
-            "limits": dataclasses.asdict(limits),
-        }
-        assert self._process.stdin is not None
-        print(json.dumps(order), file=self._process.stdin, flush=True)
-        told = self._hear()
-        stdout, stderr = (base64.b64decode(told.pop(name)) for name in ("stdout", "stderr"))
-        status = RunStatus(told.pop("status"))
-        return RunResult(status=status, stdout=stdout, stderr=stderr, **told)
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def unprivileged() -> Iterator[Unprivileged]:
-    if os.geteuid() != 0:
-        pytest.skip("the suite itself runs unprivileged")
-    allowed = Path("/proc/sys/kernel/unprivileged_userns_clone")
-    if allowed.exists() and allowed.read_text().strip() != "1":
-        pytest.skip("this kernel gives user namespaces to root only")
-    opened = Unprivileged("auto")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(
-    params=["zygote", "bubblewrap", "unprivileged zygote", "unprivileged bubblewrap"],
-)
-def run(
-    request: pytest.FixtureRequest, zygote: ZygoteLauncher, bubblewrap: BubblewrapLauncher
-) -> Run:
-    owner, _, name = request.param.rpartition(" ")
-    if owner:
-        other: Unprivileged = request.getfixturevalue("unprivileged")
-
-        def elsewhere(source: str, **fields: Any) -> RunResult:
-            return other.run(name, source, **{"limits": ROOMY, **fields})
-
-        return elsewhere
-
-    def here(source: str, **fields: Any) -> RunResult:
-        fields = {"limits": ROOMY, **fields}
-        if name == "zygote":
-            return zygote.run_python(PythonRun(source=source.encode(), **fields))
-        argv = (INTERPRETER, "-S", "program.py")
-        return bubblewrap.run(
-            CommandRun(argv=argv, files={"program.py": source.encode()}, **fields)
-        )
-
-    return here
 
 
 def said(result: RunResult) -> list[str]:
@@ -159,7 +69,7 @@ print(json.dumps(refused))
 """
 BY_ARGUMENT = {
     *("clone", "fcntl", "ioctl", "madvise", "mmap", "memfd_create", "prctl", "setsockopt"),
-    *("socket", "socketpair"),
+    *("prlimit64", "socket", "socketpair"),
 }
 DANGEROUS = frozenset(
     """
@@ -262,6 +172,7 @@ def _sweeps(seed: int) -> list[tuple[str, list[Any], list[int]]]:
         "socketpair": ([], families),
         "clone": ([], {bit | 17 for bit in namespaces}),
         "unshare": ([], {1 << at for at in range(32)}),
+        "prlimit64": ([], {1, 2, 3, *(1 << at for at in range(2, 32)), 0xFFFF_FFFF}),
     }
     return [(name, before, sorted(values)) for name, (before, values) in swept.items()]
 

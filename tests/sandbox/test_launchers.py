@@ -146,6 +146,59 @@ def test_exit_hooks_threads_and_destructors_run_at_the_end(way: Way) -> None:
     assert result.stdout == b"main\nthread\nhook\ndestroyed\n"
 
 
+ENDS = {
+    "a file without a name": "open(1, 'w', closefd=False).write('out')",
+    "a file that no one closes": "f = open(1, 'w', closefd=False); f.write('out')",
+    "a destructor in a cycle": """
+class Node:
+    def __del__(self): print('out', end='')
+node = Node(); node.me = node
+""",
+    "standard output replaced by a buffer": (
+        "import io, sys\nsys.stdout = io.StringIO(); print('kept back')\n"
+        "sys.__stdout__.write('out')"
+    ),
+    "a wrapper around standard output's bytes": (
+        "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer); print('out', end='')"
+    ),
+    "a stream whose flush needs the program's globals": """
+import os, sys
+from io import BytesIO, IOBase
+class FastIO(IOBase):
+    def __init__(self, file):
+        self._fd = file.fileno(); self.buffer = BytesIO()
+    def write(self, text): return self.buffer.write(text.encode())
+    def flush(self):
+        os.write(self._fd, self.buffer.getvalue()); self.buffer.truncate(0); self.buffer.seek(0)
+sys.stdout = FastIO(sys.stdout)
+sys.stdout.write('out')
+""",
+    "standard output closed": "import os, sys\nos.write(1, b'out'); sys.stdout.close()",
+    "standard streams opened again by name": (
+        "kept = open('/dev/stdout', 'w')\nkept.write(open('/dev/stdin').read() + 'out')"
+    ),
+    "standard error opened again": (
+        "print('more', file=open('/proc/self/fd/2', 'w'))\nprint('out', end='')"
+    ),
+    "no standard output": "import os, sys\nos.write(1, b'out'); sys.stdout = None",
+    "an exit hook that writes to a file": (
+        "import atexit\nf = open(1, 'w', closefd=False); atexit.register(f.write, 'out')"
+    ),
+    "a daemon thread": (
+        "import threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "print('out', end='')"
+    ),
+    "a collector that is off": "import gc\ngc.disable(); gc.freeze(); print('out', end='')",
+}
+
+
+@pytest.mark.parametrize("source", ENDS.values(), ids=ENDS)
+def test_what_a_program_wrote_arrives_however_it_ends(way: Way, source: str) -> None:
+    result = way.python(source, limits=ROOMY)
+    assert (result.stdout, result.exit_code) == (b"out", 0), result.stderr
+
+
 def test_programs_do_not_share_random_numbers_or_modules(zygote: ZygoteLauncher) -> None:
     source = b"import random, re; print(random.random(), hasattr(re, 'mine')); re.mine = 1"
     seen = {zygote.run_python(PythonRun(source=source)).stdout for _ in range(5)}

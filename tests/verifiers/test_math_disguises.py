@@ -58,6 +58,24 @@ def test_a_gold_that_the_answer_rejects_or_bounds_is_wrong(gold: str) -> None:
             assert not passes(gold, carrier.replace("%s", text)), (carrier, text)
 
 
+def test_a_contradiction_inside_brackets_has_no_value() -> None:
+    inside = (
+        ("\\{3, 5\\}", "\\{3, 4=5\\}"),
+        ("(1, 2)", "(1, 3=2)"),
+        ("[0, 2]", "[0, 1=2]"),
+        ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\3=2\\end{pmatrix}"),
+    )
+    for gold, text in inside:
+        assert passes(gold, f"\\boxed{{{gold}}}")
+        assert not passes(gold, f"\\boxed{{{text}}}"), text
+
+
+def test_two_marked_values_with_a_word_of_doubt_between_them_are_two() -> None:
+    for word in ("maybe", "perhaps", "possibly", "alternatively", "versus", "vs"):
+        for response in (f"It is $5$ {word} $7$.", f"It is \\(5\\) {word} \\(7\\)."):
+            assert not passes("7", response), response
+
+
 @pytest.mark.parametrize("gold", SAID)
 def test_words_around_a_value_do_not_reject_it(gold: str) -> None:
     for text in SAID[gold]:

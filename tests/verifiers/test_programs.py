@@ -10,6 +10,7 @@ from assay.verifiers.code.programs import CPP, PYTHON, BlockChoice, Extraction, 
 
 AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
 LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
+FENCES_INSIDE = "f\n    ```python\n    g\n    ```\nh\n"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,19 @@ LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
         ("```python\na\n``` trailing\nb\n```", AUTO, LAST, "a\n``` trailing\nb\n"),
         ("```python\nx\n```", RAW, LAST, "```python\nx\n```"),
         ("", AUTO, LAST, ""),
+        # Fences in a docstring, a closing fence that is indented, a fence opened by chance.
+        ("```python\nf\n    ```python\n    g\n    ```\nh\n```", AUTO, LAST, FENCES_INSIDE),
+        ("```python\nx\n    ```\n", AUTO, LAST, "x\n"),
+        ("``` or so\ntext\n```python\nx\n```", AUTO, LAST, "x\n"),
+        ("```python\na\n```text\nb\n```", AUTO, LAST, "a\n```text\nb\n"),
+        # Thought aloud.
+        ("<think>\n```python\na\n```\n</think>\n```python\nb\n```", AUTO, FIRST, "b\n"),
+        ("<think>\n```python\na\n</think>\n```python\nb\n```", AUTO, LAST, "b\n"),
+        ("<think>so ```python\na\n``` hm</think>\n```Python\nb\n```\n", AUTO, LAST, "b\n"),
+        ("<think>\n```python\na\n```\n</think>\nAs above.", AUTO, LAST, "a\n"),
+        ("hm\n</think>\n\nx = 1\n", AUTO, LAST, "\n\nx = 1\n"),
+        ("```python\nprint('</think>')\n```", AUTO, LAST, "print('</think>')\n"),
+        ("print('</think>')", AUTO, LAST, "print('</think>')"),
     ],
 )
 def test_program_of(
@@ -80,6 +94,8 @@ def test_any_text_gives_a_part_of_itself_or_nothing(
         ("```python\nf = 1\n```\n```python\nf == 1\n```", "f = 1\n"),
         ("```python\ndef g(): 1\n```\n```python\ndef ff(): 2\n```", "def ff(): 2\n"),
         ("```python\nasync def f(): 1\n```\n```\nf()\n```", "async def f(): 1\n"),
+        ("```python\ndef f(): 1\n```\n</think>\n```python\nf()\n```", "def f(): 1\n"),
+        ("```python\ndef f(): 1\n```\n</think>\n```python\ndef f(): 2\n```", "def f(): 2\n"),
     ],
 )
 def test_an_example_of_its_use_is_not_the_program(response: str, program: str) -> None:

@@ -126,11 +126,18 @@ async def test_a_group_of_culprits_is_at_fault_where_a_trusted_member_passes(
     assert verdicts(await trainer.judge("group.trusting", "raise", "exit")) == [WRONG, WRONG]
 
 
-async def test_without_a_trusted_member_a_group_that_fails_as_a_whole_blames_no_one(
+async def test_a_group_of_culprits_is_at_fault_where_a_trivial_response_passes(
     run_host: RunHost, trainer: Trainer
 ) -> None:
     await run_host("first", "group")
-    results = await trainer.judge("group", "raise", "raise")
+    assert verdicts(await trainer.judge("group", "raise", "exit")) == [WRONG, WRONG]
+
+
+async def test_a_stage_that_fails_for_trivial_responses_too_blames_no_one(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("first", "group.strict")
+    results = await trainer.judge("group.strict", "raise", "raise")
     assert [one.record.outcome for one in results] == [Outcome.INFRA_FAILED] * 2
     assert "a control fails too" in results[0].record.error
 

@@ -28,6 +28,7 @@ from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey
+from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 from assay.v1 import worker_pb2, worker_pb2_grpc
 from assay.worker.forking import processes
@@ -45,12 +46,13 @@ def tree_of(pid: int) -> list[int]:
     return found
 
 
-async def get(host: HostProcess, path: str) -> tuple[int, str]:
+async def get(host: HostProcess, path: str, **headers: str) -> tuple[int, str]:
     """Ask the host's HTTP door."""
+    request = urllib.request.Request(f"http://{host.addresses['http']}{path}", headers=headers)
 
     def ask() -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://{host.addresses['http']}{path}") as answer:
+            with urllib.request.urlopen(request) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -228,7 +230,9 @@ async def test_a_resize_that_cannot_be_is_refused(start_host: StartHost) -> None
             assert ("field", field) in list(refused.value.trailing_metadata() or ())
 
 
-async def test_with_an_operators_token_every_port_asks_for_it(start_host: StartHost) -> None:
+async def test_with_an_operators_token_every_port_asks_for_it(
+    start_host: StartHost, store: Store
+) -> None:
     host = await start_host("batch", ASSAY_WORKER__SLOTS="0", ASSAY_OPERATOR__TOKEN="0p3rator")
     request = worker_pb2.ListPoolsRequest()
     async with grpc.aio.insecure_channel(host.addresses["control"]) as channel:
@@ -242,9 +246,20 @@ async def test_with_an_operators_token_every_port_asks_for_it(start_host: StartH
     operator = Operator(OperatorSettings(token=SecretStr("0p3rator")))
     async with operator_channel(host.addresses["control"], operator) as channel:
         assert (await worker_pb2_grpc.PoolServiceStub(channel).ListPools(request)).pools
-    status, page = await get(host, "/metrics")
-    assert status == 401
-    assert "assay_" not in page
+    async with asyncio.timeout(120):
+        while not (records := await store.hosts()):
+            await asyncio.sleep(0.05)
+    own = f"Bearer {records[0].credential}"  # its own credential is for the pools and nothing else
+    async with grpc.aio.insecure_channel(host.addresses["control"]) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        resize = worker_pb2.ResizePoolRequest(stage="batch", slots=0)
+        answer = await stub.ResizePool(resize, metadata=(("authorization", own),))
+        assert answer.pool.stage == "batch"
+        assert (await stub.ListPools(request, metadata=(("authorization", own),))).pools
+    for shown in ({}, {"authorization": own}):
+        status, page = await get(host, "/metrics", **shown)
+        assert status == 401
+        assert "assay_" not in page
     assert (await get(host, "/healthz"))[0] == 200
 
 

@@ -783,11 +783,16 @@ class JoinRequest(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     SLOTS_MAX_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
+    CREDENTIAL_FIELD_NUMBER: _builtins.int
     address: _builtins.str
     cores: _builtins.int
     memory_bytes: _builtins.int
     slots_max: _builtins.int
     lease_s: _builtins.float
+    credential: _builtins.str
+    """What planners show to the host's pool service, made up by this life of the host; no other part of
+    the platform accepts it. Empty: a host of an earlier release, to which planners show nothing.
+    """
     @_builtins.property
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -799,10 +804,11 @@ class JoinRequest(_message.Message):
         memory_bytes: _builtins.int = ...,
         slots_max: _builtins.int = ...,
         lease_s: _builtins.float = ...,
+        credential: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cores", b"cores", "lease_s", b"lease_s", "memory_bytes", b"memory_bytes", "slots_max", b"slots_max", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cores", b"cores", "credential", b"credential", "lease_s", b"lease_s", "memory_bytes", b"memory_bytes", "slots_max", b"slots_max", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,5 +1,6 @@
 """Limits of every store, and its refusals: each is worded here, once for all implementations."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from assay.core.errors import (
@@ -31,6 +32,20 @@ DAY_HOURS: Final = 24
 """The day of `worker_s_per_day_max`: this hour and those before it."""
 LEASE_RAN_OUT: Final = "the lease ran out"
 """Error of an attempt whose worker was not heard of in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """A server that is fit, and what an operator should know about it."""
+
+    server: str
+    """Such as `valkey 9.1.0`; empty: not reported."""
+    appends: bool | None
+    """It has an append-only file; `None`: not reported."""
+    appendfsync: str
+    """Empty: not reported."""
+    notes: tuple[str, ...] = ()
+    """Risks that the settings accept, and facts that could not be determined."""
 
 
 # -- tasks and batches -----------------------------------------------------------------------------

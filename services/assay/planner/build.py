@@ -233,6 +233,7 @@ def scaler_of(
         message = f"planner.kubernetes.deployments: planner.scaler={planner.scaler} sizes these"
         raise SettingError(message)
     try:
+        from assay.planner.kubernetes.hosts import PodHosts
         from assay.planner.kubernetes.keda import KedaScaler
         from assay.planner.kubernetes.scaler import KubernetesScaler
     except ImportError as error:
@@ -243,7 +244,13 @@ def scaler_of(
         return {depth.stage: depth.running for depth in await store.depths(stages)}
 
     kind = KedaScaler if planner.scaler == "keda" else KubernetesScaler
-    return kind(planner.kubernetes, running=running, clock=clock, metrics=metrics)
+    return kind(
+        planner.kubernetes,
+        running=running,
+        clock=clock,
+        metrics=metrics,
+        hosts=PodHosts(store, attempts_max=settings.store.attempts_max),
+    )
 
 
 def keda_server(

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition
+from assay.core.store_limits import Fitness
 from assay.store.link import Link, Reply
-from assay.store.port import Fitness, WorkerStore
+from assay.store.port import WorkerStore
 from assay.store.redis_client import (
     AskError,
     AuthenticationError,

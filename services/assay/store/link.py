@@ -43,6 +43,8 @@ WAITS_CONCURRENT_MAX: Final = 1_024
 BLOCK_GRACE_S: Final = 5.0
 """How much longer than its own timeout a blocking call may take."""
 CONNECT_TIMEOUT_S: Final = 3.0
+RELEASES_MAX: Final = 8
+"""Versions of a function that a server keeps."""
 _SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
 """Prefixes of errors that are about the server's state, not about the call."""
 _NOT_REACHED: Final = (
@@ -71,6 +73,7 @@ class Link:
         self._calls: Pipe | None = None
         self._connecting: asyncio.Task[Pipe] | None = None
         self._waits_idle: list[Pipe] = []
+        self._has_functions = True
         self._waits = asyncio.Semaphore(WAITS_CONCURRENT_MAX)
 
     def key(self, kind: str, *names: str) -> str:
@@ -121,6 +124,14 @@ class Link:
             pipe = self._calls
             if pipe is None or not pipe.is_free:
                 pipe = await self._pipe()
+            if script.library and self._has_functions:
+                try:
+                    return await pipe.call(("FCALL", script.function, 1, self.prefix, *arguments))
+                except ResponseError as error:
+                    if not _is_unknown(error):
+                        raise
+                pipe = await self._pipe()
+                await self._load(pipe, script)
             try:
                 return await pipe.call(("EVALSHA", script.sha, 1, self.prefix, *arguments))
             except NoScriptError:  # nothing was executed
@@ -129,6 +140,21 @@ class Link:
         except Exception as error:
             self._raise_named(error)
             raise
+
+    async def _load(self, pipe: Pipe, script: Script) -> None:
+        """Give the server the function of a script, for the next call of it.
+
+        Functions of other releases stay while they are few, as their processes may run beside
+        this one; beyond that they go, and a process that still needs one loads it again.
+        """
+        try:
+            listed = await pipe.call(("FUNCTION", "LIST", "LIBRARYNAME", f"assay_{script.name}_*"))
+            others = [one[one.index(b"library_name") + 1] for one in listed]
+            for name in others if len(others) >= RELEASES_MAX else ():
+                await pipe.call(("FUNCTION", "DELETE", name))
+            await pipe.call(("FUNCTION", "LOAD", script.library))
+        except ResponseError as error:  # the call goes on without; what is wrong it says itself
+            self._has_functions = not _is_refused(error)
 
     async def call(self, *command: Argument) -> Reply:
         """One command."""
@@ -196,6 +222,19 @@ class Link:
         self._waits_idle.clear()
         self._calls = None
         await asyncio.sleep(0)  # the transports end in the next turn of the loop
+
+
+def _is_unknown(error: ResponseError) -> bool:
+    """Whether a function was not begun: the server has not got it, or refuses to call any."""
+    return str(error) == "Function not found" or _is_refused(error)
+
+
+def _is_refused(error: ResponseError) -> bool:
+    """Whether the server takes no functions: its rules of access, or its version."""
+    text = str(error).lower()
+    return text.startswith("unknown command") or (
+        isinstance(error, NoPermissionError) and ("'fcall'" in text or "'function" in text)
+    )
 
 
 def _connections_to(url: str) -> BlockingConnectionPool:

@@ -6,7 +6,6 @@ only leaves a lease to expire); all instants are from the store's own clock.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from assay.core.hosts.record import HostRecord
@@ -40,28 +39,14 @@ from assay.core.records import (
 from assay.core.records import Finished as Finished
 from assay.core.records import Reaped as Reaped
 from assay.core.records import Report as Report
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitness:
-    """A server that is fit, and what an operator should know about it."""
-
-    server: str
-    """Such as `valkey 9.1.0`; empty: not reported."""
-    appends: bool | None
-    """It has an append-only file; `None`: not reported."""
-    appendfsync: str
-    """Empty: not reported."""
-    notes: tuple[str, ...] = ()
-    """Risks that the settings accept, and facts that could not be determined."""
-
+from assay.core.store_limits import Fitness
 
 Pace = Callable[[TenantId, int], Awaitable[None]]
 """Waits until the given number of a tenant's requests may continue."""
 
 
 class WorkerStore(Protocol):
-    """What a worker host needs; `worker.remote` has it by gRPC, without access to the store.
+    """What a worker host needs; `edge.work.store` has it by gRPC, without access to the store.
 
     Every method raises `DependencyDown` when the store cannot be reached.
     """
@@ -99,13 +84,13 @@ class WorkerStore(Protocol):
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
 
     # -- hosts ---------------------------------------------------------------------------------
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """Keep the record of a worker host for `lease_s`, or renew it; True: it is new, and
-        planners are woken.
+        planners are woken. `owner`: whose host it is, where its kind of caller may be hostile.
 
         Raises:
             InvalidRequest: the record is out of its limits.
-            Saturated: `HOSTS_MAX` are kept.
+            Saturated: `HOSTS_MAX` are kept, or `HOSTS_PER_OWNER_MAX` of this owner.
         """
 
     async def drop_host(self, worker: WorkerId) -> None:

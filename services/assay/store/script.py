@@ -9,12 +9,17 @@ function that inner functions refer to whenever one more is created there; of th
 outside it copies references. So cut, a script costs a third less before its first command.
 """
 
+import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from assay.store.library import library_of
+
+AS_FUNCTIONS: Final = frozenset({"claim", "finish", "open_filled", "submit"})
+"""What every request needs; the others are called seldom."""
 _INCLUDE: Final = re.compile(r"^--@include ([a-z_]+\.lua)$", re.MULTILINE)
 
 
@@ -25,15 +30,28 @@ class Script:
     name: str
     text: str
     sha: str
+    library: str
+    """The same as a library of one function of the name `function`; `''`: it has none."""
+
+    @property
+    def function(self) -> str:
+        """Of this very text: several releases may use one server."""
+        return f"assay_{self.name}_{self.sha}"
 
 
 def load_script(name: str) -> Script:
     """Read `scripts/<name>.lua` and the files that it includes."""
     folder = resources.files("assay.store") / "scripts"
     source = (folder / f"{name}.lua").read_text(encoding="utf-8")
-    text, includes = _INCLUDE.subn(
-        lambda found: (folder / found[1]).read_text(encoding="utf-8") + "return (function()", source
-    )
+
+    def part(found: re.Match[str]) -> str:
+        return (folder / found[1]).read_text(encoding="utf-8")
+
+    text, includes = _INCLUDE.subn(lambda found: part(found) + "return (function()", source)
     text += "end)()" * includes + "\n"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    return Script(name=name, text=text, sha=sha)
+    script = Script(name=name, text=text, sha=sha, library="")
+    if name not in AS_FUNCTIONS:
+        return script
+    library = library_of(script.function, _INCLUDE.sub(part, source))
+    return dataclasses.replace(script, library=library)

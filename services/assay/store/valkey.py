@@ -44,6 +44,7 @@ from assay.core.store_limits import (
     HINTS_PER_TENANT_MAX,
     NATURAL_SPANS_KEPT,
     PLANS_MAX,
+    Fitness,
     check_plan,
     no_batch,
     no_task,
@@ -62,7 +63,7 @@ from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
 from assay.store.operations.uploads import Uploads
-from assay.store.port import Finished, Fitness, Pace, Reaped, Report
+from assay.store.port import Finished, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 

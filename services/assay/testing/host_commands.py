@@ -27,9 +27,9 @@ class HostCommands(ABC):
     def _wake(self) -> None:
         """Tell those who wait that something has changed."""
 
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """See `Store.put_host`."""
-        is_new = self._model.hosts.put(host, int(lease_s * 1e9), self._clock.now_ns())
+        is_new = self._model.hosts.put(host, int(lease_s * 1e9), self._clock.now_ns(), owner)
         self._model.changes.planning |= is_new
         self._wake()
         return is_new

@@ -40,9 +40,9 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
-from assay.core.store_limits import artifact_too_large, too_many_uploads
+from assay.core.store_limits import Fitness, artifact_too_large, too_many_uploads
 from assay.core.tools.rate import next_free_s
-from assay.store.port import Fitness, Pace
+from assay.store.port import Pace
 from assay.testing.host_commands import HostCommands, Now
 from assay.testing.queue_model import QueueLimits, QueueModel
 

@@ -1,29 +1,44 @@
 """The model of the worker hosts' records."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from assay.core.errors import Saturated
-from assay.core.hosts.record import HOSTS_MAX, HostRecord, check_host
+from assay.core.hosts.record import (
+    HOSTS_MAX,
+    HOSTS_PER_OWNER_MAX,
+    HostRecord,
+    check_host,
+    too_many_hosts,
+)
 from assay.core.ids import WorkerId
-from assay.core.store_limits import RETRY_AFTER_S
+
+
+class _Kept(NamedTuple):
+    expires_ns: int
+    owner: str
+    host: HostRecord
 
 
 class HostBook:
     """Records that run out."""
 
     def __init__(self) -> None:
-        self._kept: dict[WorkerId, tuple[int, HostRecord]] = {}
+        self._kept: dict[WorkerId, _Kept] = {}
 
-    def put(self, host: HostRecord, lease_ns: int, now_ns: int) -> bool:
+    def put(self, host: HostRecord, lease_ns: int, now_ns: int, owner: str = "") -> bool:
         """See `Store.put_host`."""
         check_host(host)
-        self._kept = {w: kept for w, kept in self._kept.items() if kept[0] > now_ns}
-        is_new = host.worker not in self._kept
-        if is_new and len(self._kept) >= HOSTS_MAX:
-            message = f"{HOSTS_MAX} worker hosts are registered"
-            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
-        self._kept[host.worker] = (now_ns + lease_ns, host)
-        return is_new
+        self._kept = {w: kept for w, kept in self._kept.items() if kept.expires_ns > now_ns}
+        known = self._kept.get(host.worker)
+        if known is None:
+            if len(self._kept) >= HOSTS_MAX:
+                raise too_many_hosts(of_one=False)
+            of_one = sum(kept.owner == owner for kept in self._kept.values())
+            if owner and of_one >= HOSTS_PER_OWNER_MAX:
+                raise too_many_hosts(of_one=True)
+        whose = owner if known is None else known.owner
+        self._kept[host.worker] = _Kept(now_ns + lease_ns, whose, host)
+        return known is None
 
     def drop(self, worker: WorkerId) -> bool:
         """See `Store.drop_host`; returns whether it was there."""
@@ -31,5 +46,5 @@ class HostBook:
 
     def all(self, now_ns: int) -> Sequence[HostRecord]:
         """See `Store.hosts`."""
-        kept = sorted(self._kept.values(), key=lambda one: (one[0], one[1].worker))
-        return [host for expires_ns, host in kept if expires_ns > now_ns]
+        kept = sorted(self._kept.values(), key=lambda one: (one.expires_ns, one.host.worker))
+        return [one.host for one in kept if one.expires_ns > now_ns]

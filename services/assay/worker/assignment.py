@@ -116,7 +116,7 @@ def wire_work(claim: Claim, task: int, search: CulpritSearch | None = None) -> W
         b"",
         members=members,
         submitted=claim.submitted,
-        is_control=search is not None and search.following == CONTROL,
+        control=search.attempt + 1 if search is not None and search.following == CONTROL else 0,
     )
 
 

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +20,17 @@ from assay.core.hosts.record import CORES_MAX, HostRecord
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
-from assay.edge.auth import Operator, in_url, refuse_open_listener
+from assay.edge.auth import Callers, Operator, in_url, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer, Tracer
+from assay.edge.work.credential import PoolCallers, new_credential
+from assay.edge.work.pool_servicer import ControlServer
+from assay.edge.work.store import RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.sandbox.probe import require_isolation
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import WorkerStore
@@ -40,9 +44,6 @@ from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
-from assay.worker.pool_servicer import ControlServer
-from assay.worker.remote.store import RemoteStore
-from assay.worker.remote.token import TokenFiles
 from assay.worker.reuse import ReusePolicy
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
@@ -70,6 +71,8 @@ class WorkerService:
     scratch: Path
     worker: WorkerId
     membership: Membership
+    credential: str = field(repr=False)
+    """Of its pool service; planners find it in the host's record."""
 
     async def start(self) -> Mapping[str, str]:
         """Start slots and listen; returns the addresses."""
@@ -83,7 +86,9 @@ class WorkerService:
             "http": f"{in_url(worker.control_host)}:{http}",
         }
         log.info("listening", **addresses)
-        self.membership.begin(host_record(self.settings.worker, self.worker, self.host, control))
+        self.membership.begin(
+            host_record(worker, self.worker, self.host, control=control, credential=self.credential)
+        )
         return addresses
 
     async def stop(self) -> None:
@@ -162,7 +167,8 @@ def build(
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
     host = _host(settings, stages, mode, shared, versions, worker)
     audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
-    guard = _guard(operator, clock, metrics, audit)
+    credential = new_credential()
+    guard = _guard(PoolCallers(operator, credential), clock, metrics, audit)
     return WorkerService(
         settings=settings,
         store=store,
@@ -175,6 +181,7 @@ def build(
         scratch=shared.scratch,
         worker=worker,
         membership=_membership(settings, list(stages), shared, worker),
+        credential=credential,
     )
 
 
@@ -215,7 +222,12 @@ def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStor
 
 
 def host_record(
-    settings: WorkerSettings, worker: WorkerId, host: WorkerHost, control: str
+    settings: WorkerSettings,
+    worker: WorkerId,
+    host: WorkerHost,
+    *,
+    control: str,
+    credential: str,
 ) -> HostRecord:
     """A host's record.
 
@@ -224,6 +236,7 @@ def host_record(
         worker: owner of its leases.
         host: for its stages.
         control: where its pool service listens.
+        credential: what its pool service accepts.
     """
     listens, _, port = control.rpartition(":")
     if listens in {"0.0.0.0", "[::]"}:  # noqa: S104 compared, not listened on
@@ -235,6 +248,7 @@ def host_record(
         cores=min(len(os.sched_getaffinity(0)), CORES_MAX),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         slots_max=settings.slots_max,
+        credential=credential,
     )
 
 
@@ -317,10 +331,10 @@ def _check_listener(settings: Settings, operator: Operator) -> None:
     )
 
 
-def _guard(operator: Operator, clock: Clock, metrics: Metrics, audit: Audit | None) -> CallGuard:
+def _guard(callers: Callers, clock: Clock, metrics: Metrics, audit: Audit | None) -> CallGuard:
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
-        callers=operator,
+        callers=callers,
         door=Door(limits),
         clock=clock,
         tracer=NoTracer(),

@@ -15,11 +15,15 @@ from tests.fuzz.verdicts.disguises import disguise_case
 from tests.fuzz.verdicts.documents import document_case, text_case
 from tests.fuzz.verdicts.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.functions import function_case
+from tests.fuzz.verdicts.harnesses import harness_case
+from tests.fuzz.verdicts.instructed import instructed_case
+from tests.fuzz.verdicts.keywords import keyword_case
 from tests.fuzz.verdicts.labels import label_case
 from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
 from tests.fuzz.verdicts.published import published_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
+from tests.fuzz.verdicts.selections import selection_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.statements import statement_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
@@ -44,13 +48,17 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),
+    "harnesses": (harness_case, 14),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),
+    "selections": (selection_case, 8),
     "exact": (exact_case, 3),
     "regex": (regex_case, 2),
     "schema": (schema_case, 14),
     "documents": (document_case, 6),
+    "keywords": (keyword_case, 10),
+    "instructed": (instructed_case, 6),
     "texts": (text_case, 2),
 }
 """By name: how a case is drawn, and its share."""

@@ -21,6 +21,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import random
 import secrets
 import sys
@@ -44,6 +45,7 @@ from assay.store.embedded import EmbeddedValkey
 
 TRAINERS = 3
 SETTLE_S_MAX = 120.0
+REST_READINGS = 20
 POOL_THREADS = 64
 GRPC_THREAD = "event_engine"
 
@@ -52,7 +54,8 @@ GRPC_THREAD = "event_engine"
 class Held:
     """What this process holds of the system."""
 
-    files: int
+    files: Counter[str]
+    """By what is open: a path, or a kind such as `socket`."""
     threads: Counter[str]
     """By name."""
 
@@ -64,14 +67,29 @@ class Held:
         for task in (own / "task").iterdir():
             with suppress(OSError):  # it has ended
                 threads[(task / "comm").read_text().strip()] += 1
-        return cls(len(list((own / "fd").iterdir())), threads)
+        files: Counter[str] = Counter()
+        for link in (own / "fd").iterdir():
+            with suppress(OSError):  # the listing itself
+                files[os.readlink(link).partition(":[")[0]] += 1
+        return cls(files, threads)
 
     def more_than(self, before: Held) -> dict[str, int]:
         """What was not there before. gRPC starts and ends threads of its pool as the load says."""
         threads = self.threads - before.threads
         del threads[GRPC_THREAD]
         named = {f"threads named {name}": count for name, count in threads.items()}
-        return {"file descriptors": max(0, self.files - before.files), **named}
+        left = self.files.total() - before.files.total()
+        kinds = ", ".join(f"{kind} {n}" for kind, n in (self.files - before.files).items())
+        return {f"file descriptors ({kinds})": max(0, left), **named}
+
+
+async def at_rest() -> Held:
+    """With the fewest files of some readings: connections of those who left are still closing."""
+    readings = []
+    for _ in range(REST_READINGS):
+        readings.append(Held.now())
+        await asyncio.sleep(0.1)
+    return min(readings, key=lambda one: one.files.total())
 
 
 async def settled(own: Rollouts, before: Held | None) -> list[str]:
@@ -122,7 +140,8 @@ async def run(seed: int, seconds: float) -> int:
         await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.01) for _ in range(POOL_THREADS)))
         await train("warm-up", own, random.Random(seed), record, 0.0)
         await settled(own, None)
-        before = Held.now()
+        await own.client.policy_version()  # its connection is no leftover
+        before = await at_rest()
         breaking = asyncio.create_task(break_things(own, rewards, rng, faults, record))
         async with asyncio.TaskGroup() as training:
             for number in range(TRAINERS):

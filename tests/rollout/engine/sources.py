@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[3]
 NATIVE = ROOT / "runtime" / "assay" / "rollout" / "native"
 
 ENGINE_SOURCES = (
-    *("adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"),
-    *("kv_layout", "layers", "pool", "rotation", "sampler", "weights"),
+    *("adapter", "adapter_steps", "arena", "attend", "batch", "contain", "engine", "engine_room"),
+    *("guard", "isa", "kv_layout", "layers", "pool", "pool_usage", "rotation", "sampler"),
+    "weights",
 )

@@ -7,6 +7,7 @@ compared bit by bit.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import os
@@ -29,6 +30,8 @@ from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import Engine, read_adapter
+from assay.rollout.service.weights import Part, Pushes, PushSpec
+from assay.rollout.service.weights.push import TENSORS_AHEAD, _Hand
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -416,6 +419,52 @@ async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
         call.cancel()
         while not await is_taken(own, config, arrays):
             await asyncio.sleep(0.01)
+
+
+def test_the_staging_thread_may_take_the_last_tensor_while_its_hand_is_emptied() -> None:
+    hand = _Hand()
+    hand._tensors.empty = lambda: False  # type: ignore[method-assign] # looked too early
+    hand.drain()
+    hand.give(None, 0)
+    assert list(hand.tensors()) == []
+
+
+def test_staging_that_is_too_slow_for_its_share_names_it() -> None:
+    hand = _Hand()
+    for _ in range(TENSORS_AHEAD):
+        hand.give(None, 0)
+    with pytest.raises(FailedPrecondition) as late:
+        hand.give(None, 0)
+    assert late.value.field == "core_share_max"
+
+
+async def test_a_push_that_is_cancelled_twice_leaves_no_error_without_a_reader(
+    run_rollouts: RunRollouts,
+) -> None:
+    """The second one, as of a server that stops, comes while the staging thread still ends."""
+    own = await run_rollouts()
+    unread: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, said: unread.append(said))
+
+    async def begun() -> AsyncIterator[Part]:
+        yield Part(push=PushSpec(version=1))
+        await asyncio.Event().wait()
+
+    for _ in range(5):
+        pushing = asyncio.create_task(Pushes(own.engine).receive(begun()))
+        async with asyncio.timeout(PATIENCE_S):
+            while not own.engine._staging.locked():
+                await asyncio.sleep(0)
+            pushing.cancel()
+            await asyncio.sleep(0)
+            pushing.cancel()
+            await asyncio.wait([pushing])
+            while own.engine._staging.locked():
+                await asyncio.sleep(0)
+        del pushing
+        await asyncio.to_thread(lambda: None)
+        gc.collect()
+    assert not unread
 
 
 async def is_taken(own: Rollouts, config: dict[str, Any], arrays: Any) -> bool:

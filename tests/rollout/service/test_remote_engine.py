@@ -227,9 +227,13 @@ async def test_a_cancelled_group_ends_its_requests_on_the_server(
     ):
         async with service(tmp_path, engine_url=url) as own:
             session = await own.client.open_session("s", sampling=LONG)
-            await session.submit(prompts(2, k=4))
-            await own.until_tokens_came()
-            assert await session.cancel(["p1"]) == 4
+            # Held, or some would be finished before the cancellation comes.
+            with runtime.pause():
+                await session.submit(prompts(2, k=4))
+                async with asyncio.timeout(S_MAX):
+                    while runtime.stats().in_flight < 8:
+                        await asyncio.sleep(0.02)
+                assert await session.cancel(["p1"]) == 4
             groups = {group.group_id: group for group in await take(session, 2)}
             assert {t.outcome for t in groups["p1"].trajectories} == {Outcome.CANCELLED}
             assert {t.outcome for t in groups["p0"].trajectories} == {None}

@@ -73,17 +73,18 @@ STAGES = {
     "first": stage("first", handler="FirstHandler"),
     "group": stage(
         "group",
-        handler="GroupTrouble",
+        handler="TrivialTrouble",
         gathers=True,
         confined=True,
         cpu_s_max=0.3,
         batch_max=4,
         resources=Resources(memory_bytes=256 * MIB),
     ),
+    "group.strict": stage("group.strict", handler="GroupTrouble", gathers=True, confined=True),
     "group.trusting": stage("group.trusting", handler="TrustingTrouble", gathers=True, trusts=True),
     "group.service": stage("group.service", handler="GroupTrouble", gathers=True),
 }
-GROUPS = ("group", "group.trusting", "group.service")
+GROUPS = ("group", "group.strict", "group.trusting", "group.service")
 
 
 def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
@@ -282,6 +283,15 @@ class GroupTrouble(TroubleHandler):
             return self._pass(work, str(len(group)))
         self._words[word](*arguments)
         return self._pass(work, str(len(group)))
+
+
+class TrivialTrouble(GroupTrouble):
+    """A trivial response, of which no hand-over was made, passes."""
+
+    def _member(self, work: Work, group: Sequence[Work]) -> StageVerdict:
+        if not work.handover:
+            return self._pass(work, str(len(group)))
+        return super()._member(work, group)
 
 
 class TrustingTrouble(GroupTrouble):

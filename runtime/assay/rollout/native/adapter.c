@@ -1,12 +1,13 @@
-/* See adapter.h. */
+/* See adapter.h: checks, lays out and loads adapters. Their part of a step is in adapter_steps.c. */
 #include "adapter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapter_layout.h"
 #include "rotation.h"
 
-enum { PAIR = 2 * ASSAY_PANEL, PIECES_PER_LAYER = 7 };
+enum { PIECES_PER_LAYER = 7 };
 
 static enum assay_group group_of(uint32_t tensor) {
     switch (tensor) {
@@ -24,21 +25,6 @@ static enum assay_group group_of(uint32_t tensor) {
     default:
         return ASSAY_GROUPS;
     }
-}
-
-static enum assay_input input_of(enum assay_group group) {
-    switch (group) {
-    case ASSAY_GROUP_OUT:
-        return ASSAY_INPUT_ATT;
-    case ASSAY_GROUP_DOWN:
-        return ASSAY_INPUT_HIDDEN;
-    default:
-        return ASSAY_INPUT_NORM;
-    }
-}
-
-static const assay_gemm_ops *f32_ops(const assay_adapter *ad) {
-    return &ad->host.kernels->gemm[ASSAY_F32];
 }
 
 static assay_adapted *adapted_at(const assay_adapter *ad, uint32_t layer, enum assay_group group) {
@@ -113,7 +99,7 @@ static int list_parts(assay_adapter *ad, assay_weights *w, const assay_adapter_p
  * Memory. Each of these runs twice: once to count, once to place. */
 
 static assay_matrix take_f32(assay_arena *arena, uint32_t n, uint32_t k, uint32_t copies) {
-    assay_matrix m = {.n_pairs = assay_round_up(n, PAIR) / PAIR, .k = k};
+    assay_matrix m = {.n_pairs = assay_round_up(n, ASSAY_PAIR) / ASSAY_PAIR, .k = k};
     m.k_pad = assay_round_up(k, 32);
     m.panel_bytes = (size_t)m.k_pad * ASSAY_PANEL * sizeof(float);
     m.data = assay_arena_take(arena, (size_t)copies * m.n_pairs * 2 * m.panel_bytes);
@@ -127,7 +113,7 @@ static uint32_t lay_out_lora(assay_adapted *m, assay_arena *arena) {
         m->parts[i].first = rank;
         rank += m->parts[i].piece.size;
     }
-    const uint32_t n_outputs = m->parts[0].place.matrix->n_pairs * PAIR;
+    const uint32_t n_outputs = m->parts[0].place.matrix->n_pairs * ASSAY_PAIR;
     m->a = take_f32(arena, rank, m->parts[0].piece.cols, 1);
     m->b = take_f32(arena, n_outputs, rank, 1);
     m->scales = assay_arena_take(arena, m->b.k_pad * sizeof(float));
@@ -148,14 +134,14 @@ static uint32_t lay_out_oft(assay_adapted *m, assay_arena *arena) {
         m->n_items += part->piece.cols / size;
         block_pad = part->rotation.k_pad > block_pad ? part->rotation.k_pad : block_pad;
     }
-    m->source = assay_arena_take(arena, (size_t)n_pairs * PAIR);
+    m->source = assay_arena_take(arena, (size_t)n_pairs * ASSAY_PAIR);
     m->sources = assay_arena_take(arena, n_pairs);
     return block_pad;
 }
 
 static void lay_out_inputs(assay_adapter *ad, const uint32_t *read, assay_arena *arena) {
     for (uint32_t which = 0; which < ASSAY_INPUTS; which++) {
-        ad->copied[which] = read[which] && ad->host.gemm->pack != f32_ops(ad)->pack;
+        ad->copied[which] = read[which] && ad->host.gemm->pack != assay_adapter_f32(ad)->pack;
         ad->inputs[which] = ad->host.inputs[which];
         if (ad->copied[which]) {
             ad->inputs[which] = assay_arena_take(
@@ -175,7 +161,7 @@ static void lay_out(assay_adapter *ad, assay_arena *arena) {
         if (m->n_parts == 0) {
             continue;
         }
-        const enum assay_input which = input_of((enum assay_group)(i % ASSAY_GROUPS));
+        const enum assay_input which = assay_adapter_input_of((enum assay_group)(i % ASSAY_GROUPS));
         const uint32_t deep = ad->lora ? lay_out_lora(m, arena) : lay_out_oft(m, arena);
         read[which] = 1;
         depth = deep > depth ? deep : depth;
@@ -218,7 +204,7 @@ static void fill_sources(assay_adapted *m, assay_weights *w, uint32_t layer,
         const assay_place place = assay_weights_place(w, tensor, layer);
         for (uint32_t n = 0; n < place.rows; n++) {
             const uint32_t at = output_at(&place, n);
-            m->sources[at / PAIR] |= (uint8_t)(1u << m->source[at]);
+            m->sources[at / ASSAY_PAIR] |= (uint8_t)(1u << m->source[at]);
         }
     }
 }
@@ -373,10 +359,6 @@ static int load_lora(assay_adapted *m, const assay_adapter_part *part,
     return ASSAY_ENGINE_OK;
 }
 
-static size_t rotation_bytes(const assay_matrix *m) {
-    return (size_t)m->n_pairs * 2 * m->panel_bytes;
-}
-
 /* One block: output c of the panels is column c of R, as x' = x R. */
 static int load_rotation(const assay_adapter_part *part, const assay_adapter_piece *p,
                          uint32_t block, double *upper, double *room) {
@@ -389,7 +371,7 @@ static int load_rotation(const assay_adapter_part *part, const assay_adapter_pie
     if (r == NULL) {
         return ASSAY_ENGINE_NOT_FINITE;
     }
-    uint8_t *data = part->rotation.data + block * rotation_bytes(&part->rotation);
+    uint8_t *data = part->rotation.data + block * assay_rotation_bytes(&part->rotation);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t c = 0; c < n; c++) {
             column(&part->rotation, data, c)[(size_t)k * ASSAY_PANEL] = (float)r[(size_t)k * n + c];
@@ -445,182 +427,4 @@ int assay_adapter_complete(const assay_adapter *ad) {
         }
     }
     return ASSAY_ENGINE_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------
- * Steps */
-
-static float *sums_of(const assay_adapter *ad, uint32_t thread) {
-    return ad->sums + (size_t)thread * 2 * ad->host.rows_pad * ASSAY_PANEL;
-}
-
-void assay_adapter_put(const assay_adapter *ad, enum assay_input which, uint32_t row, uint32_t k,
-                       const float *values, uint32_t n) {
-    if (ad->copied[which]) {
-        f32_ops(ad)->pack(ad->inputs[which], ad->host.pads[which], row, k, values, n);
-    }
-}
-
-/* 32 low-rank rows: scale * (A x). The padding is written too, as the next product reads it. */
-static void lower(const assay_adapter *ad, const assay_adapted *m, const float *input,
-                  uint32_t thread, uint32_t rows, uint32_t pair) {
-    const size_t stride = (size_t)ad->host.rows_pad * ASSAY_PANEL;
-    float *sums = sums_of(ad, thread);
-    float scaled[ASSAY_PANEL];
-    f32_ops(ad)->mul(input, m->a.k_pad, rows, m->a.data + (size_t)pair * 2 * m->a.panel_bytes, sums,
-                     stride);
-    for (uint32_t row = 0; row < rows; row++) {
-        for (uint32_t panel = 0; panel < 2; panel++) {
-            const uint32_t first = pair * PAIR + panel * ASSAY_PANEL;
-            const float *from = sums + panel * stride + (size_t)row * ASSAY_PANEL;
-            for (uint32_t i = 0; i < ASSAY_PANEL; i++) {
-                scaled[i] = from[i] * m->scales[first + i];
-            }
-            f32_ops(ad)->pack(ad->low, m->b.k_pad, row, first, scaled, ASSAY_PANEL);
-        }
-    }
-}
-
-/* The columns of one block of all rows, as an operand. */
-static float *gather(const assay_adapter *ad, const assay_adapter_part *part, const float *input,
-                     uint32_t ld, uint32_t thread, uint32_t rows, uint32_t block) {
-    float *gathered = ad->gathered + (size_t)thread * ad->host.rows_pad * ad->block_pad;
-    const uint32_t size = part->piece.size;
-    const uint32_t pad = part->rotation.k_pad;
-    for (uint32_t row = 0; row < rows; row++) {
-        float *to = gathered + (size_t)row * pad;
-        memcpy(to, input + (size_t)row * ld + (size_t)block * size, size * sizeof *to);
-        memset(to + size, 0, (pad - size) * sizeof *to);
-    }
-    return gathered;
-}
-
-/* Writes one rotated block of all rows into the operand of part `at`. */
-static void rotate(const assay_adapter *ad, const assay_adapted *m, uint32_t at,
-                   const float *input, uint32_t ld, uint32_t thread, uint32_t rows,
-                   uint32_t block) {
-    const assay_adapter_part *part = &m->parts[at];
-    const assay_matrix *r = &part->rotation;
-    const uint32_t size = part->piece.size;
-    const size_t stride = (size_t)ad->host.rows_pad * ASSAY_PANEL;
-    const uint8_t *data = r->data + (part->n_rotations == 1 ? 0 : block) * rotation_bytes(r);
-    const float *gathered = gather(ad, part, input, ld, thread, rows, block);
-    float *sums = sums_of(ad, thread);
-    for (uint32_t pair = 0; pair < r->n_pairs; pair++) {
-        f32_ops(ad)->mul(gathered, r->k_pad, rows, data + (size_t)pair * 2 * r->panel_bytes, sums,
-                         stride);
-        for (uint32_t first = pair * PAIR; first < size && first < (pair + 1) * PAIR;
-             first += ASSAY_PANEL) {
-            const float *from = sums + (first % PAIR == 0 ? 0 : stride);
-            const uint32_t n = size - first < ASSAY_PANEL ? size - first : ASSAY_PANEL;
-            for (uint32_t row = 0; row < rows; row++) {
-                ad->host.gemm->pack(ad->rotated[at], ld, row, block * size + first,
-                                    from + (size_t)row * ASSAY_PANEL, n);
-            }
-        }
-    }
-}
-
-/* Operands of rotated rows serve inputs of several lengths, so the padding may hold old values. */
-static void clear_padding(const assay_adapter *ad, uint32_t at, uint32_t cols, uint32_t ld,
-                          uint32_t rows) {
-    static const float zeros[PAIR];
-    for (uint32_t row = 0; row < rows && cols < ld; row++) {
-        ad->host.gemm->pack(ad->rotated[at], ld, row, cols, zeros, ld - cols);
-    }
-}
-
-/* Item i of a matrix's blocks, part by part. */
-static void rotate_item(const assay_adapter *ad, const assay_adapted *m, enum assay_input which,
-                        uint32_t thread, uint32_t rows, uint32_t i) {
-    const uint32_t ld = ad->host.pads[which];
-    uint32_t at = 0;
-    uint32_t n_blocks = m->parts[0].piece.cols / m->parts[0].piece.size;
-    while (i >= n_blocks) {
-        i -= n_blocks;
-        at++;
-        n_blocks = m->parts[at].piece.cols / m->parts[at].piece.size;
-    }
-    rotate(ad, m, at, ad->inputs[which], ld, thread, rows, i);
-    if (i + 1 == n_blocks) {
-        clear_padding(ad, at, m->parts[at].piece.cols, ld, rows);
-    }
-}
-
-int assay_adapter_phase(const assay_adapter *ad, assay_walker *walker, uint32_t layer,
-                        enum assay_group group, uint32_t rows) {
-    const assay_adapted *m = assay_adapted_of(ad, layer, group);
-    const enum assay_input which = input_of(group);
-    uint32_t begin;
-    uint32_t end;
-    if (m == NULL) {
-        return 1;
-    }
-    while (assay_claim(walker, m->n_items, 1, &begin, &end)) {
-        for (uint32_t i = begin; i < end; i++) {
-            if (ad->lora) {
-                lower(ad, m, ad->inputs[which], walker->index, rows, i);
-            } else {
-                rotate_item(ad, m, which, walker->index, rows, i);
-            }
-        }
-    }
-    return assay_phase_end(walker);
-}
-
-static void add_low_rank(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
-                         uint32_t rows, uint32_t pair, float *sums, size_t stride) {
-    float *more = sums_of(ad, thread);
-    f32_ops(ad)->mul(ad->low, m->b.k_pad, rows, m->b.data + (size_t)pair * 2 * m->b.panel_bytes,
-                     more, stride);
-    for (size_t i = 0; i < (size_t)rows * ASSAY_PANEL; i++) {
-        sums[i] += more[i];
-        sums[stride + i] += more[stride + i];
-    }
-}
-
-/* Copies the outputs of a pair that read `source`. */
-static void select_outputs(const uint8_t *source_of, uint32_t source, uint32_t rows, float *to,
-                           const float *from, size_t stride) {
-    for (uint32_t i = 0; i < PAIR; i++) {
-        if (source_of[i] != source) {
-            continue;
-        }
-        const size_t first = (i < ASSAY_PANEL ? 0 : stride) + i % ASSAY_PANEL;
-        for (uint32_t row = 0; row < rows; row++) {
-            to[first + (size_t)row * ASSAY_PANEL] = from[first + (size_t)row * ASSAY_PANEL];
-        }
-    }
-}
-
-/* One product per input that the pair's outputs read: most pairs read one. */
-static void mul_rotated(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
-                        const assay_matrix *matrix, const void *operand, uint32_t rows,
-                        uint32_t pair, float *sums, size_t stride) {
-    const uint8_t *panels = matrix->data + (size_t)pair * 2 * matrix->panel_bytes;
-    uint32_t left = m->sources[pair];
-    float *to = sums;
-    for (uint32_t source = 0; left != 0; source++, left >>= 1) {
-        if ((left & 1) == 0) {
-            continue;
-        }
-        ad->host.gemm->mul(source == 0 ? operand : ad->rotated[source - 1], matrix->k_pad, rows,
-                           panels, to, stride);
-        if (to != sums) {
-            select_outputs(m->source + (size_t)pair * PAIR, source, rows, sums, to, stride);
-        }
-        to = sums_of(ad, thread);
-    }
-}
-
-void assay_adapter_mul(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
-                       const assay_matrix *matrix, const void *operand, uint32_t rows, uint32_t pair,
-                       float *sums, size_t stride) {
-    if (ad->lora) {
-        ad->host.gemm->mul(operand, matrix->k_pad, rows,
-                           matrix->data + (size_t)pair * 2 * matrix->panel_bytes, sums, stride);
-        add_low_rank(ad, m, thread, rows, pair, sums, stride);
-    } else {
-        mul_rotated(ad, m, thread, matrix, operand, rows, pair, sums, stride);
-    }
 }

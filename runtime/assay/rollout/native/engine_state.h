@@ -1,10 +1,11 @@
 /* Internal state of an engine, for the files that run its steps; engine.h is the public API.
  *
- *   engine.c   creation, weights, versions
- *   batch.c    checks a step and lists its rows and attention items
- *   layers.c   the phases that the pool's threads run
- *   attend.c   attention over paged KV
- *   adapter.c  LoRA and OFT beside the matrices
+ *   engine.c       creation, weights, versions
+ *   engine_room.c  the memory of steps, threads and matrices
+ *   batch.c        checks a step and lists its rows and attention items
+ *   layers.c       the phases that the pool's threads run
+ *   attend.c       attention over paged KV
+ *   adapter.c      LoRA and OFT beside the matrices: loading; adapter_steps.c: in a step
  */
 #ifndef ASSAY_ENGINE_STATE_H
 #define ASSAY_ENGINE_STATE_H
@@ -130,6 +131,13 @@ struct assay_engine {
     assay_thread_room *threads;
     uint8_t *thread_rooms;
 };
+
+assay_sizes assay_engine_sizes_of(const assay_model_shape *shape,
+                                  const assay_engine_settings *settings);
+/* Maps and lays out everything that steps write, except KV; a status. */
+int assay_engine_take_room(assay_engine *engine);
+/* Maps and lays out one set of matrices; a status. */
+int assay_engine_take_base(const assay_model_shape *shape, assay_base *base, uint32_t *huge);
 
 /* Checks a step and makes it the engine's batch; returns a status. Nothing changes unless it is OK. */
 int assay_batch_begin(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,

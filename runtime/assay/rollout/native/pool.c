@@ -4,8 +4,6 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <stddef.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>
@@ -14,6 +12,7 @@
 
 #include "contain.h"
 #include "guard.h"
+#include "pool_usage.h"
 
 #define GATE_OPEN ((uint64_t)1 << 31)
 
@@ -76,65 +75,6 @@ static int spin_past(assay_walker *walker, assay_turn *turn, uint32_t seen, uint
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Why a thread parks, read only while the guard watches it: forced, when another thread of the pool was
- * off its core during the second half of the spin, or this one while it looked; else the step itself
- * made it wait too long. */
-
-enum { LOOK_NS_MAX = 5000, LOST_NS_MAX = 20000 }; /* per thread looked at */
-
-typedef struct {
-    uint64_t now_ns;
-    uint64_t others_ns; /* CPU time of the pool's other threads */
-    int sound;          /* 1: all of it was read, without losing the core meanwhile */
-} usage;
-
-/* 0 for a thread that has ended. */
-static uint64_t read_clock(clockid_t clock) {
-    struct timespec t;
-    return clock_gettime(clock, &t) != 0 ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static usage read_usage(const assay_walker *walker) {
-    const assay_pool *pool = walker->pool;
-    usage seen = {.now_ns = read_clock(CLOCK_MONOTONIC), .sound = 1};
-    for (uint32_t i = 0; i < pool->n_threads; i++) {
-        if (i != walker->index) {
-            const uint64_t ns = read_clock(atomic_load(&pool->threads[i].clock));
-            seen.others_ns += ns;
-            seen.sound &= ns != 0;
-        }
-    }
-    seen.sound &= read_clock(CLOCK_MONOTONIC) - seen.now_ns <
-                  (uint64_t)LOOK_NS_MAX * (pool->n_threads - 1);
-    return seen;
-}
-
-/* The calls of the look itself are not the step's. */
-static usage look(const assay_walker *walker, int in_run) {
-    if (!in_run) {
-        return read_usage(walker);
-    }
-    assay_guard_hot_end();
-    const usage seen = read_usage(walker);
-    assay_guard_hot_begin();
-    return seen;
-}
-
-static int all_ran(const assay_pool *pool, const usage *from, const usage *to) {
-    const uint64_t others = pool->n_threads - 1;
-    const uint64_t could_ns = (to->now_ns - from->now_ns) * others;
-    return from->sound && to->sound &&
-           to->others_ns - from->others_ns + LOST_NS_MAX * others > could_ns;
-}
-
-static void note_clock(assay_thread *thread) {
-    clockid_t clock;
-    if (pthread_getcpuclockid(pthread_self(), &clock) == 0) {
-        atomic_store(&thread->clock, clock);
-    }
-}
-
 /* As spin_past, over the pool's limit; says why when it returns 0. */
 static int spin_to_limit(assay_walker *walker, assay_turn *turn, uint32_t seen, int in_run,
                          uint32_t *forced) {
@@ -147,12 +87,12 @@ static int spin_to_limit(assay_walker *walker, assay_turn *turn, uint32_t seen, 
     if (!assay_guard_watches()) {
         return spin_past(walker, turn, seen, pool->spin_max - half);
     }
-    const usage before = look(walker, in_run);
+    const assay_pool_usage before = assay_pool_look(walker, in_run);
     if (spin_past(walker, turn, seen, pool->spin_max - half)) {
         return 1;
     }
-    const usage after = look(walker, in_run);
-    *forced = (uint32_t)!all_ran(pool, &before, &after);
+    const assay_pool_usage after = assay_pool_look(walker, in_run);
+    *forced = (uint32_t)!assay_pool_all_ran(pool, &before, &after);
     return 0;
 }
 
@@ -429,8 +369,8 @@ static void *thread_main(void *argument) {
     assay_walker *walker = argument;
     pin(walker->pool, walker->index);
     assay_name_thread("assay-decode");
-    note_clock(&walker->pool->threads[walker->index]);
-    (void)read_usage(walker); /* touches its pages before a watched window counts faults */
+    assay_pool_note_clock(&walker->pool->threads[walker->index]);
+    (void)assay_pool_read_usage(walker); /* touches its pages before a watched window counts faults */
     assay_guard_thread_enter();
     if (assay_contain(join_runs, walker) != 0) {
         break_pool(walker->pool);
@@ -507,7 +447,7 @@ int assay_pool_run(assay_pool *pool) {
         return -1;
     }
     pool->running = 1;
-    note_clock(&pool->threads[0]);
+    assay_pool_note_clock(&pool->threads[0]);
     open_run(pool);
     caller->phase = pool->first_phase;
     const int whole = pool->body(pool->context, caller);

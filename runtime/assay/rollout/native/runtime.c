@@ -4,79 +4,25 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "arena.h"
 #include "guard.h"
+#include "mapping.h"
 
-#ifndef MPOL_BIND
-#define MPOL_BIND 2
-#endif
-
-enum { HUGE_PAGE = 2 * 1024 * 1024, SCORER_SPINS = 2000 };
-
-typedef struct {
-    void *at;
-    size_t bytes;
-    uint32_t pages; /* enum assay_pages */
-    uint32_t bound;
-} mapping;
+enum { SCORER_SPINS = 2000 };
 
 struct assay_runtime {
     assay_worker worker;
     assay_trace trace;
     assay_engine_ops engine;
     assay_runtime_settings settings;
-    mapping region, kv, trace_cells, worker_memory;
+    assay_mapping region, kv, trace_cells, worker_memory;
     pthread_t thread, scorer;
     bool threads_up, scorer_up;
     int32_t *scorer_tokens;
     _Atomic(uint32_t) scorer_stop;
 };
-
-/* ---- memory ------------------------------------------------------------------------------------ */
-
-static size_t round_to(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
-static void *map_pages(size_t bytes, int flags) {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
-static uint32_t bind_to_node(void *at, size_t bytes, int32_t node) {
-#ifdef SYS_mbind
-    unsigned long mask[2] = {0, 0};
-    if (node < 0 || node >= 64) return 0;
-    mask[0] = 1ul << node;
-    return syscall(SYS_mbind, at, bytes, MPOL_BIND, mask, 65ul, 0u) == 0;
-#else
-    (void)at;
-    (void)bytes;
-    (void)node;
-    return 0;
-#endif
-}
-
-/* Explicit huge pages, else advised ones, else base pages; every page is touched, so that the first
- * use of it later is not a page fault. */
-static bool map(mapping *m, size_t bytes, bool huge, int32_t node) {
-    m->bytes = round_to(bytes ? bytes : 1, HUGE_PAGE);
-    m->at = huge ? map_pages(m->bytes, MAP_HUGETLB) : NULL;
-    m->pages = m->at != NULL ? ASSAY_PAGES_HUGE : ASSAY_PAGES_BASE;
-    if (m->at == NULL) m->at = map_pages(m->bytes, 0);
-    if (m->at == NULL) return false;
-    m->bound = bind_to_node(m->at, m->bytes, node);
-    if (huge && m->pages == ASSAY_PAGES_BASE && madvise(m->at, m->bytes, MADV_HUGEPAGE) == 0)
-        m->pages = ASSAY_PAGES_ADVISED;
-    for (size_t at = 0; at < m->bytes; at += 4096) ((volatile uint8_t *)m->at)[at] = 0;
-    return true;
-}
-
-static void unmap(mapping *m) {
-    if (m->at != NULL) munmap(m->at, m->bytes);
-}
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
@@ -96,18 +42,18 @@ static bool map_all(assay_runtime *rt) {
     const assay_runtime_settings *s = &rt->settings;
     uint64_t trace = assay_pow2_at_least(s->trace_capacity);
     rt->trace.mask = trace - 1;
-    return map(&rt->region, assay_region_bytes(&s->shape), s->huge_pages, -1) &&
-           map(&rt->kv, (size_t)s->shape.kv_blocks * rt->engine.kv_block_bytes, s->huge_pages,
+    return assay_map(&rt->region, assay_region_bytes(&s->shape), s->huge_pages, -1) &&
+           assay_map(&rt->kv, (size_t)s->shape.kv_blocks * rt->engine.kv_block_bytes, s->huge_pages,
                s->numa_node) &&
-           map(&rt->trace_cells, trace * sizeof(assay_trace_cell), false, -1) &&
-           map(&rt->worker_memory, assay_worker_bytes(&s->shape, &rt->engine), s->huge_pages, -1);
+           assay_map(&rt->trace_cells, trace * sizeof(assay_trace_cell), false, -1) &&
+           assay_map(&rt->worker_memory, assay_worker_bytes(&s->shape, &rt->engine), s->huge_pages, -1);
 }
 
 static void free_all(assay_runtime *rt) {
-    unmap(&rt->region);
-    unmap(&rt->kv);
-    unmap(&rt->trace_cells);
-    unmap(&rt->worker_memory);
+    assay_unmap(&rt->region);
+    assay_unmap(&rt->kv);
+    assay_unmap(&rt->trace_cells);
+    assay_unmap(&rt->worker_memory);
     free(rt->scorer_tokens);
     free(rt);
 }
@@ -117,7 +63,7 @@ assay_runtime *assay_runtime_create(const assay_runtime_settings *settings,
     *status = ASSAY_INVALID;
     if (!settings_valid(settings, engine)) return NULL;
     *status = ASSAY_SATURATED;
-    assay_runtime *rt = aligned_alloc(ASSAY_LINE, round_to(sizeof *rt, ASSAY_LINE));
+    assay_runtime *rt = aligned_alloc(ASSAY_LINE, assay_round_up(sizeof *rt, ASSAY_LINE));
     if (rt == NULL) return NULL;
     memset(rt, 0, sizeof *rt);
     rt->settings = *settings;

@@ -7,6 +7,7 @@
 #ifndef ASSAY_RUNTIME_H
 #define ASSAY_RUNTIME_H
 
+#include "mapping.h"
 #include "worker.h"
 
 enum assay_scorer {
@@ -14,8 +15,6 @@ enum assay_scorer {
     ASSAY_SCORER_CHECKSUM = 1 /* a native thread: reward = hash of the sequence, in [0, 1): no model of
                                  quality, but proof of which tokens the scorer was shown */
 };
-
-enum assay_pages { ASSAY_PAGES_BASE = 0, ASSAY_PAGES_ADVISED = 1, ASSAY_PAGES_HUGE = 2 };
 
 typedef struct {
     assay_shape shape;

@@ -56,6 +56,9 @@ class PodView:
     gated: bool = False
     """It has, or had when last seen, to wait for its admission or for a node."""
 
+    over: bool = False
+    """All its containers have ended, and none is started again."""
+
     @property
     def startup_s(self) -> float | None:
         """Time from its creation, or from its placement if it had to wait for that, until ready."""
@@ -80,6 +83,7 @@ def pod_view(pod: Json, *, pool_label: str, before: PodView | None = None) -> Po
         scheduled_s=_since(conditions, "PodScheduled"),
         ready_s=_since(conditions, "Ready"),
         gated=waited or (before is not None and before.gated),
+        over=status.get("phase") in {"Failed", "Succeeded"},
     )
 
 

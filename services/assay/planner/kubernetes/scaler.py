@@ -18,6 +18,7 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.kubernetes.api import KubernetesApi
+from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
 from assay.planner.kubernetes.pods import PodView, part, pod_view
 from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, Pool, Target, target_view
@@ -36,10 +37,17 @@ class KubernetesScaler:
     """Sizes the Deployments of `settings.deployments`."""
 
     def __init__(
-        self, settings: KubernetesSettings, *, running: Running, clock: Clock, metrics: Metrics
+        self,
+        settings: KubernetesSettings,
+        *,
+        running: Running,
+        clock: Clock,
+        metrics: Metrics,
+        hosts: PodHosts | None = None,
     ) -> None:
         self._settings = settings
         self._running = running
+        self._hosts = hosts
         self._clock = clock
         self._metrics = metrics
         self._pools = {
@@ -71,6 +79,10 @@ class KubernetesScaler:
     async def pools(self) -> Sequence[PoolState]:
         """Current state of all pools that have a Deployment."""
         await self._synced()
+        if (
+            self._hosts is not None and not self._pods.why
+        ):  # only an up-to-date copy says who is gone
+            await self._hosts.settle(self._pods.objects)
         present = self._present()
         running = await self._running(list(present))
         by_stage: dict[str, list[PodView]] = {}

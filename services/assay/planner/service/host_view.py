@@ -14,6 +14,8 @@ AWAY_NS: Final = 3 * 10**9
 REFUSED_NS: Final = 10**9
 """A host that answered before, and whose port refused connections for this long, is dead: the
 machine answers, and its process does not listen any more."""
+UNANSWERED_NS_MAX: Final = 10 * 10**9
+"""Longest time between two looks at a host that does not answer."""
 STUBBORN_NS: Final = 30 * 10**9
 """How long a host that did not take a size is asked for no more than it has."""
 
@@ -29,6 +31,10 @@ class HostView:
     sandbox_mode: str = ""
     refused_ns: int = 0
     """Since when its port refuses connections, or another process answers there; 0 = neither."""
+    misses: int = 0
+    """Looks in a row that it did not answer."""
+    due_ns: int = 0
+    """When it is looked at again."""
     listed_ns: int = 0
     """When the store had its record last."""
     stubborn: dict[StageName, int] = field(default_factory=dict)
@@ -42,6 +48,22 @@ class HostView:
         """Whether its process is known to be gone."""
         # One that never answered may listen elsewhere: its address may be wrong.
         return bool(self.pools) and self.refused_ns > 0 and now_ns - self.refused_ns >= REFUSED_NS
+
+    def answered(self, now_ns: int) -> None:
+        """It answered a look."""
+        self.answered_ns, self.refused_ns, self.misses, self.due_ns = now_ns, 0, 0, 0
+
+    def missed(self, now_ns: int, *, gone: bool) -> None:
+        """It did not; `gone`: because it does not listen there, or another process does.
+
+        One that is only silent is looked at less often, or a thousand of them would delay others.
+        """
+        self.misses += 1
+        if gone:
+            self.refused_ns, self.due_ns = self.refused_ns or now_ns, 0
+        else:
+            wait_ns = 10**9 << min(self.misses, 10)
+            self.refused_ns, self.due_ns = 0, now_ns + min(wait_ns, UNANSWERED_NS_MAX)
 
     def room(self, stage: StageName, now_ns: int) -> int:
         """Most slots of a stage that it may be asked for."""

@@ -16,24 +16,27 @@ import grpc
 import structlog
 
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
-from assay.core.hosts.record import HostRecord
+from assay.core.hosts.record import NAME_CHARS_MAX, HostRecord
 from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import operator_channel
+from assay.planner.service.host_calls import LOOK_S_MAX, HostConnections, refuses
 from assay.planner.service.host_view import HostView, checked, state_of, unregistered
 from assay.planner.session.messages import Machine, PoolState
 from assay.planner.session.placement import HostSlots, place
+from assay.store.operations.hosts import take_back_all
 from assay.store.port import Store
-from assay.v1 import worker_pb2, worker_pb2_grpc
+from assay.v1 import worker_pb2
 
 CALL_S_MAX: Final = 5.0
-LOOK_S_MAX: Final = 2.0
-"""A host that takes longer to answer is busy or away; its last answer counts for a while."""
 LOOK_EVERY_S: Final = 1.0
 UNUSED_S_MAX: Final = 60.0
 """Hosts are not looked at when the planner did not ask for this long: it does not lead."""
 CALLS_AT_ONCE_MAX: Final = 64
+OTHERS_AT_ONCE_MAX: Final = 32
+"""Looks at hosts that are not counted on: however many there are, they delay no others."""
+NEW_S_MAX: Final = 0.25
+"""How long a look waits for hosts that are not counted on, where others are."""
 ROUNDS_MAX: Final = 3
 """How often slots that a host did not take are placed on others, per resize."""
 
@@ -63,7 +66,7 @@ class HostsScaler:
             store: of the platform.
             ready_file: of this machine's host, for one that does not register.
             fallback: its address, where there is no such file.
-            operator: whose token the hosts require.
+            operator: whose token this machine's host requires, if it does not register.
             cores_of: cores that a slot of a stage uses.
             attempts_max: see `Store.take_back`.
             clock: for times.
@@ -72,18 +75,21 @@ class HostsScaler:
         self._store = store
         self._ready_file = ready_file
         self._fallback = fallback
-        self._operator = operator
         self._cores_of = cores_of
         self._attempts_max = attempts_max
         self._clock = clock
         self.on_change = on_change
         self._views: dict[WorkerId, HostView] = {}
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._hosts = HostConnections(operator)
+        self._asking: dict[WorkerId, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._few = asyncio.Semaphore(CALLS_AT_ONCE_MAX)
+        self._few_others = asyncio.Semaphore(OTHERS_AT_ONCE_MAX)
         self._watching: asyncio.Task[None] | None = None
         self._asked_ns = 0
         self._why = ""
+        self._told: set[WorkerId] | None = None
+        """Hosts that were counted on at the last notice to the planner."""
 
     # -- the interface of a scaler -------------------------------------------------------------
     async def pools(self) -> Sequence[PoolState]:
@@ -125,8 +131,12 @@ class HostsScaler:
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        for address in list(self._channels):
-            await self._forget(address)
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        self._asking.clear()
+        await self._hosts.close()
 
     @property
     def hosts(self) -> Sequence[HostView]:
@@ -179,14 +189,15 @@ class HostsScaler:
     async def _watch(self) -> None:
         while self._clock.monotonic_ns() - self._asked_ns < UNUSED_S_MAX * 1e9:
             await self._clock.sleep(LOOK_EVERY_S)
-            before = {worker: self.counts(view) for worker, view in self._views.items()}
             try:
                 await self._look()
             except AssayError as error:
                 self._why = error.message
                 continue
-            if before != {worker: self.counts(view) for worker, view in self._views.items()}:
+            now = {view.record.worker for view in self._counted()}
+            if self._told is not None and now != self._told:
                 self.on_change()
+            self._told = now
 
     async def _look(self) -> None:
         async with self._looking:
@@ -198,17 +209,38 @@ class HostsScaler:
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
                 view.record, view.listed_ns = record, now_ns
-            await asyncio.gather(*(self._ask(view) for view in self._views.values()))
+            await self._ask_all()
             await self._bury(records)
+
+    async def _ask_all(self) -> None:
+        """Look at each host that is due; wait for those that usually answer."""
+        now_ns = self._clock.monotonic_ns()
+        for worker, view in self._views.items():
+            if worker not in self._asking and view.due_ns <= now_ns:
+                self._asking[worker] = asyncio.create_task(self._ask(view), name="worker host")
+        answers = {view.record.worker for view in self._counted()}
+        looks = self._asking.items()
+        for some, most_s in (
+            ([task for worker, task in looks if worker in answers], LOOK_S_MAX),
+            ([task for _, task in looks], NEW_S_MAX if answers else LOOK_S_MAX),
+        ):
+            if some:
+                await asyncio.wait(some, timeout=most_s)
+        for worker, task in list(self._asking.items()):
+            if task.done():
+                del self._asking[worker]
+                task.result()  # a bug: raises it
 
     async def _ask(self, view: HostView) -> None:
         """One look at one host."""
-        async with self._few:
-            address = view.record.address
+        lane = self._few if view.counts(self._clock.monotonic_ns()) else self._few_others
+        async with lane:
             try:
-                stub = worker_pb2_grpc.PoolServiceStub(self._channel(address))
+                stub = await self._hosts.stub(view.record)
                 request = worker_pb2.ListPoolsRequest()
-                answer = await stub.ListPools(request, timeout=LOOK_S_MAX, wait_for_ready=False)
+                answer = await stub.ListPools(
+                    request, timeout=LOOK_S_MAX, metadata=self._hosts.shown_to(view.record)
+                )
             except grpc.aio.AioRpcError as error:
                 await self._missed(view, error)
                 return
@@ -217,16 +249,17 @@ class HostsScaler:
                 view.refused_ns = view.refused_ns or now_ns  # its successor has its port
                 return
             view.pools = checked(view.record, answer.pools)
-            view.sandbox_mode = answer.sandbox_mode
-            view.answered_ns, view.refused_ns = now_ns, 0
+            view.sandbox_mode = answer.sandbox_mode[:NAME_CHARS_MAX]
+            view.answered(now_ns)
 
     async def _missed(self, view: HostView, error: grpc.aio.AioRpcError) -> None:
-        address = view.record.address
-        await self._forget(address)
-        refused = error.code() is grpc.StatusCode.UNAVAILABLE and await _refuses(address)
-        now_ns = self._clock.monotonic_ns()
-        view.refused_ns = (view.refused_ns or now_ns) if refused else 0
-        self._why = f"the worker host at {address} does not answer: {error.code().name}"
+        record, code = view.record, error.code()
+        await self._hosts.forget(record.worker)
+        # A life never changes its credential: one that does not know it is another life.
+        another = code is grpc.StatusCode.UNAUTHENTICATED and bool(record.credential)
+        gone = another or (code is grpc.StatusCode.UNAVAILABLE and await refuses(record.address))
+        view.missed(self._clock.monotonic_ns(), gone=gone)
+        self._why = f"the worker host at {record.address} does not answer: {code.name}"
 
     async def _bury(self, records: Mapping[WorkerId, HostRecord]) -> None:
         """Forget hosts that are gone; those known to be dead give back what they hold."""
@@ -235,10 +268,10 @@ class HostsScaler:
             if view.is_dead(now_ns) and view.record.stages:
                 log.warning("worker_host_dead", worker=worker, address=view.record.address)
                 await take_back_all(self._store, view.record, attempts_max=self._attempts_max)
-                del self._views[worker]
-            elif worker not in records and not view.counts(now_ns):
-                del self._views[worker]
-                await self._forget(view.record.address)
+            elif worker in records or view.counts(now_ns):
+                continue
+            del self._views[worker]
+            await self._hosts.forget(worker)
 
     # -- calls ---------------------------------------------------------------------------------
     async def _ask_for(self, view: HostView, stage: StageName, slots: int) -> bool:
@@ -246,8 +279,10 @@ class HostsScaler:
         async with self._few:
             request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
             try:
-                stub = worker_pb2_grpc.PoolServiceStub(self._channel(view.record.address))
-                answer = await stub.ResizePool(request, timeout=CALL_S_MAX)
+                stub = await self._hosts.stub(view.record)
+                answer = await stub.ResizePool(
+                    request, timeout=CALL_S_MAX, metadata=self._hosts.shown_to(view.record)
+                )
             except grpc.aio.AioRpcError as error:
                 if error.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
                     now = view.pools[stage]
@@ -265,16 +300,6 @@ class HostsScaler:
                 )  # fmt: skip
             return took
 
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        if address not in self._channels:
-            self._channels[address] = operator_channel(address, self._operator)
-        return self._channels[address]
-
-    async def _forget(self, address: str) -> None:
-        channel = self._channels.pop(address, None)
-        if channel is not None:
-            await channel.close()
-
     def _address_in_file(self) -> str:
         try:
             return str(json.loads(self._ready_file.read_text(encoding="utf-8"))["control"])
@@ -282,37 +307,7 @@ class HostsScaler:
             return ""
 
 
-async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) -> None:
-    """Give back the leases of a host that is known to be dead, and forget it.
-
-    Raises:
-        DependencyDown: the store does not answer; repeat it.
-    """
-    for stage in host.stages:
-        taken = await store.take_back(stage, host.worker, attempts_max=attempts_max)
-        if taken.redelivered or taken.dead:
-            log.warning(
-                "leases_taken_back", stage=stage, worker=host.worker,
-                redelivered=taken.redelivered, dead=taken.dead,
-            )  # fmt: skip
-    await store.drop_host(host.worker)
-
-
 def is_of(worker: WorkerId, said: str) -> bool:
     """Whether the process that answers is this life. The API makes the name of one without access
     to the store longer (`NAME~...`), and one of an earlier release says none."""
     return not said or worker == said or worker.startswith(f"{said}~")
-
-
-async def _refuses(address: str) -> bool:
-    """Whether the machine answers that no process listens there."""
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(LOOK_S_MAX):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except ConnectionRefusedError:
-        return True
-    except (OSError, TimeoutError, ValueError):
-        return False
-    writer.close()
-    return False

@@ -4,6 +4,8 @@ Invariants: work whose callers are all gone is cancelled; a call joins only an e
 tenant that is still in progress, so that no result is older than the call.
 """
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import json
@@ -12,22 +14,22 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from starlette.requests import Request
-
 from assay.core.codec import unpack_body
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.outcome import Outcome
-from assay.core.records import ResultRecord
-from assay.core.verdict import Evidence
-from assay.edge.auth import Tenant
 from assay.edge.calls import current_call
 from assay.reward.drafts import BatchDraft, ScoreDraft, TaskDraft
-from assay.reward.readers import Readers, Reading
 from assay.reward.reading import Form
-from assay.reward.service import RewardService
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from assay.core.ids import TenantId
+    from assay.core.records import ResultRecord
+    from assay.core.verdict import Evidence
+    from assay.edge.auth import Tenant
+    from assay.reward.readers import Readers, Reading
+    from assay.reward.service import RewardService
 
 T = TypeVar("T")
 
@@ -108,8 +110,13 @@ class Calling:
                 reading = await self._readers.read(form, body, tenant)
                 return await finish(await self._scored(reading, adjust))
 
-            shared = self._shared[key] = _Shared(work(), lambda: self._shared.pop(key, None))
+            shared = self._shared[key] = _Shared(work(), lambda ended: self._forget(key, ended))
         return await while_connected(request, shared.joined())
+
+    def _forget(self, key: tuple[TenantId, bytes], ended: _Shared[Any]) -> None:
+        """Later calls begin again; what has begun since for the same call stays."""
+        if self._shared.get(key) is ended:
+            del self._shared[key]
 
     async def score_texts(
         self,
@@ -186,7 +193,9 @@ class Calling:
 class _Shared(asyncio.Future[T]):
     """Work that several callers wait for; it is cancelled with the last of them."""
 
-    def __init__(self, work: Coroutine[Any, Any, T], on_end: Callable[[], object]) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], on_end: Callable[[_Shared[T]], object]
+    ) -> None:
         super().__init__()
         self._waiting = 0
         self._on_end = on_end
@@ -194,7 +203,7 @@ class _Shared(asyncio.Future[T]):
         self._work.add_done_callback(self._ended)
 
     def _ended(self, work: asyncio.Future[T]) -> None:
-        self._on_end()
+        self._on_end(self)
         if self.done():
             return
         if work.cancelled():
@@ -212,7 +221,7 @@ class _Shared(asyncio.Future[T]):
         finally:
             self._waiting -= 1
             if not self._waiting and not self._work.done():
-                self._on_end()
+                self._on_end(self)
                 self._work.cancel()
 
 

@@ -2,8 +2,9 @@
 
 Calls are answered by server-sent events: `task_id`, then `chunk`s, then `end` with the last one, or
 `error`. A stream that broke off is resumed by the same `task_id`; the same call again is the same
-work. A response that the platform could not judge is an `error`, never a reward. The client knows
-no path before its own, so that the routes are also at the root of the port.
+work, also with a `task_id` that this process does not know. A response that the platform could not
+judge is an `error`, never a reward. The client knows no path before its own, so that the routes are
+also at the root of the port.
 """
 
 import asyncio
@@ -262,8 +263,9 @@ def _add_calls(
     async def call(env: str, request: Request, body: CallBody, sid: SessionId) -> Response:
         """Submit a response; the episode is over once it was judged."""
         session = await sessions.to_submit(tenant().tenant_id, sid)
-        if body.task_id is not None:
+        if body.task_id in session.runs:
             return _stream(session, body.task_id)
+        # Begun in another API process, or long ago: what is asked says enough to go on.
         refused = _refused(session, body)
         if refused is not None:
             return _said(refused)
@@ -283,7 +285,7 @@ def _add_calls(
     async def score_group(env: str, body: GroupBody, sid: SessionId) -> Response:
         """Judge the last messages of several candidates as one group."""
         session = await sessions.get(tenant().tenant_id, sid)
-        if body.task_id is not None:
+        if body.task_id in session.runs:
             return _stream(session, body.task_id)
         texts = [
             _final_text(one.messages, f"candidates[{at}]") for at, one in enumerate(body.candidates)
@@ -410,10 +412,7 @@ def _stream(session: Session, task_id: str) -> StreamingResponse:
 
 
 async def _events(session: Session, task_id: str) -> AsyncIterator[str]:
-    run = session.runs.get(task_id)
-    if run is None:
-        yield _event("error", "unknown task_id")
-        return
+    run = session.runs[task_id]
     yield _event("task_id", task_id)
     while not run.work.done():
         await asyncio.wait((run.work,), timeout=PING_S)

@@ -158,7 +158,8 @@ class Sessions:
         begun = Begun(environment=environment, spec=spec)
         found, problem = self._problem_of(environment, spec)
         self._sweep()
-        if await self._revived(tenant, sid) is not None:
+        # Looked for again behind it: another call of this name may have been quicker.
+        if await self._revived(tenant, sid) or sid in self._all.get(tenant, {}):
             raise Conflict("X-Session-ID: the session already has a task", field="X-Session-ID")
         session = Session(environment=found, problem=problem, begun=begun, seen_s=self._now_s())
         self._add(tenant, sid, session)

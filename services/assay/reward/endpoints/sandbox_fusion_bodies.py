@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from assay.core.errors import InvalidRequest
+from assay.core.errors import InvalidRequest, field_path
 from assay.core.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 from assay.sandbox.port import MIB
@@ -82,6 +82,8 @@ SUBMIT_WAIT_S: Final = 300.0
 """As much for `/submit`, beside the limits of one test."""
 FLOAT_TOLERANCE: Final = 1e-5
 TEST_TEXT_CHARS_MAX: Final = 1_000
+_NAMES_THERE: Final = {"memory_bytes": "memory_limit_MB", "collect": "fetch_files"}
+"""Fields of a run -> SandboxFusion's."""
 _JUDGES: Final = {
     "CommonOJDataset": "stdio",
     "HumanEvalDataset": "humaneval",
@@ -141,7 +143,7 @@ def run_message(body: object) -> Message:
     language = _language(asked.language, "language")
     run_s = min(asked.run_timeout, TIME_S_MAX)
     memory_mib = asked.memory_limit_MB if asked.memory_limit_MB > 0 else MEMORY_MIB_DEFAULT
-    run = ProgramRun(
+    run = _program_run(
         call=secrets.token_hex(16),
         stdin=asked.stdin or "",
         files={name: content for name, content in asked.files.items() if content is not None},
@@ -163,6 +165,17 @@ def run_message(body: object) -> Message:
         requests=[draft],
         context=json.dumps(context),
     )
+
+
+def _program_run(**given: Any) -> ProgramRun:  # noqa: ANN401 - its fields are checked there
+    """The run of a call, refused by the names that the caller knows."""
+    try:
+        return ProgramRun(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name, *inside = map(str, first["loc"])
+        field_name = field_path((_NAMES_THERE.get(name, name), *inside))
+        raise _refused(field_name, first["msg"]) from None
 
 
 def submit_message(body: object) -> Message:
@@ -221,16 +234,14 @@ def _case(test: object, at: int) -> Mapping[str, str]:
 
 def _assert_reference(kind: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind == "humaneval":
-        labels = _parsed(row, "labels") if "labels" in row else {}
-        name = row.get("entry_point") or (labels or {}).get("entry_point")
+        name = row.get("entry_point") or _labels(row).get("entry_point")
         prompt = row.get("prompt", row.get("content", ""))
-        if row.get("language", "python") not in {"python", "py"}:
+        if row.get("language", "python") not in ("python", "py"):
             raise _refused("config.provided_data.language", "only python is judged by asserts")
         name, test = _text(name, "entry_point"), _text(row.get("test"), "test")
         return {"prompt": prompt, "entry_point": name, "test": test}
     if kind == "mbpp":
-        labels = _parsed(row, "labels") if "labels" in row else {}
-        setup = row.get("test_setup_code") or (labels or {}).get("test_setup_code") or ""
+        setup = row.get("test_setup_code") or _labels(row).get("test_setup_code") or ""
         return {"test_list": _parsed(row, "test_list"), "test_setup_code": setup}
     return {"asserts": {"code": [_text(row.get("test"), "test")]}}
 
@@ -296,6 +307,14 @@ def _parsed(row: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 - any JSON
         except ValueError:
             raise _refused(f"config.provided_data.{key}", "is not JSON") from None
     return value
+
+
+def _labels(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The column `labels`; an empty one where there is none."""
+    labels = _parsed(row, "labels") or {}
+    if not isinstance(labels, Mapping):
+        raise _refused("config.provided_data.labels", "must be an object")
+    return labels
 
 
 def _text(value: object, key: str) -> str:

@@ -34,6 +34,8 @@ PAYLOADS: Final = r"(openrlhf|slime|nemo_gym|roll)/[^/]+/(get_reward|rm|verify|s
 ROW: Final = "row"
 """In place of a pipeline: the row's own field `assay.pipeline` names it."""
 TASK_INDEX: Final = "_ng_task_index"
+REWARD_MAX: Final = 1e150
+"""Of a reward in statistics."""
 UNSCORED: Final = 0.0
 """A number for systems that need one beside their word for "not judged"."""
 
@@ -182,7 +184,7 @@ def _index(response: Mapping[str, Any]) -> int:
 
 def _statistics(responses: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     rewards = [
-        float(one["reward"])
+        _judged_reward(one["reward"])
         for one in responses
         if not one.get("mask_sample") and isinstance(one.get("reward"), int | float)
     ]
@@ -200,8 +202,22 @@ def _statistics(responses: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
+def _judged_reward(reward: float) -> float:
+    """A reward whose square is a number, as the statistics need."""
+    if not abs(reward) <= REWARD_MAX:  # NaN is not either
+        message = f"verify_responses: a reward is not a number up to {REWARD_MAX:g}"
+        raise InvalidRequest(message, field="verify_responses")
+    return float(reward)
+
+
 def _roll_body(page: ResultsPage) -> dict[str, Any]:
-    """`errcode` 0: the reward; 1: wait; 2: not judged, which ROLL submits again."""
+    """`errcode` 0: the reward; 1: wait; 2: not judged, which ROLL submits again.
+
+    Raises:
+        InvalidRequest: it is not the page of one response.
+    """
+    if len(page.results) > 1:
+        raise InvalidRequest("reward_request_id: names a batch", field="reward_request_id")
     if not page.results:
         return {"errcode": 1 if not page.last else 2, "errmsg": "not judged yet"}
     [result] = page.results

@@ -30,6 +30,7 @@ from assay.core.records import (
     payload_bytes,
 )
 from assay.edge.clock import Clock
+from assay.edge.work.addresses import refuse_own_address
 from assay.edge.work.tokens import NAME_FORM, WorkerKeys, WorkerPass
 from assay.edge.work.wire import Next
 from assay.store.port import Store
@@ -295,12 +296,22 @@ class WorkGateway:
         (depth,) = await self._store.depths([name])
         return reaped, depth
 
-    async def join(self, caller: WorkerPass, host: HostRecord, *, lease_s: float) -> bool:
-        """Keep the record of a host; it cannot name stages that its token does not permit."""
+    async def join(
+        self, caller: WorkerPass, host: HostRecord, *, lease_s: float, peer: str
+    ) -> bool:
+        """Keep the record of a host; `peer` = the IP address from which it calls.
+
+        Raises:
+            PermissionDenied: it names a stage that its token does not permit, or an address at
+                which only another machine's own processes can be reached.
+            Saturated: too many hosts, or too many with its token.
+        """
+        refuse_own_address(host.address, peer)
         for stage in host.stages:
             self._stage(caller, stage)
         _in_range("lease_s", lease_s, 0.001, HOST_LEASE_S_MAX)
-        return await self._store.put_host(host, lease_s=lease_s)
+        owner = caller.name or caller.worker
+        return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
     async def leave(self, caller: WorkerPass, predecessor: str) -> tuple[int, int]:
         """Forget the caller's host, or take back what a killed life of it held, as its token shows.

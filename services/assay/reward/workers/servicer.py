@@ -10,6 +10,7 @@ from assay.core.ids import StageName, TenantId
 from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
 from assay.edge.work import wire
+from assay.edge.work.addresses import peer_ip
 from assay.edge.work.tokens import WorkerCaller, WorkerPass
 from assay.reward.workers.gateway import REPORTS_MAX, WorkGateway
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -139,7 +140,6 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         self, request: worker_pb2.JoinRequest, context: Context
     ) -> worker_pb2.JoinResponse:
         """Keep the record of the worker's host."""
-        del context
         who = caller()
         host = HostRecord(
             worker=who.worker,
@@ -148,9 +148,12 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             cores=request.cores,
             memory_bytes=request.memory_bytes,
             slots_max=request.slots_max,
+            credential=request.credential,
         )
         return worker_pb2.JoinResponse(
-            is_new=await self._gateway.join(who, host, lease_s=request.lease_s)
+            is_new=await self._gateway.join(
+                who, host, lease_s=request.lease_s, peer=peer_ip(str(context.peer()))
+            )
         )
 
     async def Leave(  # noqa: N802

@@ -13,6 +13,7 @@ from assay.sandbox.accounting.directories import (
     PERIOD_US,
     field,
     kill_all,
+    make,
     own_directory,
     own_name,
     read,
@@ -30,7 +31,7 @@ class _V1Account(Account):
     def __init__(self, directories: dict[str, str]) -> None:
         self._at = directories
         for directory in directories.values():
-            os.mkdir(directory)
+            make(directory, lambda _: None)
         self._cpu = os.open(f"{directories['cpuacct']}/cpuacct.usage", os.O_RDONLY | os.O_CLOEXEC)
 
     def set_limits(self, limits: Limits, *, own_processes: int) -> None:
@@ -86,9 +87,6 @@ class V1(Backend):
             sweep(root)
 
     def create(self) -> Account:
-        for parent in self._parents.values():
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(parent)
         number = next(NUMBERS)
         return _V1Account({name: f"{parent}/{number}" for name, parent in self._parents.items()})
 

@@ -17,6 +17,7 @@ from assay.sandbox.accounting.directories import (
     PERIOD_US,
     field,
     kill_all,
+    make,
     own_directory,
     own_name,
     read,
@@ -31,10 +32,10 @@ _WANTED: Final = frozenset({"memory", "pids", "cpu"})
 
 
 class _V2Account(Account):
-    def __init__(self, directory: str, limits: frozenset[str]) -> None:
+    def __init__(self, directory: str, limits: frozenset[str], controllers: frozenset[str]) -> None:
         self._at = directory
         self._limits = limits
-        os.mkdir(directory)
+        make(directory, lambda parent: _delegate(parent, controllers))
         self._cpu = os.open(f"{directory}/cpu.stat", os.O_RDONLY | os.O_CLOEXEC)
 
     def set_limits(self, limits: Limits, *, own_processes: int) -> None:
@@ -93,13 +94,8 @@ class V2(Backend):
         self._parent = f"{own}/{own_name()}"
 
     def create(self) -> Account:
-        try:
-            os.mkdir(self._parent)
-        except FileExistsError:
-            pass
-        else:
-            _delegate(self._parent, self._controllers)
-        return _V2Account(f"{self._parent}/{next(NUMBERS)}", self.limits)
+        directory = f"{self._parent}/{next(NUMBERS)}"
+        return _V2Account(directory, self.limits, self._controllers)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

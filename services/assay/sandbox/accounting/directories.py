@@ -9,6 +9,7 @@ import errno
 import itertools
 import os
 import signal
+from collections.abc import Callable
 from typing import Final
 
 from assay.sandbox.port import SandboxError
@@ -48,6 +49,26 @@ def field(text: str, name: str) -> int:
         if key == name:
             return int(value)
     return 0
+
+
+def make(directory: str, prepare: Callable[[str], None]) -> None:
+    """Create the directory of a run.
+
+    Args:
+        directory: below a parent that may not exist, as another backend of this process removed it.
+        prepare: called with the parent after it was created.
+    """
+    try:
+        os.mkdir(directory)
+    except FileNotFoundError:
+        parent = os.path.dirname(directory)
+        try:
+            os.mkdir(parent)
+        except FileExistsError:
+            pass
+        else:
+            prepare(parent)
+        os.mkdir(directory)
 
 
 def _start_time(pid: int) -> str:

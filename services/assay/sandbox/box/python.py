@@ -10,7 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn, TextIO
+
+_FIRST: Final[list[Any]] = [sys.stdin, sys.stdout, sys.stderr]
+"""The streams that a program begins with; it may replace every name of theirs."""
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
@@ -20,9 +23,9 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
     """
     prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
-    os.environ.clear()
-    os.environ.update(env)
-    renew_standard_streams()
+    for name, value in env.items():
+        os.environ[name] = value
+    renew_standard_streams(_opened)
     main = ModuleType("__main__")
     main.__file__ = path
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -70,27 +73,75 @@ def _exit_code(value: object) -> int:
 
 
 def _finalize(code: int) -> int:
-    """Shut down like the interpreter: wait for threads, run exit hooks, drop globals, flush."""
+    """Shut down in the interpreter's order (`Py_FinalizeEx`).
+
+    Threads and exit hooks; then the streams are flushed, while the program's globals are there (a
+    stream of its own may need them); then the globals go, and with them what they alone held, such
+    as open files; last, the first streams are flushed, into which a destructor may have written.
+    """
     threading: Any = sys.modules.get("threading")
     exits: Any = atexit
     try:
         if threading is not None:
             threading._shutdown()  # noqa: SLF001 - what the interpreter itself calls here
         exits._run_exitfuncs()  # noqa: SLF001 - the same
-        sys.modules["__main__"].__dict__.clear()
     except BaseException:  # noqa: BLE001 - exit hooks of the program may raise anything
         traceback.print_exc()
-    for stream in (sys.stdout, sys.stderr):
+    whole = _flushed(sys.stdout, sys.stderr)
+    sys.stdin, sys.stdout, sys.stderr = _FIRST
+    sys.modules["__main__"].__dict__.clear()
+    gc.collect()
+    whole = _flushed(*_FIRST[1:]) and whole
+    return code if whole else code or 120
+
+
+def _flushed(*streams: TextIO | None) -> bool:
+    """Whether all could be flushed; a program may put anything in the place of a stream."""
+    whole = True
+    for stream in streams:
         try:
-            stream.flush()
-        except (OSError, ValueError):
-            code = code or 120
-    return code
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException:  # noqa: BLE001 - a stream of the program may raise anything
+            whole = False
+    return whole
 
 
-def renew_standard_streams() -> None:
-    """Open text streams on descriptors 0, 1 and 2, to replace the zygote's."""
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+_opened: list[TextIO] = []
+"""What `prepare_standard_streams` opened."""
+
+
+def prepare_standard_streams() -> None:
+    """Open, in the zygote, the streams of the programs to come.
+
+    A stream asks its descriptor only when it is opened: whether it can seek, and how large its
+    buffer is to be. So 0, 1 and 2 are then of the kinds that every program gets: a sealed file in
+    memory and two pipes. A program need not open its own, which copies forty pages.
+    """
+    kept = [os.dup(number) for number in range(3)]
+    stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    reader, writer = os.pipe()
+    for number, descriptor in enumerate((stdin, writer, writer)):
+        os.dup2(descriptor, number)
+    _opened[:] = _open_standard_streams()
+    for number, descriptor in enumerate(kept):
+        os.dup2(descriptor, number)
+    for descriptor in (*kept, stdin, reader, writer):
+        os.close(descriptor)
+
+
+def renew_standard_streams(opened: Sequence[TextIO] = ()) -> None:
+    """Replace the zygote's streams by `opened`, or by new ones on descriptors 0, 1 and 2."""
+    streams: Any = opened or _open_standard_streams()
+    sys.stdin, sys.stdout, sys.stderr = streams
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # as at a start
+    _FIRST[:] = streams
+
+
+def _open_standard_streams() -> list[TextIO]:
+    """Text streams on descriptors 0, 1 and 2."""
+    return [
+        open(0, encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False),
+    ]

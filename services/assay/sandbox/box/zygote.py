@@ -53,7 +53,7 @@ from assay.sandbox.box.prepare import (
     write_files,
 )
 from assay.sandbox.box.program import await_program, execute, kill_descendants, start_program
-from assay.sandbox.box.python import renew_standard_streams, run_source
+from assay.sandbox.box.python import prepare_standard_streams, renew_standard_streams, run_source
 
 sys.path.pop(0)
 
@@ -153,6 +153,8 @@ def _own_mounts(setup: Setup) -> int:
 
 def _warm() -> None:
     """Load modules that programs commonly need, and exempt them from garbage collection."""
+    os.environ.clear()  # an interpreter adds a variable for its locale
+    prepare_standard_streams()
     for name in _MODULES_WARM:
         importlib.import_module(name)
     site: Any = sys.modules["site"]
@@ -342,6 +344,12 @@ class Zygote:
 
     def serve(self) -> None:
         """Fork a box for every message, until the launcher closes its end."""
+        if self._native is None:
+            self._serve_in_python()
+        elif (served := self._native.serve()).role != native.ZYGOTE:
+            self._be_native_box(served)
+
+    def _serve_in_python(self) -> None:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
@@ -353,34 +361,23 @@ class Zygote:
                 else:
                     poll.unregister(descriptor)
                     os.waitpid(self._boxes.pop(descriptor), 0)
-                    if self._native is not None:
-                        self._native.ended(descriptor)
                     os.close(descriptor)
                     if self._setup.mode == "bare":
                         kill_descendants(spared=list(self._boxes.values()))
 
-    def _fork(self) -> int:
-        if self._native is None:
-            return self._fork_in_python()
-        spawned = self._native.spawn(self._boxes)
-        if spawned.role != native.ZYGOTE:
-            self._be_native_box(spawned)
-        self._boxes[spawned.pidfd] = spawned.pid
-        return spawned.pidfd
-
-    def _be_native_box(self, spawned: native.Spawned) -> NoReturn:
+    def _be_native_box(self, served: native.Served) -> NoReturn:
         """Run what the C code leaves to Python: a Python program, or a box that needs more."""
-        if spawned.role == native.PROGRAM:
+        if served.role == native.PROGRAM:
             try:
-                run = spawned.run
+                run = served.run
                 run_source("/box", run["source"], run["argv"], run["env"])
             except BaseException as error:  # noqa: BLE001 - as in `start_program`
                 os.write(2, repr(error).encode())
             os._exit(126)
-        channel = socket.socket(fileno=spawned.channel)
+        channel = socket.socket(fileno=served.channel)
         code = 1
         try:
-            first, *others = spawned.descriptors
+            first, *others = served.descriptors
             _set_up_box(self._setup, Request(python_part(first), others), channel)
             code = 0
         except BaseException:  # noqa: BLE001 - every failure is reported to the launcher
@@ -388,7 +385,7 @@ class Zygote:
         finally:
             os._exit(code)
 
-    def _fork_in_python(self) -> int:
+    def _fork(self) -> int:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid, pidfd = linux.clone(_NAMESPACES[self._setup.mode])
         if pid == 0:

@@ -18,6 +18,7 @@ from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox.accounting.account import Backend
 from assay.sandbox.accounting.backends import open_backend
+from assay.sandbox.accounting.directories import read
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
 from assay.sandbox.launchers.order import Done, Inside, Order
@@ -50,8 +51,12 @@ _OWN_PROCESSES: Final = {Mode.OWN: 1, Mode.BUBBLEWRAP: 3, Mode.BARE: 1}
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, list[int]]]:
-    """A pipe: its read end, and a list with the write end, which is emptied when that is closed."""
+    """A pipe: its read end, and a list with the write end, which is emptied when that is closed.
+
+    A program may open it again by name (`/dev/stdout`), as another user, for writing.
+    """
     reader, writer = os.pipe()
+    os.fchmod(writer, 0o222)
     writers = [writer]
     try:
         yield reader, writers
@@ -224,12 +229,13 @@ class Launcher:
             "limits": _limit_words(order.limits, self._backend, self._scratch_bytes_max),
             "special": 0 if order.sealed is None else 2,
         }
-        with (
-            memory_file(packed(header, native=self._zygote.is_native)) as request,
-            memory_file(order.stdin) as stdin,
-            memory_file(order.sealed or b"") as sealed,
-        ):
-            channel = [] if order.sealed is None else [writers[2][0], sealed]
+        with contextlib.ExitStack() as held:
+            content = packed(header, native=self._zygote.is_native)
+            request = held.enter_context(memory_file(content))
+            stdin = held.enter_context(memory_file(order.stdin))
+            channel = []
+            if order.sealed is not None:
+                channel = [writers[2][0], held.enter_context(memory_file(order.sealed))]
             descriptors = [request, stdin, writers[0][0], writers[1][0], *channel, *joins]
             try:
                 socket.send_fds(forked.channel, [b"r"], descriptors)
@@ -267,8 +273,7 @@ def _run_uid(settings: SandboxSettings, claim: UidClaim) -> int:
 
 
 def _pid_of(pidfd: int) -> int:
-    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("Pid:"):
-                return int(line[4:])
+    for line in read(f"/proc/self/fdinfo/{pidfd}").splitlines():
+        if line.startswith("Pid:"):
+            return int(line[4:])
     raise SandboxError("a pidfd without a pid")

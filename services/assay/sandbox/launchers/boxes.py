@@ -23,6 +23,8 @@ _SCRIPT: Final = Path(__file__).parent.parent / "box" / "zygote.py"
 _START_S: Final = 20.0
 _BOX_S: Final = 20.0
 _MESSAGE_BYTES: Final = 64 * 1024
+_CLOSED_ON_EXEC: Final = int(socket.MSG_CMSG_CLOEXEC)
+_SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 @dataclass(slots=True)
@@ -115,15 +117,14 @@ class Zygote:
             self._asked += 1
 
     def _receive(self) -> ForkedBox:
-        _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2)
+        _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, _CLOSED_ON_EXEC)
         if len(descriptors) != 2:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise SandboxError("the zygote died")
         self._asked -= 1
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's form
-        channel = socket.socket(fileno=descriptors[1])
+        # Given its kind, the socket need not ask for it.
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, descriptors[1])
         channel.settimeout(_BOX_S)
         return ForkedBox(descriptors[0], channel)
 
@@ -151,8 +152,7 @@ def memory_file(content: bytes) -> Iterator[int]:
         while view:
             view = view[os.write(descriptor, view) :]
         os.lseek(descriptor, 0, os.SEEK_SET)
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALED)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -37,6 +37,7 @@ PRIORITY_NS_MAX: Final = 100_000_000
 """CPU time with real-time priority, per run."""
 _ERRORS_SHOWN: Final = 1_000
 _MESSAGE_BYTES: Final = 64 * 1024
+_AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -239,10 +240,11 @@ class Watch:
 
     def _hear(self) -> None:
         """Read the box's messages until there are none or it closed the socket."""
-        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         while self._run.box.fileno() >= 0:
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._run.box, _MESSAGE_BYTES, 4, flags)
+                data, descriptors, _, _ = socket.recv_fds(
+                    self._run.box, _MESSAGE_BYTES, 4, _AT_ONCE
+                )
             except BlockingIOError:
                 return
             except ConnectionResetError:

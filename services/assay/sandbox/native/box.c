@@ -27,8 +27,6 @@
 #define EXIT_NOT_RUN 126
 #define EXIT_NOT_FOUND 127
 
-int assay_box_abi(void) { return BOX_ABI; }
-
 /* ---- the program's process ------------------------------------------------------------------- */
 
 /* Report to pid 1 that the program cannot begin. */
@@ -300,7 +298,7 @@ static void map_request(struct run *run, int descriptor) {
 }
 
 /* Be pid 1 of a box; returns for what only Python can do. */
-static int be_box(const struct box_zygote *zygote, int channel, struct box_result *result) {
+int be_box(const struct box_zygote *zygote, int channel, struct box_result *result) {
     struct run run = {.channel = channel};
     int none;
     setsid();
@@ -340,123 +338,4 @@ static int be_box(const struct box_zygote *zygote, int channel, struct box_resul
     start(zygote, &run);
     result->request = run.descriptor;
     return ROLE_PROGRAM;
-}
-
-/* ---- the zygote ------------------------------------------------------------------------------- */
-
-static int write_file(const char *path, const char *text) {
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) {
-        return -1;
-    }
-    ssize_t written = write(file, text, strlen(text));
-    close(file);
-    return written < 0 ? -1 : 0;
-}
-
-static int map_user(const struct box_zygote *zygote, int pid) {
-    char path[64], map[64];
-    snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
-    snprintf(map, sizeof map, "%d %d 1", zygote->user, zygote->outside);
-    if (write_file(path, "deny") != 0) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
-    if (write_file(path, map) != 0) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
-    return write_file(path, map);
-}
-
-static int failed(struct box_result *result, const char *call) {
-    int code = errno;
-    snprintf(result->failure, sizeof result->failure, "%s", call);
-    return code ? -code : -EIO;
-}
-
-/* Come back from another network namespace; elsewhere the zygote could not go on. */
-static void go_home(const struct box_zygote *zygote) {
-    if (setns(zygote->home, CLONE_NEWNET) != 0) {
-        abort();
-    }
-}
-
-int assay_box_network(const struct box_zygote *zygote) {
-    if (unshare(CLONE_NEWNET) != 0) {
-        return -errno;
-    }
-    int network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    int code = errno;
-    go_home(zygote);
-    return network >= 0 ? network : -code;
-}
-
-int assay_box_network_is_unused(const struct box_zygote *zygote, int32_t network) {
-    char text[512];
-    int used = -1;
-    if (setns(network, CLONE_NEWNET) != 0) {
-        return 0;
-    }
-    int file = open("/proc/self/net/sockstat", O_RDONLY | O_CLOEXEC);
-    ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
-    if (file >= 0) {
-        close(file);
-    }
-    go_home(zygote);
-    if (got <= 0) {
-        return 0;
-    }
-    text[got] = 0;
-    return sscanf(text, "sockets: used %d", &used) == 1 && used == 0;
-}
-
-int assay_box_spawn(const struct box_zygote *zygote, int32_t network, const int32_t *others,
-                    int32_t others_count, struct box_result *result) {
-    int ends[2], pidfd = -1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return failed(result, "socketpair");
-    }
-    /* Entered only now: the sockets above belong to the zygote's own network. */
-    if (network >= 0 && setns(network, CLONE_NEWNET) != 0) {
-        int code = failed(result, "setns");
-        close(ends[0]);
-        close(ends[1]);
-        return code;
-    }
-    long pid = raw_clone(zygote->flags | CLONE_PIDFD, &pidfd);
-    if (pid == 0) {
-        close(ends[0]);
-        close(zygote->control);
-        for (int32_t at = 0; at < others_count; at++) {
-            close(others[at]);
-        }
-        int role = be_box(zygote, ends[1], result);
-        if (role == ROLE_END) {
-            _exit(0);
-        }
-        return role;
-    }
-    int cloned = errno;
-    if (network >= 0) {
-        go_home(zygote);
-    }
-    if (pid < 0) {
-        errno = cloned;
-        int code = failed(result, "clone");
-        close(ends[0]);
-        close(ends[1]);
-        return code;
-    }
-    close(ends[1]);
-    result->pid = (int32_t)pid;
-    result->pidfd = pidfd;
-    int code = map_user(zygote, (int)pid) != 0 ? failed(result, "map of the user") : ROLE_ZYGOTE;
-    if (code == ROLE_ZYGOTE) {
-        int handed[2] = {pidfd, ends[0]};
-        send_message(ends[0], "m", NULL, 0);
-        send_message(zygote->control, "b", handed, 2);
-    }
-    close(ends[0]);
-    return code;
 }

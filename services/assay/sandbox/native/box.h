@@ -9,14 +9,14 @@
 
 #include <stdint.h>
 
-#define BOX_ABI 2
+#define BOX_ABI 3
 #define BOX_MAGIC 0x41425831u /* request.py */
 #define BOX_DESCRIPTORS_MAX 64
 
 enum box_kind { KIND_PYTHON = 0, KIND_COMMAND = 1, KIND_OTHER = 2 };
 
 enum box_role {
-    ROLE_ZYGOTE = 0,  /* the box was forked */
+    ROLE_ZYGOTE = 0,  /* in the zygote: no more boxes are wanted */
     ROLE_PROGRAM = 1, /* in the program's process, ready to run Python */
     ROLE_HEAD = 2,    /* in pid 1, for what only Python can do: the request was received */
     ROLE_END = 3,     /* in pid 1: the launcher closed the socket */
@@ -46,9 +46,8 @@ struct box_zygote {
     int64_t signals_pending_max;
 };
 
-/* The result of `assay_box_spawn` in the process in which it returns. */
+/* The result of `assay_box_serve` in the process in which it returns. */
 struct box_result {
-    int32_t pid, pidfd;        /* ROLE_ZYGOTE */
     int32_t channel;           /* ROLE_HEAD: socket to the launcher */
     int32_t request;           /* ROLE_PROGRAM: descriptor of the request */
     int32_t count;             /* ROLE_HEAD: number of descriptors received */
@@ -58,17 +57,10 @@ struct box_result {
 
 int assay_box_abi(void);
 
-/* Fork a box and hand it to the launcher. `network` is a descriptor of the network namespace that it
- * gets, or -1: `flags` creates one. `others` are descriptors that the box must not keep.
- * Returns an `enum box_role`, or -errno in the zygote. */
-int assay_box_spawn(const struct box_zygote *zygote, int32_t network, const int32_t *others,
-                    int32_t others_count, struct box_result *result);
-
-/* Create an empty network namespace that belongs to the zygote, not to a box. Returns a descriptor,
- * or -errno. */
-int assay_box_network(const struct box_zygote *zygote);
-
-/* Whether no socket of any kind exists in a network namespace, by the kernel's own count. */
-int assay_box_network_is_unused(const struct box_zygote *zygote, int32_t network);
+/* Fork a box for every message on `control` and hand it to the launcher, until that closes; reap the
+ * boxes. The zygote does not run Python meanwhile: each box would have to copy what it writes.
+ * Returns an `enum box_role` in a box; in the zygote `ROLE_ZYGOTE` after the last message, or -errno
+ * if no box can be forked. */
+int assay_box_serve(const struct box_zygote *zygote, struct box_result *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a box's processes share: reports, counters, limits, files. */
+/* What a box's processes and the zygote share: reports, counters, limits, files. */
 #ifndef ASSAY_BOX_PARTS_H
 #define ASSAY_BOX_PARTS_H
 
@@ -47,6 +47,7 @@ void be_first_out_of_memory(void);
 void mount_scratch(int channel, const struct box_limits *limits, const char *covered);
 const char *after(const char *text);
 void write_files(const struct run *run, const char *at);
+int be_box(const struct box_zygote *zygote, int channel, struct box_result *result);
 
 #pragma GCC visibility pop
 

@@ -3,18 +3,29 @@
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from assay.config.settings import StoreSettings
-from assay.core.codec import pack, unpack
-from assay.core.errors import Saturated
-from assay.core.hosts.record import HOST_GONE, HOSTS_MAX, HostRecord, check_host
+from assay.core.codec import CodecError, pack, unpack
+from assay.core.errors import InvalidRequest
+from assay.core.hosts.record import (
+    HOST_GONE,
+    HOSTS_MAX,
+    HOSTS_PER_OWNER_MAX,
+    HostRecord,
+    check_host,
+    too_many_hosts,
+)
 from assay.core.ids import StageName, WorkerId
-from assay.core.store_limits import RETRY_AFTER_S
 from assay.store import codec
 from assay.store.link import SLICE, Link, Reply
-from assay.store.port import Reaped
+from assay.store.port import Reaped, Store
 from assay.store.script import load_script
 
-_FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max")
+_FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "credential")
+_OF_ONE: Final = -2
+
+log = structlog.get_logger(__name__)
 
 
 class Hosts:
@@ -28,14 +39,16 @@ class Hosts:
         self._hosts = load_script("hosts")
         self._take_back = load_script("take_back")
 
-    async def put(self, host: HostRecord, *, lease_s: float) -> bool:
+    async def put(self, host: HostRecord, *, lease_s: float, owner: str) -> bool:
         """See `Store.put_host`."""
         check_host(host)
         packed = pack({name: getattr(host, name) for name in _FIELDS})
         lease_ms = max(1, int(lease_s * 1000))
-        result = await self._link.run(self._put, host.worker, packed, lease_ms, HOSTS_MAX)
+        result = await self._link.run(
+            self._put, host.worker, packed, lease_ms, HOSTS_MAX, owner, HOSTS_PER_OWNER_MAX
+        )
         if result < 0:
-            raise too_many_hosts()
+            raise too_many_hosts(of_one=result == _OF_ONE)
         return bool(result)
 
     async def drop(self, worker: WorkerId) -> None:
@@ -45,7 +58,7 @@ class Hosts:
     async def all(self) -> Sequence[HostRecord]:
         """See `Store.hosts`."""
         found = await self._link.run(self._hosts)
-        return [_record(worker, packed) for worker, packed in found]
+        return [host for worker, packed in found if (host := record_of(worker, packed)) is not None]
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""
@@ -76,9 +89,9 @@ class HostCalls:
 
     _hosts: Hosts
 
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """See `Store.put_host`."""
-        return await self._hosts.put(host, lease_s=lease_s)
+        return await self._hosts.put(host, lease_s=lease_s, owner=owner)
 
     async def drop_host(self, worker: WorkerId) -> None:
         """See `Store.drop_host`."""
@@ -93,21 +106,38 @@ class HostCalls:
         return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
 
 
-def too_many_hosts() -> Saturated:
-    """The error that `put_host` raises."""
-    return Saturated(f"{HOSTS_MAX} worker hosts are registered", retry_after_s=RETRY_AFTER_S)
+async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) -> None:
+    """Give back the leases of a host that is known to be dead, and forget it.
+
+    Raises:
+        DependencyDown: the store does not answer; repeat it.
+    """
+    for stage in host.stages:
+        taken = await store.take_back(stage, host.worker, attempts_max=attempts_max)
+        if taken.redelivered or taken.dead:
+            log.warning(
+                "leases_taken_back", stage=stage, worker=host.worker,
+                redelivered=taken.redelivered, dead=taken.dead,
+            )  # fmt: skip
+    await store.drop_host(host.worker)
 
 
-def _record(worker: bytes, packed: bytes) -> HostRecord:
-    found = unpack(packed)
-    if not isinstance(found, dict):
-        message = "the record of a worker host is no mapping"
-        raise TypeError(message)
-    return HostRecord(
-        worker=WorkerId(worker.decode()),
-        address=str(found["address"]),
-        stages=tuple(StageName(str(stage)) for stage in found["stages"]),
-        cores=int(found["cores"]),
-        memory_bytes=int(found["memory_bytes"]),
-        slots_max=int(found["slots_max"]),
-    )
+def record_of(worker: bytes, packed: bytes) -> HostRecord | None:
+    """A record; `None`: one that no release so far has written, which counts as absent."""
+    try:
+        found = unpack(packed)
+        if not isinstance(found, dict):
+            return None
+        return check_host(
+            HostRecord(
+                worker=WorkerId(worker.decode()),
+                address=str(found["address"]),
+                stages=tuple(StageName(str(stage)) for stage in found["stages"]),
+                cores=int(found["cores"]),
+                memory_bytes=int(found["memory_bytes"]),
+                slots_max=int(found["slots_max"]),
+                credential=str(found.get("credential", "")),
+            )
+        )
+    except (CodecError, InvalidRequest, KeyError, TypeError, ValueError):
+        return None

@@ -69,7 +69,8 @@
 --   hints              HASH    <tenant>:<task> -> packed [size, when (us)]; until a batch opens
 --   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms, to the microsecond)
 --   hosts              ZSET    worker host -> when its record runs out (ms), and
---   host               HASH    worker host -> its record, packed
+--   host               HASH    worker host -> its record, packed, and
+--   host_of            HASH    worker host -> whose it is, of those whose number is limited
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job

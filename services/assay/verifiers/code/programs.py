@@ -2,9 +2,12 @@
 
 One linear pass over the lines, total on any text. A block is fenced as in Markdown: a line of at
 least three backticks or tildes with an optional word for the language, up to a line of at least as
-many of the same character; its lines lose the fence's indentation. An unclosed block counts only if
-no block is closed. Without a fence, the marks of chat templates and of few-shot prompts around the
-whole response (`<code>`, `[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
+many of the same character that is indented no deeper; its lines lose the fence's indentation. A
+fence with the name of a wanted language inside a block without one begins a block of its own: text
+before it opened the other by chance. An unclosed block counts only if no block is closed. What a
+model thinks aloud, up to `</think>`, has a say only if there is no block behind it. Without a
+fence, the marks of chat templates and of few-shot prompts around the whole response (`<code>`,
+`[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
 """
 
 import re
@@ -45,6 +48,9 @@ CPP: Final = frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c"})
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]"))
 _ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
+_THOUGHT_END: Final = "</think>"
+_DEEPER_MAX: Final = 3
+"""Columns that a fence may be indented deeper than the one it closes (CommonMark 4.5)."""
 _FENCE: Final = re.compile(r"(?P<indent>[ \t]{0,12})(`{3,}|~{3,})[ \t]{0,12}([^\s`{]{0,40})")
 
 
@@ -68,28 +74,40 @@ def program_of(
         return response
     response = response.removeprefix(_BYTE_ORDER_MARK)
     response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
-    found = list(_blocks(response))
+    found = list(_blocks(response, languages))
+    answer = response.rpartition(_THOUGHT_END)[2] if _THOUGHT_END in response else ""
+    behind = [block for block in _blocks(answer, languages) if block.closed]
+    for blocks in (behind, found):
+        wanted = _wanted(blocks, languages)
+        defining = _defining(wanted, defines)
+        if blocks is behind and defines and not defining:
+            continue  # behind the thought stands at most an example of its use
+        if wanted:
+            chosen = (defining or wanted)[-1 if choice is BlockChoice.LAST else 0]
+            return chosen.removeprefix(_BYTE_ORDER_MARK)
+    if extraction is Extraction.FENCED or found:
+        return None
+    return _unframed(answer if answer.startswith(("\n", "\r")) else response)
+
+
+def _wanted(blocks: Sequence[Block], languages: frozenset[str]) -> list[str]:
+    """The best kind of blocks that there is: closed before unclosed, named before unnamed."""
     for closed in (True, False):
         for named in (True, False):
-            wanted = [
+            kind = [
                 block.text
-                for block in found
+                for block in blocks
                 if block.closed == closed
                 and (block.language in languages if named else not block.language)
             ]
-            if wanted:
-                wanted = _defining(wanted, defines) or wanted
-                return wanted[-1 if choice is BlockChoice.LAST else 0].removeprefix(
-                    _BYTE_ORDER_MARK
-                )
-    if extraction is Extraction.FENCED or found:
-        return None
-    return _unframed(response)
+            if kind:
+                return kind
+    return []
 
 
 def _defining(blocks: Sequence[str], names: Sequence[str]) -> list[str]:
     """The blocks that define one of the names."""
-    if len(blocks) < 2 or not names:
+    if not names:
         return []
     said = "|".join(map(re.escape, names))
     defines = re.compile(
@@ -109,21 +127,33 @@ def _unframed(response: str) -> str:
     return response
 
 
-def _blocks(response: str) -> Iterator[Block]:
-    fence, language, indent, lines = "", "", "", list[str]()
+def _blocks(response: str, languages: frozenset[str]) -> Iterator[Block]:
+    fence, language, indent, lines, end = "", "", "", list[str](), 0
     for line in response.split("\n"):
         match = _FENCE.match(line)
-        if not fence:
-            if match:
-                fence, language, lines = match[2], match[3].lower(), []
-                indent = match["indent"]
-        elif match and _closes(match, line, fence):
+        closes = bool(match and fence and _closes(match, line, fence))
+        if match and closes and not _deeper(match["indent"], indent):
             yield Block(language, "\n".join([*lines, ""]), closed=True)
             fence = ""
-        else:
+        elif match and (not fence or _begins_over(match, fence, language, languages)):
+            fence, language, lines, end = match[2], match[3].lower(), [], 0
+            indent = match["indent"]
+        elif fence:
+            end = len(lines) if closes else end
             lines.append(_unindented(line, len(indent)))
-    if fence:
-        yield Block(language, "\n".join([*lines, ""]), closed=False)
+    if fence:  # then a fence that is indented deeper closes it, if there is one
+        yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
+
+
+def _begins_over(
+    match: re.Match[str], fence: str, language: str, languages: frozenset[str]
+) -> bool:
+    """Whether a fence inside a block says that the block was none."""
+    return language not in languages and match[2] == fence and match[3].lower() in languages
+
+
+def _deeper(indent: str, than: str) -> bool:
+    return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
 
 
 def _unindented(line: str, most: int) -> str:

@@ -85,7 +85,11 @@ _GAP: Final = re.compile(
 )
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
-_ANSWER_IS: Final = re.compile(r"\banswer\s{1,4}is\b[ \t]{0,4}:?", re.IGNORECASE)
+_ANSWER_IS: Final = re.compile(
+    r"\banswer\s{1,4}is\b[ \t]{0,4}:?"
+    r"|\u7b54\u6848\s{0,4}(?:\u662f|\u4e3a|(?=[:\uff1a]))\s{0,4}[:\uff1a]?",
+    re.IGNORECASE,
+)
 _ANSWER_COLON: Final = re.compile(
     r"^(?:_|[^\w\n()\[\]{}<$\\]){0,12}"  # marks, also bytes that are not text, but not words
     r"(?:final[ ])?(?:answer|ans|a)[ \t*_]{0,4}:[*_]{0,4}",
@@ -97,7 +101,7 @@ _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
 _SENTENCE_END: Final = re.compile(
-    r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))"
+    r"\u3002|(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))"
     r"(?!(?:(?<=\bRs\.)|(?<=\bSept\.)|(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.))\s*\d)"
 )
 """Not the point of an abbreviation that a number follows."""

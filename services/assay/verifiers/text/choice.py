@@ -32,6 +32,8 @@ from assay.verifiers.text.labels import (
     Labels,
     Statement,
     clause_before,
+    is_rejecting_after,
+    is_rejecting_before,
     labels_of,
     plain_text,
 )
@@ -40,7 +42,16 @@ from assay.verifiers.text.options import LIST_CHARS_MAX
 _WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
 _CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
 """Their statements have an end mark; those of the others end with a sentence or a line."""
+_EXPLICIT: Final = (
+    Strategy.TAG,
+    Strategy.BOXED,
+    Strategy.ANSWER_IS,
+    Strategy.ANSWER_COLON,
+)
 _TAIL_CHARS_MAX: Final = 500
+_ALONE_CHARS_MAX: Final = 24
+"""Of an answer that a reason follows."""
+_MARKS: Final = " \n().[]:,;!"
 _STATEMENTS_MAX: Final = 256
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{")
@@ -58,15 +69,40 @@ _COLON: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _RETRACTION: Final = re.compile(
-    r"(?:^|[.!?;,\n\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
+    r"(?:^|[.!?;,>\n\u2013\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
     r"(?:wait|actually|correction|scratch[ ]that"
     r"|on[ ]second[ ]thought|let[ ]me[ ]correct|i[ ]was[ ]wrong|i[ ]made[ ]a[ ]mistake|sorry"
     r"|just[ ]kidding|never[ ]?mind|strike[ ]that|my[ ]mistake|oops|or[ ]rather"
-    r"|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
+    r"|hold[ ]on|i[ ]mean|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
     re.IGNORECASE,
 )
+_SECOND_LOOK: Final = re.compile(
+    r"(?:^|[.!?;,>\n\u2013\u2014-])\s{0,4}(?:(?:but|so|then|hmm),?\s)?"
+    r"(?:let[ ](?:me|us|'s)[ ](?:re-?\w+|double[ -]check|check[ ]again|think[ ]again)\b"
+    r"|(?:on|upon|after|with)[ ](?:\w+[ ])?(?:reflection|thought|consideration|inspection"
+    r"|look|review)\b"
+    r"|(?:no[, ]+)?(?:that|this|it)(?:'s|[ ]is|[ ]was)[ ](?:wrong|incorrect|false"
+    r"|not[ ](?:right|correct)"
+    r"|an?[ ](?:mistake|error))(?=\s?[.,;:!\u2014-])|wrong(?=!))",
+    re.IGNORECASE,
+)
+"""May begin a correction; it is one if an answer is stated after it."""
+_STATES: Final = re.compile(
+    r"[\s.!,;:]*(?:(?:so|hence|thus|then|therefore)[, ]+)?"
+    r"(?:(?:it|that|this)(?:'s|[ ]is|[ ]must[ ]be|[ ]should[ ]be)|I[ ](?:now[ ])?(?:choose"
+    r"|pick|say|select))\b",
+    re.IGNORECASE,
+)
+_BECAUSE: Final = re.compile(
+    r"(?:(?<=[.!])\s+(?:because|since|as)\b[^.!?\n]*|\n\s{0,4}(?:explanation|reason(?:ing)?"
+    r"|rationale"
+    r"|justification|why)\b\W{0,4}(?:\s.*)?\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Why, behind a label that stands alone."""
 _CONCESSION: Final = re.compile(
-    r"(?<=\w)[,;]?\s*\b(?:although|even[ ]though|though|even[ ]if|despite)\b", re.IGNORECASE
+    r"(?<=\w)[,;]?\s*\b(?:previously|formerly|although|even[ ]though|though|even[ ]if|despite)\b",
+    re.IGNORECASE,
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
 _LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
@@ -85,6 +121,19 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
     """Return the labels that the response names."""
     labels = labels_of(choices)
     text = _answer_part(response)
+    chosen = labels.lists.without_candidates(text)
+    if chosen != text:
+        reading = _read(chosen, labels, strategies)
+        if len(reading.labels) == 1:
+            return reading
+    reading = _read(text, labels, strategies)
+    if not reading.labels:
+        right = labels.lists.judged_right(plain_text(text))
+        reading = reading._replace(labels=reading.labels if right is None else frozenset({right}))
+    return reading
+
+
+def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:
     for part in _parts(text, labels):
         rejected: set[str] = set()
         for strategy in strategies:  # a strategy that only rejects leaves the rest to the next
@@ -121,6 +170,16 @@ def _parts(text: str, labels: Labels) -> Iterator[str]:
         if named or rejected:
             yield text_from(text, plain, begin)
             return
+    looks = [match.end() for match in _SECOND_LOOK.finditer(plain)]
+    for begin in reversed(looks[-16:]):
+        rest = text_from(text, plain, begin)
+        if _STATES.match(plain, begin) or any(
+            True for strategy in _EXPLICIT for _ in _statements(rest, strategy)
+        ):
+            named, rejected = labels.read(plain[begin:], is_direct=False)
+            if named or rejected:
+                yield rest
+                return
     yield text
 
 
@@ -132,7 +191,7 @@ def text_from(text: str, plain: str, begin: int) -> str:
 def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     plain = plain_text(text)
     if strategy is Strategy.TAG:
-        yield from _tags(text)
+        yield from _tags(text, plain)
     elif strategy is Strategy.BOXED:
         yield from _boxes(text, plain)
     elif strategy is Strategy.ANSWER_IS:
@@ -146,21 +205,37 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
             yield Statement(match.end(), said, is_direct=True, end=end)
     elif strategy in _WIDE:
         begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
-        if plain[begin:].strip():
-            yield Statement(begin, plain[begin:], is_direct=False, end=len(plain))
+        said = _without_reason(plain[begin:])
+        if said.strip():
+            yield Statement(begin, said, is_direct=False, end=len(plain))
     elif (found := extract(text, (strategy,))) is not None:
         begin = max(0, text.rfind(found.text))
         yield Statement(begin, plain_text(found.text), is_direct=True, end=len(text))
 
 
-def _tags(text: str) -> Iterator[Statement]:
+def _without_reason(plain: str) -> str:
+    """`B. Because C is too large.`: without the reason, if a label stands alone before it."""
+    reason = _BECAUSE.search(plain)
+    if reason is None or len(plain[: reason.start()].strip(_MARKS)) > _ALONE_CHARS_MAX:
+        return plain
+    return plain[: reason.start()] + plain[reason.end() :]
+
+
+def _is_rejected(plain: str, begin: int, end: int) -> bool:
+    """`not [...]`, `[...] is wrong`."""
+    return is_rejecting_before(plain, begin) or is_rejecting_after(plain, end)
+
+
+def _tags(text: str, plain: str) -> Iterator[Statement]:
+    begun_at = 0
     opened_at: int | None = None
     for match in _TAG.finditer(text):
         if not match[1]:
-            opened_at = match.end()
+            begun_at, opened_at = match.span()
         elif opened_at is not None:
             content = plain_text(text[opened_at : match.start()])
-            yield Statement(opened_at, content, is_direct=True, end=match.end())
+            denied = _is_rejected(plain, begun_at, match.end())
+            yield Statement(opened_at, content, is_direct=True, end=match.end(), is_denied=denied)
             opened_at = None
 
 
@@ -172,7 +247,9 @@ def _boxes(text: str, plain: str) -> Iterator[Statement]:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         if not depth and plain[match.end() : end - 1].strip():
-            yield Statement(match.end(), plain[match.end() : end - 1], is_direct=True, end=end)
+            denied = _is_rejected(plain, match.start(), end)
+            said = plain[match.end() : end - 1]
+            yield Statement(match.end(), said, is_direct=True, end=end, is_denied=denied)
         at = end if not depth else len(text)
 
 

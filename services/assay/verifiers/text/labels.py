@@ -21,12 +21,18 @@ _PLAIN: Final[dict[int, int | str]] = {
     0x2019: "'",
     0x2018: "'",
     0x3000: " ",
+    0x3001: ",",
 }
 """Full-width letters become plain ones; Markdown and LaTeX marks become spaces."""
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts without spaces or with endings: their letters next to a label are no part of it."""
-_NOT_LABEL: Final = re.compile("\u4e0d(?:\u662f|\u9009)?|\u5e76\u975e|\u975e|\u6392\u9664")
+_NOT_LABEL: Final = re.compile(
+    "\u4e0d(?:\u662f|(?:\u80fd|\u5e94\u8be5|\u5e94|\u8be5|\u53ef\u4ee5|\u53ef|\u4f1a|\u8981|\u5b9c)?\u9009)?"
+    "|\u5e76\u975e|\u975e|\u6392\u9664"
+)
 """Chinese `not`, `do not choose`, `rule out`."""
+_BUT_LABEL: Final = re.compile("\u9664\u4e86?")
+"""Chinese `all but`."""
 _THEN_LABEL: Final = re.compile("\u800c\u662f|\u9009")
 """Chinese `but`, `choose`: what follows is not part of a rejected list."""
 _LABEL_NOT: Final = re.compile(
@@ -56,17 +62,26 @@ DENIED: Final = re.compile(
 CONSIDERED: Final = re.compile(
     r"\b(?:if|suppos\w+|assum\w+|whether|unless|thought|initially|at[ ]first|first|might|could|may"
     r"|maybe|perhaps|claim\w*|says|some[ ]say|people[ ]say|said|guess(?:ed|ing)|tempt\w+"
-    r"|consider\w*)\b",
+    r"|consider\w*|(?:they|others?|he|she|some|many|people|friends?)[ ](?:would[ ]|might[ ]"
+    r"|may[ ])?"
+    r"(?:answer|say|choose|pick|think|believe)s?|na\u00efve|naive\w*|trap|distractor|decoy"
+    r"|red[ ]herring"
+    r"|common[ ](?:\w+[ ])?(?:mistake|error|misconception)|mistakenly|(?:not|n't)[ ](?:sure"
+    r"|certain)"
+    r"|while|whereas|although|though|despite)\b",
     re.IGNORECASE,
 )
 _REJECT_BEFORE: Final = re.compile(
     r"(?:\b(?:not|never|neither|nor|cannot|no[ ]longer|refuse[ ]to|far[ ]from|hardly|opposite[ ]of"
-    r"|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any|every)[ ]\w+[ ]but"
+    r"|none[ ]of|no(?=[ ]*$)|in[ ]place[ ]of|no[ ]es|non[ ]\u00e8|n\u00e3o[ ]\u00e9"
+    r"|n'est[ ]pas|nicht|niet|nie"
+    r"|\u043d\u0435|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any"
+    r"|every)[ ]\w+[ ]but"
     r"|instead[ ]of|rather[ ]than|other[ ]than|than|over|unlike"
     r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
     r"|ruling[ ]out"
     r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
-    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|[\u2260\u00ac]"
+    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|[\u2260\u00ac\u2216]"
     r"|(?:^|\n)\s*[!\u2717\u2718\u274c])\s*[:(\[]?\s*$",
     re.IGNORECASE,
 )
@@ -78,18 +93,42 @@ _FILLER: Final = re.compile(
 )
 _REJECT_AFTER: Final = re.compile(
     r"[ )\]]{0,3}(?:(?:is|are|was|were|seems?|looks?|sounds?|appears?|must|has|have|can|could"
-    r"|should|would|being|gets?)\b(?:\s+(?:to|be|been|being|clearly|both|all|also|thus|therefore|obviously"
+    r"|should|would|being|gets?)\b(?:\s+(?:to|be|been|being|clearly|both|all|also|thus"
+    r"|therefore|obviously"
     r"|definitely|certainly|simply|just|too|far|less|quite|very|likely|an?"
     r"|\w+\s+but)\b){0,3}\s*"
     r"(?:not\b|n't\b|wrong|incorrect|false|out\b|eliminated|excluded|rejected|discarded|dismissed"
     r"|ruled|impossible|invalid|implausible|unlikely|inconsistent|untrue|irrelevant|mistaken"
-    r"|bad|poor|weak|worse|no\b)"
+    r"|bad|poor|weak|worse|no\b|(?:almost|nearly|partially|partly|half)[ ](?:right|correct|true)"
+    r"|(?:distractor|trap|decoy|red[ ]herring|mistake|error)\b)"
     r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
     r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
     r"|[ ]?[(\[:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
     r"|,[ ]which[ ](?:is|was)[ ](?:wrong|incorrect|false|not)\b|[\u2717\u2718\u274c])",
     re.IGNORECASE,
 )
+_ALL_BUT: Final = re.compile(
+    r"(?:\b(?:all|any|every\w*|each)\b(?:[ ]+(?:of|the|other|options?|choices?|answers?|one)){0,3}"
+    r"[ ]+(?:but|except(?:[ ]for)?|other[ ]than|besides)|\u2216)[ ]*(?:options?[ ]"
+    r"|choices?[ ])?\W{0,3}$",
+    re.IGNORECASE,
+)
+"""`All but B are wrong` names B."""
+_OPEN: Final = re.compile(
+    r"[\s)\].,;:]*\bor[ ]+(?:\w+[ ]+){0,2}?(?:none|nothing|neither|no(?:t|[ ]\w+)?|any\w*"
+    r"|some\w*|others?"
+    r"|another|else|what\w+|which\w+|who\w+|don't|do[ ]not|can't|cannot|unknown|unsure)\b",
+    re.IGNORECASE,
+)
+"""An alternative behind a label that is no label: `B or none`, `B or something else`."""
+_TEMPTS: Final = re.compile(
+    r"[ )\]]{0,3}(?:(?:seem|look|appear|sound)s?(?:[ ]to[ ]be)?(?:[ ]\w+){1,2}"
+    r"|(?:is|was)[ ](?:\w+[ ])?(?:plausible|tempting|close|attractive|reasonable|appealing"
+    r"|possible))"
+    r"(?:[ ]at[ ]first(?:[ ]\w+)?)?,?[ ]+but\b",
+    re.IGNORECASE,
+)
+"""`B seems plausible, but ...`."""
 _SINGULAR: Final = re.compile(
     r"(?:is|was|seems|looks|sounds|appears|has|gets|isn't|wasn't|doesn't|does|fails"
     r"|contradicts|makes)\b",
@@ -97,7 +136,9 @@ _SINGULAR: Final = re.compile(
 )
 """Refers to one label, not to the list before it: `B, and A is wrong`."""
 _REASON: Final = re.compile(
-    r"\b(?:because|since|(?<!well )as(?![ ]+well)|due[ ]to|given|where|which|for)\b", re.IGNORECASE
+    r"\b(?:because|since|(?<!well )as(?![ ]+well)|due[ ]to|given|where|which|for|here(?:'s"
+    r"|[ ]is)[ ]why)\b",
+    re.IGNORECASE,
 )
 _JOINT: Final = re.compile(
     r"[\s)\]]*(?:,|/|&|\+|\band\b|\bor\b|\bnor\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
@@ -113,9 +154,12 @@ _TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNOR
 _HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
 _JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
 _FOLLOWS_LABEL: Final = re.compile(
-    r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead|over|due|given|by|if|so"
-    r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says|cannot|can't"
-    r"|doesn't|does|has|best|then|therefore|thus|here|with|through|thru|plus|vs|versus)\b"
+    r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead"
+    r"|over|due|given|by|if|so"
+    r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says"
+    r"|cannot|can't"
+    r"|doesn't|does|has|can|could|must|fails?|fit|work|both|only|best|then|therefore|thus"
+    r"|here|with|through|thru|plus|vs|versus)\b"
 )
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
@@ -144,6 +188,7 @@ def plain_text(text: str) -> str:
     if not blank.isascii():
         blank = _LABEL_NOT.sub(lambda match: "\u2717".ljust(len(match[0])), blank)
         blank = _NOT_LABEL.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
+        blank = _BUT_LABEL.sub(lambda match: "\u2216".rjust(len(match[0])), blank)
         blank = _THEN_LABEL.sub(lambda match: ";".ljust(len(match[0])), blank)
         blank = _UNSPACED.sub(" ", blank)
     return _QUOTE.sub(" ", blank)
@@ -182,6 +227,12 @@ class Labels:
             rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
         )
         self.lists = OptionLists(words, choices, self.named_by)
+        self._doubled = re.compile(
+            rf"(?<![\w'-])(?:{words})[\s)\].,;]*[(\[]?\s*(?:or|unless|else)\b"
+            r"(?:\s+(?:maybe|perhaps|possibly|potentially|even|the|answer|it\s+is|it's"
+            r"|is))*[\s(\[]*$",
+            re.IGNORECASE,
+        )
         head = r"\s*+(?:(?:the|option|choice|letter|answer)\s++)*[(\[]?\s*+"
         self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
 
@@ -220,7 +271,10 @@ class Labels:
         rejected = set()
         for mention in mentions:
             doubted = not is_direct and DENIED.search(clause_before(text, mention.start))
-            if (
+            before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+            if _ALL_BUT.search(before) and _rejected_after(text, mention, starts):
+                kept.append(mention)
+            elif (
                 doubted
                 or _rejected_before(text, mention, ends)
                 or _rejected_after(text, mention, starts)
@@ -230,6 +284,8 @@ class Labels:
                 kept.append(mention)
         if is_direct:
             kept = self._before_reasons(text, kept)
+        if any(_OPEN.match(text, m.end) for m in kept):  # whatever else: not one label
+            return set(self._by_form.values()), rejected
         return {m.label for m in kept}, rejected
 
     def _mentions(self, text: str, *, is_direct: bool) -> Iterator[_Mention]:
@@ -251,11 +307,16 @@ class Labels:
                 and not self._joined(text, head, start)
             ):
                 continue
-            if not is_direct and CONSIDERED.search(clause_before(text, start)):
-                continue
-            if not is_direct and self._is_asked(text, end):
+            if not is_direct and self._is_only_considered(text, start, end):
                 continue
             yield _Mention(label, start, end)
+
+    def _is_only_considered(self, text: str, start: int, end: int) -> bool:
+        before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
+        if self._doubled.search(before):  # `B (or maybe C)`
+            return False
+        considered = CONSIDERED.search(clause_before(text, start)) is not None
+        return considered or _TEMPTS.match(text, end) is not None or self._is_asked(text, end)
 
     def _label_at(self, found: str, *, is_marked: bool) -> str | None:
         form = _form(found)
@@ -332,6 +393,16 @@ def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]
         crossed_comma |= "," in joint[0]
         at = other.end
     return True
+
+
+def is_rejecting_before(plain: str, at: int) -> bool:
+    """Whether the words that end at `at` reject what begins there."""
+    return _REJECT_BEFORE.search(plain[max(0, at - _SEARCHED_CHARS_MAX) : at].rstrip()) is not None
+
+
+def is_rejecting_after(plain: str, at: int) -> bool:
+    """Whether the words that begin at `at` reject what ends there."""
+    return _REJECT_AFTER.match(plain, at) is not None
 
 
 @lru_cache(maxsize=256)

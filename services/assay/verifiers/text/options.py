@@ -26,6 +26,15 @@ _AGAINST: Final = re.compile(
     re.IGNORECASE,
 )
 _PRAISE: Final = re.compile(r"\b(?:correct|right|true|fits|because|since)\b", re.IGNORECASE)
+_RIGHT: Final = "correct|right|yes|is[ ]true|\u2705|\u2714|\u2713"
+_WRONG: Final = (
+    "not[ ](?:correct|right|true)|wrong|incorrect|no|is[ ]false|\u274c|\u2717|\u2718|\u2715"
+)
+_OFFERED: Final = (
+    r"(?:(?:^|[.;:,!?\n]|\b(?:so|that|and))\s{0,4}(?:out[ ])?of"
+    r"|\b(?:among(?:st)?|from|between|compar(?:e|ed|ing)|considering))\b(?:[ ]\w{2,9}){0,4}"
+)
+"""Begins a list of candidates: `Of A, B and C, only B fits`."""
 _BLANK_LINE: Final = re.compile(r"\n[ ]*\n")
 _HEAD_MARKS: Final = " \n\t()[]-+*#>|\u2022"
 
@@ -60,12 +69,39 @@ class OptionLists:
             rf"(?i:(?P<label>{words}))(?:[ ]{{0,2}}[).:\]|]|{alone})",
             re.MULTILINE,
         )
+        self._candidates = _candidates(words)
+        self._judged = re.compile(
+            rf"(?:^|[.;,!?\n])[\s>#|*+-]{{0,12}}[(\[]?(?P<label>{words})[)\]]?"
+            r"[ ]{0,4}[:.)?=\u2013\u2014\u2192-]{1,4}\s{0,4}(?:(?:this|that"
+            r"|it)[ ](?:\w+[ ])?(?=is))?"
+            rf"(?:is[ ](?!true|false))?(?:(?P<right>{_RIGHT})|(?P<wrong>{_WRONG}))(?![\w-])",
+            re.IGNORECASE,
+        )
+        self._last = re.compile(rf"\s{{0,4}}[(\[]?(?:{words})[)\].:]{{0,2}}\s*\Z", re.IGNORECASE)
+
+    def without_candidates(self, text: str) -> str:
+        """The text with spaces in place of the candidates among which it chooses."""
+        return self._candidates.sub(_blank, text)
+
+    def judged_right(self, text: str) -> str | None:
+        """The one label that a list of judged options calls right: `A: no` ... `B: yes`."""
+        right: set[str | None] = set()
+        wrong: set[str | None] = set()
+        for match in self._judged.finditer(text):
+            (right if match["right"] else wrong).add(self._named_by(match["label"]))
+        return right.pop() if len(right) == 1 and wrong and not right & wrong else None
 
     def starts_in(self, text: str) -> frozenset[int]:
         """Positions of the labels of all marked items, if they are a list."""
         found = list(self._marked.finditer(text))
         labels = {self._named_by(match["label"]) for match in found}
-        return frozenset(match.start() for match in found) if len(labels) > 1 else frozenset()
+        if len(labels) < 2:
+            return frozenset()
+        starts = {match.start() for match in found}
+        last = self._last.match(text, found[-1].end())  # `(A)(B)(C)`: nothing follows the last
+        if last is not None:
+            starts |= set(range(*last.span()))
+        return frozenset(starts)
 
     def begins(self, text: str, said: int) -> bool:
         """Whether a list begins at the head of `text`.
@@ -111,3 +147,32 @@ class OptionLists:
 
 def _line(text: str) -> str:
     return text.strip(" \n").split("\n", 1)[0][:ITEM_CHARS_MAX]
+
+
+def _blank(match: re.Match[str]) -> str:
+    begin, end = match.span(match.lastgroup or 0)
+    at = match.start()
+    return match[0][: begin - at] + " " * (end - begin) + match[0][end - at :]
+
+
+def _candidates(words: str) -> re.Pattern[str]:
+    """Lists of labels that are introduced as those among which to choose; in named groups."""
+    comma = r"\s{0,4}[,/\u3001]\s{0,4}[(\[]?"
+    last = r"(?:\b(?:and|or)\b|[&\u548c\u6216\u4e0e\u53ca])\s{0,4}[(\[]?"
+    joint = r"(?=[)\]]?\s{0,4}(?:[,/&\u3001\u548c\u6216\u4e0e\u53ca\u2013-]|(?:and|or|to)\b))"
+    several = (
+        rf"(?:{words})(?![\w']){joint}"
+        rf"(?:\s{{0,4}}(?:[-\u2013]|\bto\b)\s{{0,4}}(?:{words})"
+        rf"|(?:[)\]]?{comma}(?:{words})){{1,63}}(?:[)\]]?\s{{0,4}},?\s{{0,4}}{last}(?:{words}))?"
+        rf"|[)\]]?\s{{0,4}}{last}(?:{words}))"
+    )
+    run = rf"[(\[]?(?<![\w']){several}(?![\w'])[)\]]?"
+    asked = r"\b(?:choose|pick|select|answer|options?|choices?)"
+    return re.compile(
+        rf"\bwhether\b(?:[ ]\w{{2,9}}){{0,3}}[ ](?P<b>{run})"
+        rf"|{_OFFERED}[\s:]{{1,4}}(?P<a>{run})(?=\s{{0,4}}[,:\u2014-]|\s{{1,4}}(?:I|we|only|one)\b)"
+        rf"|{asked}[\s:]{{0,4}}(?P<c>\({several}\))"
+        rf"|{asked}[\s:]{{1,4}}(?P<d>{several})(?=\s{{0,4}}[:?])"
+        rf"|(?P<e>{several})(?=[\u4e00-\u9fff]{{0,4}}\u4e2d)",
+        re.IGNORECASE | re.MULTILINE,
+    )

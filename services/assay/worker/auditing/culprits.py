@@ -4,7 +4,8 @@ A stage that judges whole groups is one run about K responses. If one of them ma
 limit, an exception, the end of the slot), the others must not lose their rewards, and the one must
 not lose its own either. So the group runs again in parts, each a control for the next:
 
-* first the *control*: one member whose response is replaced by a trusted one;
+* first the *control*: one member whose response is replaced by a trusted one, or, where the stage
+  knows none, by trivial ones in turn (`assay.worker.slots.messages.TRIVIAL`);
 * then halves, until the largest part that passes is known. A member with which that part fails,
   and without which it passes, is at fault.
 
@@ -55,7 +56,7 @@ class CulpritSearch:
     the sum is too much, the last ones are over the limit."""
     first: Failure
     has_control: bool
-    """The stage has a trusted member of its own; without one, an empty response is tried."""
+    """The stage has a trusted member of its own; without one, trivial responses are tried."""
     following: Part = CONTROL
     """What runs next: places of members, or the control."""
     is_over: bool = False
@@ -63,6 +64,8 @@ class CulpritSearch:
     """The largest part that was found to pass; its last run passed, and its verdicts hold."""
     blamed: dict[int, Failure] = field(default_factory=dict)
     """Members at fault; together with `passing` all members, if anything passed."""
+    attempt: int = 0
+    """How often `following` has failed in a row."""
     _control_passed: bool = False
     _steps: Steps | None = None
 
@@ -120,7 +123,7 @@ class CulpritSearch:
     def _repeated(self, part: Part) -> Generator[Part, Failure | None, Failure | None]:
         """The last failure of the part, if all runs of it failed that count."""
         failure: Failure | None = None
-        for _ in range(RUNS_MAX):
+        for self.attempt in range(RUNS_MAX):
             failure = yield part
             if failure is None or failure.limit:
                 break

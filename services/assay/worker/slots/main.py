@@ -236,11 +236,13 @@ class SlotWorker:
         self, group: messages.WireWork, member: Sequence[Any], task: messages.WireTask
     ) -> _Opened:
         opened = self._open(messages.WireWork(*member), task)
-        if not group.is_control:
+        if not group.control:
             return opened
         if isinstance(self._handler, TrustingGroupHandler):
             return opened._replace(work=self._handler.trusted(opened.work))
-        return opened._replace(work=replace(opened.work, response="", messages=()))
+        response, keeps = messages.TRIVIAL[(group.control - 1) % len(messages.TRIVIAL)]
+        trivial = replace(opened.work, response=response, messages=())
+        return opened._replace(work=trivial if keeps else replace(trivial, handover=b""))
 
     def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
         pipeline = self._pipeline_of(task)

@@ -71,6 +71,11 @@ _OUTCOMES: Final = {
 """Outcomes that a stage may report; the others are reserved for the platform."""
 
 
+TRIVIAL: Final = (("", True), ("", False), ("0", False))
+"""Responses of controls in turn, where the stage has no trusted member of its own, and whether the
+member keeps the hand-over that an earlier stage made of its response."""
+
+
 class WireWork(NamedTuple):
     """A request on its way to a slot."""
 
@@ -87,8 +92,9 @@ class WireWork(NamedTuple):
     """Requests of the group, with those that are not among the members."""
     tenant: str = ""
     """For limits that handlers share; empty for a whole group."""
-    is_control: bool = False
-    """Of a whole group: its only member is to be replaced by a trusted one."""
+    control: int = 0
+    """Of a whole group: its only member is to be replaced by a trusted one, for the how many-th
+    time in a row; 0 for no control."""
 
 
 class WireTask(NamedTuple):

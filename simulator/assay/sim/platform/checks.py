@@ -50,6 +50,7 @@ class Known(Witness):
     * A lease that a node knows to be lost or settled is not renewed again.
     * A node never takes back a lease that it holds itself: it renews first.
     * A planner that knows that another leads does not lead.
+    * A host is forgotten by others, and followed by its next life, without any lease.
     """
 
     def __init__(self, world: World) -> None:
@@ -58,6 +59,8 @@ class Known(Witness):
         """Since when it knows."""
         self.follows: dict[str, bool] = {}
         self._settled: set[tuple[str, Lease]] = set()
+        self._taken: dict[tuple[str, str], set[StageName]] = defaultdict(set)
+        """By who took leases back, and from which host: the stages."""
         self._holds: dict[str, dict[Lease, None]] = defaultdict(dict)
 
     def on_call(self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -95,6 +98,7 @@ class Known(Witness):
 
     def on_command(self, command: Command) -> None:
         """See `Witness.on_command`."""
+        self._given_up(command)
         if command.name != "reap" or _may_lose_time(self._world):
             return
         leased = self._world.ledger.leased[command.args[0]].values()
@@ -102,6 +106,21 @@ class Known(Witness):
         expired = {e.lease for e in leased if e.expires_ns <= command.now_ns}
         if not expired.isdisjoint(mine):
             finding = Finding(f"a node takes back its own leases; node={command.node!r}")
+            self._world.findings.append(finding)
+
+    def _given_up(self, command: Command) -> None:
+        """Who forgets a host has taken back its leases of all stages before, and so has a host that
+        joins after a life that was killed."""
+        node, over = command.node, None
+        match command.name:
+            case "take_back":
+                self._taken[node, command.args[1]].add(command.args[0])
+            case "drop_host" if command.args[0] != node:
+                over = command.args[0]
+            case "put_host":
+                over = self._world.predecessors.get(node)
+        if over is not None and self._taken[node, over] != set(self._world.stages):
+            finding = Finding(f"a host is forgotten that may hold leases; host={over!r}")
             self._world.findings.append(finding)
 
     def _drop(self, node: str, leases: Iterable[Lease]) -> None:

@@ -25,6 +25,8 @@ class Kind(StrEnum):
     CRASH_API = "crash_api"
     CRASH_HOST = "crash_host"
     CRASH_PLANNER = "crash_planner"
+    LOST_HOST = "lost_host"
+    """A planner takes it for dead; it lives, works on and reports late."""
     STOP_HOST = "stop_host"
     """It drains and restarts, as for a new release."""
     CRASH_SLOT = "crash_slot"

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from assay.core.ids import WorkerId
 from assay.sim.platform.faults import Fault, Kind
 from assay.sim.platform.ledger.ledger import refold
 from assay.sim.platform.nodes import Node
@@ -37,6 +38,8 @@ class Misfortune:
         match fault.kind:
             case Kind.CRASH_API | Kind.CRASH_HOST | Kind.CRASH_PLANNER:
                 await self._crash(fault)
+            case Kind.LOST_HOST:
+                await self._world.give_up_host(fault.target)
             case Kind.STOP_HOST:
                 await self._stop_host(fault)
             case Kind.CRASH_SLOT | Kind.STOP_SLOT:
@@ -110,7 +113,7 @@ class Misfortune:
             await self._die(life.node, fault)
             life.forks.kill()
             if self._world.hosts[name] is life:
-                self._world.start_host(name)
+                self._world.start_host(name, predecessor=WorkerId(life.node.name))
         else:
             name = list(self._world.planners)[fault.target % len(self._world.planners)]
             planner = self._world.planners[name]
@@ -131,10 +134,10 @@ class Misfortune:
     async def _stop_host(self, fault: Fault) -> None:
         name = list(self._world.hosts)[fault.target % len(self._world.hosts)]
         life = self._world.hosts[name]
-        if life.node.is_alive:
-            await self._world.stop_host(life)
+        in_order = life.node.is_alive and await self._world.stop_host(life)
         if self._world.hosts[name] is life:
-            self._world.start_host(name)
+            before = None if in_order else WorkerId(life.node.name)
+            self._world.start_host(name, predecessor=before)
 
     async def _hit_slot(self, fault: Fault) -> None:
         life = list(self._world.hosts.values())[fault.target % len(self._world.hosts)]

@@ -270,7 +270,7 @@ class SimSlot:
         """The members are judged at once, or none of them; a control stands for a harmless one."""
         members = [messages.WireWork(*one) for one in wire.members]
         scripts = [script_of(one.response) for one in members]
-        culprits = {one.deed for one in scripts} & CULPRITS if not wire.is_control else set()
+        culprits = {one.deed for one in scripts} & CULPRITS if not wire.control else set()
         if Deed.HOG in culprits:
             self.deed = Deed.BURN
             await self._spend(Script(Deed.BURN, 0, 0, 0))

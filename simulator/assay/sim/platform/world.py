@@ -6,6 +6,7 @@ the network, the slots' processes, the trainers.
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from assay.config.settings import PlannerSettings, RewardSettings
+from assay.core.errors import DependencyDown
+from assay.core.hosts.record import HostRecord
 from assay.core.ids import PipelineName, StageName, TenantId, WorkerId
 from assay.core.records import Quota
 from assay.edge.auth import Tenant
@@ -40,12 +43,14 @@ from assay.sim.platform.store import Command, NodeStore, StoreServer
 from assay.sim.platform.tenants.honest import Honest, Plan
 from assay.sim.platform.tenants.others import Hostile, Scorer
 from assay.sim.platform.tenants.trainer import Network
+from assay.store.operations.hosts import take_back_all
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import stages_of
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
 from assay.worker.reuse import ReusePolicy
 from assay.worker.store_health import StoreHealth
@@ -72,6 +77,16 @@ LEASE_S: Final = 10.0
 """Lease of the leading planner."""
 
 
+class SimLife(Life):
+    """A life on a data directory without a disk; the world knows how the one before ended."""
+
+    def __init__(self, predecessor: WorkerId | None) -> None:
+        self.predecessor = predecessor
+
+    def end(self) -> None:
+        """See `Life.end`."""
+
+
 class MemoryCache(ArtifactCache):
     """A host's disk."""
 
@@ -96,6 +111,8 @@ class HostNode:
     supervisors: dict[StageName, Supervisor]
     forks: SimForks
     serving: asyncio.Task[None]
+    membership: Membership
+    record: HostRecord
 
 
 @dataclass(slots=True)
@@ -143,6 +160,8 @@ class World:
     honest: list[Honest] = field(default_factory=list)
     findings: list[BaseException] = field(default_factory=list)
     scorer: Scorer | None = None
+    predecessors: dict[str, WorkerId] = field(default_factory=dict)
+    """By life of a host: the life before it, which was killed."""
     lives: int = 0
     _pipelines: dict[PipelineName, PipelineDefinition] = field(init=False)
     striking: int = 0
@@ -207,9 +226,11 @@ class World:
         )
         self.network.apis[name] = (node, service)
 
-    def start_host(self, name: str) -> None:
-        """Start a worker host."""
+    def start_host(self, name: str, *, predecessor: WorkerId | None = None) -> None:
+        """Start a worker host; `predecessor`: the life before it on the same disk, if killed."""
         node = self._node(name)
+        if predecessor is not None:
+            self.predecessors[node.name] = predecessor
         node.spawn(self._be_host(name, node), name="host")
 
     async def _be_host(self, name: str, node: Node) -> None:
@@ -252,9 +273,26 @@ class World:
         definitions = stages_of(self._pipelines)
         supervisors.update({stage: Supervisor(definitions[stage], parts) for stage in self.stages})
         serving = node.spawn(self._serve(tasks), name="serving")
-        self.hosts[name] = HostNode(node, host, supervisors, forks, serving)
+        membership = Membership(
+            store=store,
+            stages=self.stages,
+            life=SimLife(self.predecessors.get(node.name)),
+            attempts_max=ATTEMPTS_MAX,
+            clock=node.clock,
+            metrics=self.metrics,
+        )
+        record = HostRecord(
+            worker=WorkerId(node.name),
+            address=f"{name}:1",
+            stages=tuple(self.stages),
+            cores=1,
+            memory_bytes=1,
+            slots_max=SLOTS_MAX,
+        )
+        self.hosts[name] = HostNode(node, host, supervisors, forks, serving, membership, record)
         self.reachable.running[name] = (node, host)
         host.start()
+        membership.begin(record)
 
     async def _serve(self, tasks: Tasks) -> None:
         """A bug that ends the host is a finding."""
@@ -312,8 +350,9 @@ class World:
             *(one.node for one in self.planners.values()),
         ]
 
-    async def stop_host(self, life: HostNode) -> None:
-        """Drain it, and check that nothing is left."""
+    async def stop_host(self, life: HostNode) -> bool:
+        """Drain it, and check that nothing is left; returns whether it ended in order."""
+        await asyncio.wait([life.node.spawn(life.membership.leave(), name="leave")])
         await asyncio.wait([life.node.spawn(life.host.stop(), name="stop")])
         life.serving.cancel()
         await asyncio.sleep(0.1)
@@ -321,7 +360,23 @@ class World:
             left = [task.get_name() for task in life.node.tasks if not task.done()]
             require(not left, "a host that stopped leaves tasks", tasks=left)
             require(not life.forks.slots, "a host that stopped leaves slots")
+        in_order = life.node.is_alive
         life.node.kill()
+        return in_order
+
+    async def give_up_host(self, number: int) -> None:
+        """A planner takes a host for dead that is alive: what it holds is given to others."""
+        life = list(self.hosts.values())[number % len(self.hosts)]
+        planners = [one.node for one in self.planners.values() if one.node.is_alive]
+        if not life.node.is_alive or not planners:
+            return
+        node = planners[0]
+        giving = node.spawn(self._give_up(node, life.record), name="give up")
+        await asyncio.wait([giving])
+
+    async def _give_up(self, node: Node, record: HostRecord) -> None:
+        with contextlib.suppress(DependencyDown):  # then its leases run out
+            await take_back_all(self._store(node), record, attempts_max=ATTEMPTS_MAX)
 
     def _pipeline(self, draw: random.Random, group: int) -> str:
         drawn = draw.choice(["sim.one", "sim.two", "sim.two"])

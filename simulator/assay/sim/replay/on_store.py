@@ -217,7 +217,7 @@ class Replay:
                 args[0] = dataclasses.replace(args[0], deadline_after_ms=left_ms, deadline_ns=0)
             case "prioritize":
                 args[2] = args[2] and args[2] - EPOCH_NS + self._begun_ns
-            case "claim" | "beat":
+            case "claim" | "beat" | "put_host":
                 options["lease_s"] = LEASE_S
         return args, options
 

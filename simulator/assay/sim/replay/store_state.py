@@ -21,6 +21,7 @@ NOT_COMPARED: Final = {
     "ev": "events are hints",
     "pev": "events are hints",
     "fence": "the clock",
+    "host": "records as they were put; the members are those of `hosts`",
     "due": "the clock; the members are those of `open`",
     "hinted": "the clock; the members are those of `hints`",
     "gone": "the clock",
@@ -62,6 +63,7 @@ def of_model(model: QueueModel) -> State:
     for tenant, name in model.batch_book.over:
         over.setdefault(f"over:{tenant}", []).append(f"{tenant}:{name}")
     state |= over
+    state["hosts"] = set(model.hosts._kept)  # noqa: SLF001
     state["open"] = {_uid(b) for b in model.batch_book.batches.values() if not b.over}
     state["hints"] = {f"{tenant}:{task}" for tenant, task in model.task_book._hints}  # noqa: SLF001
     lead = model.lead._now  # noqa: SLF001
@@ -231,4 +233,5 @@ _READ: Final[dict[str, Any]] = {
     "dlqs": _members,
     "over": list,
     "closing": _members,
+    "hosts": _members,
 }

@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import math
 import queue
@@ -177,9 +178,13 @@ class _Hand:
         """Add an item; blocks while the thread is behind.
 
         Raises:
-            queue.Full: the thread did not take it in time.
+            FailedPrecondition: the thread did not take it in time.
         """
-        self._tensors.put(one, timeout=timeout_s)
+        try:
+            self._tensors.put(one, timeout=timeout_s)
+        except queue.Full:
+            message = f"with its share of a core, staging took no tensor within {timeout_s} s"
+            raise FailedPrecondition(message, field="core_share_max") from None
 
     def tensors(self) -> Iterator[StagedTensor]:
         """Items for the thread; ends after `None`."""
@@ -189,9 +194,13 @@ class _Hand:
             yield one
 
     def drain(self) -> None:
-        """Make room, so that no `give` waits for an ended thread."""
-        while not self._tensors.empty():
-            self._tensors.get_nowait()
+        """Make room, so that no `give` waits for an ended thread.
+
+        The thread may take the last item itself meanwhile, which is as good.
+        """
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._tensors.get_nowait()
 
 
 async def _receive_whole(
@@ -201,6 +210,7 @@ async def _receive_whole(
     staging = asyncio.create_task(
         asyncio.to_thread(slots.stage, push.version, hand.tensors(), share_max=_share(push))
     )
+    staging.add_done_callback(_end_is_known)
     try:
         async for found in whole_tensors(parts, _beginning(slots.config)):
             if not await _all_given(hand, found, staging):
@@ -280,8 +290,13 @@ async def _give_up(hand: _Hand, staging: asyncio.Task[StagedWeights]) -> None:
     hand.drain()
     hand.give(_CutShort(), 0)
     await asyncio.wait({staging})
+
+
+def _end_is_known(staging: asyncio.Task[StagedWeights]) -> None:
+    """Mark its error as retrieved: the push may have ended for another reason, and been cancelled
+    before this."""
     if not staging.cancelled():
-        staging.exception()  # mark as retrieved: the reason is what ended the push
+        staging.exception()
 
 
 # -- adapters --------------------------------------------------------------------------------------

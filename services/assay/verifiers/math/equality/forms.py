@@ -8,7 +8,7 @@ from typing import Final
 
 from typing_extensions import TypeIs
 
-from assay.verifiers.math import agreement, grammar, numeric
+from assay.verifiers.math import agreement, grammar, notation, numeric
 from assay.verifiers.math.equality.numbers import number_text
 from assay.verifiers.math.grammar import (
     Answer,
@@ -27,6 +27,8 @@ _BARE_UNIT: Final = re.compile(
     r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
 )
 _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
+_LN: Final = re.compile(r"\\ln(?![A-Za-z])")
+_LOG: Final = re.compile(r"\\log(?![A-Za-z]|\s*_)")
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
 
@@ -65,9 +67,35 @@ def same_name(gold: str, answer: str) -> bool:
     gold, answer = (_DERIVATIVE.sub(r"\1'", name) for name in (gold, answer))
     if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
         return True
-    if "(" not in answer and answer.partition("_")[0] == gold:  # `x_1 = 2` for `x = 2`
+    if (
+        "(" not in gold + answer
+        and gold.partition("_")[0] == answer.partition("_")[0]
+        and ("_" not in gold or "_" not in answer)
+    ):  # `x_1 = 2` for `x = 2`
         return True
     return "y" in (gold, answer) and (gold.endswith("(x)") or answer.endswith("(x)"))
+
+
+def letters(answer: Answer) -> str:
+    """The labels of several choices, as `ACD` and as `A, C, D`; empty if it is something else."""
+    match answer:
+        case Words(text=text) | Element(text=text):
+            said = notation.words_of(text).strip()
+        case Items(kind="list" | "set", items=items):
+            said = "".join(sorted(getattr(item, "text", "?") for item in items))
+        case _:
+            return ""
+    several = re.fullmatch("[A-H]{2,8}", said) is not None
+    return said if several and said == "".join(sorted(set(said))) else ""
+
+
+def one_logarithm(gold: str, answer: str) -> tuple[str, str]:
+    r"""`\log` without a base is the natural one where the other side says `\ln`."""
+    if _LN.search(gold) and not _LN.search(answer):
+        return gold, _LOG.sub(r"\\ln", answer)
+    if _LN.search(answer) and not _LN.search(gold):
+        return _LOG.sub(r"\\ln", gold), answer
+    return gold, answer
 
 
 def is_relation(text: str) -> bool:

@@ -11,14 +11,23 @@ from assay.verifiers.math.lexicon import units
 
 _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
+_ROUNDED_PLACES_MAX: Final = 30
+_ROUNDED_MIN: Final = 1_000
+"""A decimal of fewer than four digits is taken as it is."""
 _HALF_DAY_S: Final = 12 * 3_600
 
 
 def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
+    left, right = gold.value, answer.value
+    if gold.unit != answer.unit and (gold.is_compound or answer.is_compound):
+        converted = units.scaled(right, answer.unit, gold.unit)
+        if converted is not None:
+            return converted == left
     if not units_fit(gold, answer):
         return False
-    left, right = gold.value, answer.value
+    if gold.is_percent == answer.is_percent and _is_rounded_from(gold, right):
+        return True
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:
         return _close(left, right, is_decimal, settings)
@@ -28,6 +37,20 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     left = left * hundredth if gold.is_percent else left
     right = right * hundredth if answer.is_percent else right
     return _close(left, right, is_decimal, settings)
+
+
+def _is_rounded_from(gold: Number, value: Fraction) -> bool:
+    """Whether a decimal gold is `value`, rounded at its last place to four or more digits."""
+    if not gold.is_decimal:
+        return False
+    places = 0
+    scaled = abs(gold.value)
+    while scaled.denominator != 1 and places < _ROUNDED_PLACES_MAX:
+        scaled *= 10
+        places += 1
+    if not places or scaled.denominator != 1 or scaled < _ROUNDED_MIN:
+        return False
+    return 2 * abs(abs(value) * 10**places - scaled) <= 1 and (value > 0) == (gold.value > 0)
 
 
 def _close(gold: Fraction, answer: Fraction, is_decimal: bool, settings: MathSettings) -> bool:  # noqa: FBT001 - one of four plain values

@@ -147,4 +147,7 @@ def conditioned(text: str) -> Conditioned | None:
         return None
     kind = (match["kind1"] or match["kind2"] or "").lower()
     said = _KINDS.get(kind) or re.sub(r"(?a)\\text|[\s{}$.]", "", match["said"])
+    if said == _KINDS["integer"] and not re.search(r"(?<![A-Za-z\\])k(?![A-Za-z])", main):
+        main = re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", "k", main)
+        name = "k"
     return None if _RELATION.search(main) else Conditioned(main, f"{name}{said}")

@@ -9,10 +9,14 @@ from assay.verifiers.math.grammar.numbers import read_number
 from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader
 from assay.verifiers.math.grammar.words import RELATION, WORD, bare
 
-_LISTED: Final = re.compile(
-    rf"(?a),?\s*(?<![A-Za-z\\])(?:{notation.JOINERS})(?![a-z])\s*(?!\s*$)|\\&|\\(?:lor|land)(?![A-Za-z])"
+_WORDS: Final = (
+    rf"(?a),?\s*(?<![A-Za-z\\])(?:{notation.JOINERS})(?![a-z])\s*(?!\s*$)|\\&"
     rf"|\\text\s*\{{\s*(?:,\s*)?(?:{notation.JOINERS})\s*\}}"
 )
+_LISTED_WORDS: Final = re.compile(_WORDS)
+_LISTED: Final = re.compile(rf"{_WORDS}|\\(?:lor|land)(?![A-Za-z])")
+_STATES: Final = re.compile(r"[=<>\d]|\\(?:le|ge|in|neq)(?![A-Za-z])")
+"""What statements about values have; `p \\land q` is one formula."""
 _JOINER: Final = re.compile(notation.JOINERS)
 _INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
 _THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
@@ -74,7 +78,8 @@ def _top_level_and(text: str) -> str:
         word_at = match.start() + len(match[0]) - len(match[0].lstrip(", "))
         return ", " if depths.get(word_at, 1) == 0 else match[0]
 
-    return _LISTED.sub(replace, text)
+    listed = _LISTED if _STATES.search(text) else _LISTED_WORDS
+    return listed.sub(replace, text)
 
 
 def read_items(

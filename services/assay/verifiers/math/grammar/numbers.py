@@ -52,7 +52,9 @@ def read_spelled(text: str, _reader: Reader) -> Answer | None:
     if value is not None:
         return Number(value=value, form=notation.form(text))
     found = units.compound(text)
-    return found and Number(value=found.value, unit=found.unit, form=notation.form(text))
+    if found is None:
+        return None
+    return Number(value=found.value, unit=found.unit, form=notation.form(text), is_compound=True)
 
 
 def _repeating(text: str) -> Answer | None:

@@ -29,11 +29,19 @@ _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
 
 
+_SPACED_UNIT: Final = re.compile(r"(?a)\s+(?:m\s?\^\s?\{?[23]\}?|[JWV])\s*")
+"""Units of one letter that stand apart from the number, with a power or in the upper case."""
+
+
 def read_unit(text: str) -> str | None:
     """The normalised unit of `text`; "" for no unit, `None` if it is something else."""
-    text = text.strip()
+    apart, text = text, text.strip()
     if not text:
         return ""
+    if _SPACED_UNIT.fullmatch(apart):
+        return units.unit_form(text)
+    if units.is_counter(notation.words_of(text).strip()):
+        return units.unit_form(notation.words_of(text).strip())
     if _DEGREES.fullmatch(text):
         return "°"
     if text.strip("{} ") in {notation.CURRENCY, "€", "£", "¥"}:

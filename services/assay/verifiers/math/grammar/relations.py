@@ -32,6 +32,11 @@ _BOUND: Final = (
 _BOTH_BOUNDS: Final = re.compile(
     rf"(?a){_BOUND.format(n='')}\s*(?:and|\\text\s*\{{\s*and\s*\}}|\\land)\s*{_BOUND.format(n=1)}"
 )
+_WITHIN: Final = re.compile(
+    r"(?a)(?:\||\\lvert\s?)\s?(?P<name>[a-z])\s?(?:\||\\rvert)\s?(?P<sign><|\\le(?![A-Za-z]))"
+    r"\s?(?P<bound>\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\d+/\d+|\\sqrt\{\d+\})"
+)
+"""`|x| < 2`."""
 _RAY: Final = re.compile(
     r"(?a)(?P<name>[A-Za-z]|\\[a-z]+)\s*(?P<sign>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<bound>[^<>=]+)"
 )
@@ -66,6 +71,10 @@ _ROUNDING: Final = Fraction(1, 20)
 
 def ascending(text: str) -> str:
     """`4 > x \\ge -1`, and `x \\ge -1 and x < 4`, as `-1 \\le x < 4`."""
+    within = _WITHIN.fullmatch(text)
+    if within:
+        sign, bound = within["sign"], within["bound"]
+        return f"-{bound} {sign} {within['name']} {sign} {bound}"
     both = _BOTH_BOUNDS.fullmatch(text)
     if (
         both

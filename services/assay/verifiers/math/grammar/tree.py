@@ -21,6 +21,8 @@ class Number:
     is_percent: bool = False
     unit: str = ""
     form: str = ""
+    is_compound: bool = False
+    """Written with several units: `2 hours 15 minutes`."""
 
 
 @dataclass(frozen=True, slots=True)

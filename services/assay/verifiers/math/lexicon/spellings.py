@@ -20,6 +20,41 @@ _BASIS: Final = re.compile(
 """Unit vectors; `\\imath` and `\\jmath` too."""
 
 
+_DEGREE_SIGN: Final = r"(?:\^\s?\{?\s?\\circ(?![A-Za-z])\s?\}?|\u00b0|\^?\s?\\degree(?![A-Za-z]))"
+_DEGREES: Final = rf"-?\d{{1,9}}(?:\.\d{{1,9}})?\s?{_DEGREE_SIGN}"
+_TURNED: Final = re.compile(
+    r"(?a)\\(?P<of>sin|cos|tan|cot|sec|csc)(?P<power>\s?\^\s?\{?\d\}?)?\s?"
+    rf"(?:\(\s?(?P<a>{_DEGREES})\s?\)|\{{\s?(?P<b>{_DEGREES})\s?\}}|(?P<c>{_DEGREES}))"
+)
+"""A trigonometric function of degrees, which is a number."""
+_CIS: Final = re.compile(
+    r"(?a)(?:\\(?:operatorname|text|mathrm)\s?\{\s?cis\s?\}|\\cis(?![A-Za-z])"
+    r"|(?<![A-Za-z\\])cis(?![A-Za-z]))"
+    rf"\s{{0,4}}(?:\((?P<a>[^()]{{1,99}})\)|\{{(?P<b>[^{{}}]{{1,99}})\}}"
+    rf"|(?P<c>-?[\d.]{{1,18}}\s?{_DEGREE_SIGN})"
+    r"|(?P<d>-?\d{0,9}\\frac\s?\{[^{}]{1,40}\}\s?\{[^{}]{1,40}\}(?:\s?\\pi)?)"
+    r"|(?P<e>-?[\d.]{0,18}\s?\\pi(?:\s?/\s?\d{1,9})?))"
+)
+"""`r \\operatorname{cis} \\theta`."""
+_DEGREE_SIGN_AT_END: Final = re.compile(rf"\s?{_DEGREE_SIGN}\s?$")
+_SIZED: Final = re.compile(r"\\(?:left|right)\s?(?=[()])")
+_IN_DEGREES: Final = re.compile(rf"(?a)^\s?(-?[\d.]{{1,18}})\s?{_DEGREE_SIGN}\s?$")
+
+
+def _radians(match: re.Match[str]) -> str:
+    turn = _DEGREE_SIGN_AT_END.sub("", match["a"] or match["b"] or match["c"])
+    return f"\\{match['of']}{match['power'] or ''}(\\frac{{{turn} \\pi}}{{180}})"
+
+
+def _polar(match: re.Match[str]) -> str:
+    """`\\cos t + i \\sin t`."""
+    angle = next(filter(None, match.group("a", "b", "c", "d", "e"))).strip()
+    turn = _IN_DEGREES.fullmatch(angle)
+    if turn is not None:
+        angle = f"\\frac{{{turn[1]} \\pi}}{{180}}"
+    return f"(\\cos({angle}) + i \\sin({angle}))"
+
+
 def _listed(match: re.Match[str]) -> str:
     """A system of equations as a list; a row that begins with a sign continues the last one."""
     rows = match["rows"].replace("\\&", " ").replace("&", " ")
@@ -42,7 +77,8 @@ SPELLINGS: Final = (
     ),
     (
         re.compile(
-            r"\\(?:hspace|vspace)\*?\s*\{[^{}]*\}|\\(?:hskip|kern|mkern|mskip)\s*-?[\d.]+\s*(?:em|ex|pt|mm|cm|mu)"
+            r"\\(?:hspace|vspace)\*?\s*\{[^{}]*\}|\\(?:hskip|kern|mkern"
+            r"|mskip)\s*-?[\d.]+\s*(?:em|ex|pt|mm|cm|mu)"
         ),
         lambda _: " ",
     ),
@@ -69,6 +105,18 @@ SPELLINGS: Final = (
     (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
+    (_TURNED, _radians),
+    (_SIZED, lambda _: ""),
+    (_CIS, _polar),
+    (re.compile(r"(?a)\\(?:text|mathrm)\s*\{\s*([-+:])\s*\}"), lambda m: m[1]),
+    (re.compile(r"\\(vec|bar|hat)\s+([A-Za-z])(?![A-Za-z])"), lambda m: f"\\{m[1]}{{{m[2]}}}"),
+    (
+        re.compile(
+            r"(?a)(\\(?:text|mathrm)\s?\{[A-Za-z ,\\~^\d-]{0,40})"
+            r"\^\{(-?\d)\}([A-Za-z ,\\~^\d-]{0,40}\})"
+        ),
+        lambda m: f"{m[1]}^{m[2]}{m[3]}",
+    ),
     (re.compile(r"(?<!\\)\\ "), lambda _: " "),
     (re.compile(r"(?<!\\)\\$"), lambda _: ""),
     (re.compile(r"(?:\\cdot|(?<=\d)\s*\*)\s*i(?![A-Za-z])"), lambda _: " i"),
@@ -97,7 +145,8 @@ SPELLINGS: Final = (
     ),
     (
         re.compile(
-            r"(?a)(\d|\})(?:\s|\\,)*\$?\s*(?:\u00b0|\^\s*\{?\\circ\}?)\s*(?:\\(?:text|mathrm)\s*\{)?\s?([CF])(?![A-Za-z]|\s*[\^_])\}?"
+            r"(?a)(\d|\})(?:\s|\\,)*\$?\s*(?:\u00b0|\^\s*\{?\\circ\}?)\s*(?:\\(?:text"
+            r"|mathrm)\s*\{)?\s?([CF])(?![A-Za-z]|\s*[\^_])\}?"
         ),
         lambda m: f"{m[1]} \\text{{deg{m[2]}}}",
     ),

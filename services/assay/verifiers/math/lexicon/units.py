@@ -9,13 +9,13 @@ _UNITS: Final = {
     "cent": "cents",
     "€": "euro euros eur",
     "£": "gbp sterling quid",
-    "¥": "yen jpy yuan cny rmb",
+    "¥": "yen jpy yuan cny rmb \u5143",
     "₹": "rupee rupees inr",
     "°": "degree degrees deg",
-    "cm": "centimeter centimeters centimetre centimetres cms",
-    "mm": "millimeter millimeters millimetre millimetres",
-    "km": "kilometer kilometers kilometre kilometres kms",
-    "m": "meter meters metre metres",
+    "cm": "centimeter centimeters centimetre centimetres cms \u5398\u7c73",
+    "mm": "millimeter millimeters millimetre millimetres \u6beb\u7c73",
+    "km": "kilometer kilometers kilometre kilometres kms \u5343\u7c73 \u516c\u91cc",
+    "m": "meter meters metre metres \u7c73",
     "in": "inch inches",
     "ft": "foot feet",
     "yd": "yard yards yds",
@@ -23,19 +23,19 @@ _UNITS: Final = {
     "mph": "mi/h mile/hour miles/hour milesperhour mileperhour mi/hr",
     "km/h": "kmh kmph kph km/hr kilometersperhour kilometers/hour kilometer/hour",
     "m/s": "meterspersecond meters/second meter/second m/sec",
-    "g": "gram grams",
-    "kg": "kilogram kilograms kgs",
+    "g": "gram grams \u514b",
+    "kg": "kilogram kilograms kgs \u5343\u514b \u516c\u65a4",
     "lb": "pound pounds lbs",
     "oz": "ounce ounces",
-    "l": "liter liters litre litres",
-    "ml": "milliliter milliliters millilitre millilitres",
-    "s": "second seconds sec secs",
-    "min": "minute minutes mins",
-    "h": "hour hours hr hrs",
-    "day": "days",
-    "week": "weeks",
-    "month": "months",
-    "year": "years yr yrs",
+    "l": "liter liters litre litres \u5347",
+    "ml": "milliliter milliliters millilitre millilitres \u6beb\u5347",
+    "s": "second seconds sec secs \u79d2",
+    "min": "minute minutes mins \u5206\u949f",
+    "h": "hour hours hr hrs \u5c0f\u65f6 \u65f6",
+    "day": "days \u5929",
+    "week": "weeks \u5468",
+    "month": "months \u6708",
+    "year": "years yr yrs \u5e74",
     "rad": "radian radians",
     "v": "volt volts",
     "a": "ampere amperes amp amps",
@@ -47,7 +47,7 @@ _UNITS: Final = {
     "pa": "pascal pascals",
     "mol": "mole moles",
     "ev": "electronvolt electronvolts",
-    "t": "ton tons tonne tonnes",
+    "t": "ton tons tonne tonnes \u5428",
     "°c": "celsius degreescelsius degc",
     "°f": "fahrenheit degreesfahrenheit degf",
     "ohm": "ohms",
@@ -77,6 +77,13 @@ NOT_UNITS: Final = frozenset(
 )
 """Words that say something about a number or change it; none of them is part of a unit."""
 _POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_COUNTERS: Final = re.compile(
+    "(?:\u5e73\u65b9|\u7acb\u65b9)?(?:\u5398|\u5343|\u6beb|\u5206)?\u7c73|\u516c[\u91cc\u65a4\u9877]|\u5343?\u514b|\u6beb?\u5347|\u5428|\u5143|\u89d2|\u5c0f?\u65f6|\u5206\u949f?"
+    "|[\u79d2\u5929\u5468\u6708\u5e74\u5c81\u5ea6\u4eba\u4e2a\u53ea\u672c\u6761\u5f20\u68f5\u540d\u6b21\u79cd\u4ef6\u8f86\u53f0\u652f\u9875\u5957\u5757\u7ec4\u4efd\u888b\u7bb1\u74f6\u4f4d\u9053\u9898\u6b65\u6839\u5934\u5339\u5ea7\u95f4\u5c42\u6392\u6735\u9897\u7c92\u53cc\u5bf9]"
+)
+"""Chinese units and counting words; none of them changes the number."""
+_PER: Final = re.compile(r"(?a)\s([a-z]{1,4})\s?\^\s?-(\d)")
+"""`m s^-1` is `m/s`."""
 _SCALES: Final = (
     {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "week": 604_800},
     {"in": 1, "ft": 12, "yd": 36, "mi": 63_360},
@@ -123,6 +130,17 @@ def compound(text: str) -> Compound | None:
     return None
 
 
+def scaled(value: Fraction, unit: str, other: str) -> Fraction | None:
+    """A value in `unit` as one in `other`; `None` if they are not of one kind."""
+    scale = next((one for one in _SCALES if unit in one and other in one), None)
+    return None if scale is None else value * scale[unit] / scale[other]
+
+
+def is_counter(said: str) -> bool:
+    """Whether it is a Chinese unit or counting word."""
+    return _COUNTERS.fullmatch(said) is not None
+
+
 def is_plain(said: str) -> bool:
     """A unit of several letters, or letters with a power, needs no `\\text`."""
     words = [word for word in said.split() if word.rstrip(".") not in _POWER_WORDS]
@@ -134,6 +152,7 @@ def unit_form(said: str) -> str:
     """One spelling of a unit: `square centimeters` and `cm^2` are the same."""
     power = ""
     words = []
+    said = _PER.sub(lambda m: f"/{m[1]}" + ("" if m[2] == "1" else f"^{m[2]}"), said)
     for word in re.sub(r"[{}.]", " ", said.lower()).replace(" per ", "/").split():
         if word in _POWER_WORDS:
             power = _POWER_WORDS[word]

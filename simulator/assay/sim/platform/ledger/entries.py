@@ -50,6 +50,8 @@ class Entry:
     """When it joined its queue, by the store's clock."""
     attempts: int = 0
     lease: Lease | None = None
+    worker: str = ""
+    """Who has leased it."""
     expires_ns: int = 0
     claimed_ns: int = 0
     outcomes: list[Outcome] = field(default_factory=list)

@@ -4,7 +4,8 @@
 * Order: a claim is the first of its tenant by batch deadline, then arrival; no tenant that
   waits falls behind another by more than a bounded amount of service.
 * Leases: fences only grow; only the newest holder's report counts; attempts are counted exactly; a
-  lease that expired is taken back, one that did not is not.
+  lease that expired is taken back, one that did not is not, unless its worker is known to be dead:
+  then all that this worker holds is taken back, and nothing else.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -46,6 +47,7 @@ class WorkerCommands:
             "beat": self._beat,
             "finish": self._finish,
             "reap": self._reap,
+            "take_back": self._take_back,
             "depths": self._depths,
         }
 
@@ -84,6 +86,7 @@ class WorkerCommands:
         self._serve(stage, entry)
         self._books.unqueue(entry)
         entry.place, entry.lease, entry.job_id = "leased", claim.lease, claim.lease.job_id
+        entry.worker = command.options["worker"]
         entry.attempts += 1
         entry.claimed_ns = command.now_ns
         entry.expires_ns = command.now_ns + int(command.options["lease_s"] * 1e9)
@@ -217,6 +220,25 @@ class WorkerCommands:
             key=lambda e: (e.expires_ns, e.job_id or ""),
         )[:jobs_max]
         require(not self._books.is_calm or not lost, "a lease ran out though nothing went wrong")
+        touched = self._lose(lost, attempts_max, reaped)
+        expired = self._expire(command.now_ns, jobs_max, touched)
+        require(expired == reaped.expired, "other requests expired", known=expired)
+        self._completed(touched, reaped)
+
+    def _take_back(self, command: Command) -> None:
+        """All that a worker holds at a stage is lost at once, and nothing else."""
+        if isinstance(command.answer, AssayError):
+            return
+        stage, worker = command.args
+        held = [one for one in self._books.leased[stage].values() if one.worker == worker]
+        require(not self._books.is_calm or not held, "a sound worker is given up")
+        touched = self._lose(held, command.options["attempts_max"], command.answer)
+        self._completed(touched, command.answer)
+
+    def _lose(
+        self, lost: "Sequence[Entry]", attempts_max: int, reaped: Reaped
+    ) -> dict[BatchEntry, None]:
+        """These leases count as failed attempts; returns the batches concerned."""
         dead = [entry for entry in lost if entry.attempts >= attempts_max]
         counts = (len(lost) - len(dead), len(dead))
         said = (reaped.redelivered, reaped.dead)
@@ -229,9 +251,7 @@ class WorkerCommands:
                 self._books.fail(entry)
             else:
                 self._books.queue(entry)
-        expired = self._expire(command.now_ns, jobs_max, touched)
-        require(expired == reaped.expired, "other requests expired", known=expired)
-        self._completed(touched, reaped)
+        return touched
 
     def _expire(self, now_ns: int, jobs_max: int, touched: dict[BatchEntry, None]) -> int:
         overdue = sorted(

@@ -25,11 +25,11 @@ from assay.core.records import (
     Report,
     StageDepth,
 )
+from assay.core.store_limits import Fitness
 from assay.edge.clock import Clock
 from assay.edge.work import wire
-from assay.store.port import Fitness
+from assay.edge.work.token_files import RENEW_SHARE, TokenFiles
 from assay.v1 import worker_pb2, worker_pb2_grpc
-from assay.worker.remote.token import RENEW_SHARE, TokenFiles
 
 CALL_S_MAX: Final = 20.0
 ARTIFACT_S_MAX: Final = 60.0
@@ -240,8 +240,9 @@ class RemoteStore:
         return [self._depths[stage] for stage in stages if stage in self._depths]
 
     # -- hosts ---------------------------------------------------------------------------------
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
-        """See `Store.put_host`."""
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
+        """See `Store.put_host`; the API says whose it is."""
+        del owner
         request = worker_pb2.JoinRequest(
             address=host.address,
             stages=host.stages,
@@ -249,6 +250,7 @@ class RemoteStore:
             memory_bytes=host.memory_bytes,
             slots_max=host.slots_max,
             lease_s=lease_s,
+            credential=host.credential,
         )
         answer = await self._call("Join", request)
         return bool(answer.is_new)

@@ -1,8 +1,9 @@
-"""The operator's port of the host: `PoolService`, health and reflection over gRPC."""
+"""The port of a worker host that operators and planners call: `PoolService`, health and reflection
+over gRPC. It knows the host by a protocol only, so that workers know no messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -12,10 +13,11 @@ from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assay.core.ids import StageName
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
-    from assay.worker.host import WorkerHost
-    from assay.worker.slots.pool import PoolState
 
 SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["PoolService"].full_name
 READINESS_EVERY_S: Final = 0.5
@@ -23,10 +25,60 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024
 STOP_S: Final = 1.0
 
 
+class Pool(Protocol):
+    """A stage's slots as of one instant."""
+
+    @property
+    def stage(self) -> StageName:
+        """Whose slots these are."""
+        ...
+
+    @property
+    def desired(self) -> int:
+        """Size that was asked for."""
+        ...
+
+    @property
+    def ready(self) -> int:
+        """Slots that are idle or busy."""
+        ...
+
+    @property
+    def busy(self) -> int:
+        """Slots that hold a request."""
+        ...
+
+
+class PoolHost(Protocol):
+    """What this port needs of a worker host."""
+
+    @property
+    def sandbox_mode(self) -> str:
+        """How untrusted code is isolated there."""
+        ...
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why it takes no work; empty if it does."""
+        ...
+
+    def pools(self) -> Sequence[Pool]:
+        """Return all stages."""
+        ...
+
+    def resize(self, stage: str, slots: int) -> Pool:
+        """Set the size of a stage's pool.
+
+        Raises:
+            NotFound: this host does not serve the stage.
+        """
+        ...
+
+
 class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
     """Implements `PoolService` on the host."""
 
-    def __init__(self, host: WorkerHost, worker: str) -> None:
+    def __init__(self, host: PoolHost, worker: str) -> None:
         self._host = host
         self._worker = worker
 
@@ -50,7 +102,7 @@ class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
         )
 
 
-def _message(state: PoolState) -> worker_pb2.StagePool:
+def _message(state: Pool) -> worker_pb2.StagePool:
     return worker_pb2.StagePool(
         stage=state.stage,
         slots_desired=state.desired,
@@ -62,7 +114,7 @@ def _message(state: PoolState) -> worker_pb2.StagePool:
 class ControlServer:
     """Listens on the control port."""
 
-    def __init__(self, host: WorkerHost, *, worker: str, guard: CallGuard, clock: Clock) -> None:
+    def __init__(self, host: PoolHost, *, worker: str, guard: CallGuard, clock: Clock) -> None:
         self._host = host
         self._clock = clock
         self._health = health.aio.HealthServicer()

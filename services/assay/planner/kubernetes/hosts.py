@@ -1,0 +1,78 @@
+"""Worker hosts that were pods: what one held is given back as soon as its pod is known to be gone.
+
+A pod is gone when the API server no longer has it, or says that all its containers have ended. One
+on a node that does not answer is not: its process may live, and its leases run out by themselves.
+Should a pod that was deleted by force live after all, its reports are stale (leases are fenced).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from assay.core.hosts.record import HOSTS_MAX, HostRecord
+from assay.core.ids import WorkerId
+from assay.planner.kubernetes.pods import PodView
+from assay.store.operations.hosts import take_back_all
+from assay.store.port import Store
+
+KNOWN_MAX: Final = 4 * HOSTS_MAX
+"""Hosts that are remembered; beyond that, those known longest are forgotten."""
+AT_ONCE_MAX: Final = 16
+"""Hosts that are settled per look: each is a search among the leases of its stages."""
+HOSTNAME_CHARS_MAX: Final = 63
+
+
+class PodLives:
+    """Which hosts were seen with a pod of theirs. Pure."""
+
+    def __init__(self) -> None:
+        self._known: dict[WorkerId, HostRecord] = {}
+
+    def gone(self, records: Iterable[HostRecord], pods: Iterable[PodView]) -> Sequence[HostRecord]:
+        """Hosts that were seen with their pod, and whose pod is gone; the same again until each is
+        settled. A host whose pod was never seen is none of ours.
+
+        Args:
+            records: of the hosts that live, by their own word.
+            pods: all that there are at present.
+        """
+        living = {hostname_of(pod.name) for pod in pods if not pod.over}
+        for record in records:
+            if _pod_of(record.worker) in living:
+                self._known.pop(record.worker, None)
+                self._known[record.worker] = record
+        for worker in list(self._known)[: max(0, len(self._known) - KNOWN_MAX)]:
+            del self._known[worker]
+        return [one for one in self._known.values() if _pod_of(one.worker) not in living]
+
+    def settled(self, worker: WorkerId) -> None:
+        """It holds nothing any more."""
+        self._known.pop(worker, None)
+
+
+class PodHosts:
+    """Gives back the leases of pods that are gone."""
+
+    def __init__(self, store: Store, *, attempts_max: int) -> None:
+        self._store = store
+        self._attempts_max = attempts_max
+        self._lives = PodLives()
+
+    async def settle(self, pods: Mapping[str, PodView]) -> None:
+        """Look at all pods.
+
+        Raises:
+            DependencyDown: the store does not answer; what is left is done at the next look.
+        """
+        gone = self._lives.gone(await self._store.hosts(), pods.values())
+        for host in gone[:AT_ONCE_MAX]:
+            await take_back_all(self._store, host, attempts_max=self._attempts_max)
+            self._lives.settled(host.worker)
+
+
+def hostname_of(pod: str) -> str:
+    """The name that the processes of a pod see, by which its host is called."""
+    return pod[:HOSTNAME_CHARS_MAX].rstrip("-.")
+
+
+def _pod_of(worker: WorkerId) -> str:
+    return worker.partition(":")[0]

@@ -1,0 +1,1 @@
+"""Generated sequences of calls on a rollout service."""

@@ -1,0 +1,28 @@
+"""Golds and answers in the spellings of public data sets get the verdict that a person gives."""
+
+import pytest
+from tests.fuzz.verdicts.harnesses import PAIRS, Pairs, response_of
+
+from assay.verifiers.math import warm
+from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.extract import final_answer
+from assay.verifiers.math.verify import judge
+
+SETTINGS = MathSettings()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    warm.import_all()
+
+
+def _passes(gold: str, response: str) -> bool:
+    found = final_answer(response, SETTINGS)
+    return not isinstance(found, str) and bool(judge((gold,), found.text, SETTINGS).passed)
+
+
+@pytest.mark.parametrize("pairs", PAIRS, ids=lambda pairs: pairs.gold)
+def test_right_answers_pass_and_wrong_ones_do_not(pairs: Pairs) -> None:
+    refused = [one for one in pairs.right if not _passes(pairs.gold, response_of(one))]
+    passed = [one for one in pairs.wrong if _passes(pairs.gold, response_of(one))]
+    assert (refused, passed) == ([], [])
