@@ -115,6 +115,13 @@ def test_small_batches_are_planned_whole_and_large_ones_are_not():
     assert every_kth(scene(task(open=None))) == 1
 
 
+def test_a_cap_below_k_is_kept():
+    for stage in make_plan(large(1_000_000, cap=100), FEW).stages:
+        assert stage.peak == 100
+        assert max(stage.slots_by_bin) == 100
+        assert stage.target <= 100
+
+
 def test_a_million_requests_are_planned_within_the_caps():
     plan = make_plan(large(1_000_000, cap=70_000), FEW)
     assert plan.reason.endswith("from every 250th request")
