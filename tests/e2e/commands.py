@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ASSAY = [sys.executable, "-m", "assay.cli"]
+ASSAY = [sys.executable, "-P", "-m", "assay.cli"]
+"""As the installed command starts: without the working directory among the places of modules."""
 HANGS_S = 300
 """Against hanging, not against slowness."""
 FREE_PORTS = {
@@ -28,11 +29,12 @@ def environment(data_dir: Path) -> dict[str, str]:
 
 
 def assay(
-    *arguments: str | Path, data_dir: Path, **variables: str
+    *arguments: str | Path, data_dir: Path, cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*ASSAY, *map(str, arguments)],
         env={**environment(data_dir), **variables},
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=HANGS_S,

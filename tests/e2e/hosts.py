@@ -2,6 +2,10 @@
 
     python -m tests.e2e.hosts --seed 7                    5,000 requests
     python -m tests.e2e.hosts --seed 7 --requests 300     a short version
+    python -m tests.e2e.hosts --previous TREE             half of the parts are of another release
+
+`TREE` is a checkout of the release before, with its compiled parts; one API, one planner and the
+host on the store then run its code, the others the present one.
 
 Two APIs, two planners, a Valkey, and two worker hosts of three stages: one on the store, one by the
 API with a token of its own and no access to the store. Where this is root with `ip`, the second
@@ -100,6 +104,15 @@ class Run:
     store: EmbeddedValkey
     parts: dict[str, Process] = field(default_factory=dict)
     failover_s: list[float] = field(default_factory=list)
+    previous: Path | None = None
+    """Tree of the release before; half of the parts run it."""
+
+    def code(self, *, old: bool) -> dict[str, str]:
+        """The environment that chooses the release of a part."""
+        if self.previous is None or not old:
+            return {}
+        roots = ("services", "runtime", "simulator", "proto")
+        return {"PYTHONPATH": ":".join(str(self.previous / root) for root in roots)}
 
 
 def free_port() -> str:
@@ -165,7 +178,8 @@ def api(run: Run, number: int, host: str, key_file: Path) -> Process:
             REWARD__WORKER_PORT=free_port(),
             REWARD__WORKER_KEY_FILE=str(key_file),
             OPERATOR__ALLOW_OPEN_PORTS="true",
-        ),
+        )
+        | run.code(old=number == 1),
         ready=ready_file(data_dir, Part.REWARD),
         log=run.folder / f"api{number}.log",
     )
@@ -184,7 +198,8 @@ def planner(run: Run, number: int) -> Process:
             PLANNER__LEASE_S=str(LEASE_S),
             PLANNER__SLOTS_MIN="1",
             PLANNER__SLOTS_MAX="3",
-        ),
+        )
+        | run.code(old=number == 1),
         ready=ready_file(data_dir, Part.PLANNER),
         log=run.folder / f"planner{number}.log",
     )
@@ -207,7 +222,7 @@ def host(run: Run, name: str, prefix: Sequence[str], listens: str, **settings: s
     return Process(
         name=name,
         argv=[*prefix, sys.executable, "-m", "assay.worker"],
-        environment=given,
+        environment=given | run.code(old=name == "direct"),
         ready=ready_file(data_dir, Part.WORKER),
         log=run.folder / f"{name}.log",
     )
@@ -310,7 +325,7 @@ async def kill_all_once(run: Run, draw: random.Random, pause_s: float) -> None:
             await run.parts[name].start()
 
 
-async def play(seed: int, count: int, pause_s: float) -> Run:
+async def play(seed: int, count: int, pause_s: float, *, previous: Path | None = None) -> Run:
     """One run; raises AssertionError for what must not be."""
     draw = random.Random(seed)
     async with AsyncExitStack() as stack:
@@ -322,7 +337,7 @@ async def play(seed: int, count: int, pause_s: float) -> Run:
         stack.push_async_callback(store.stop)
         keeping = asyncio.create_task(store.keep_alive())
         stack.callback(keeping.cancel)
-        run = Run(folder=folder, store=store)
+        run = Run(folder=folder, store=store, previous=previous)
         key, token = folder / "keys", folder / "remote.token"
         key.write_text(secrets.token_hex(32))
         key.chmod(0o600)
@@ -363,10 +378,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--requests", type=int, default=5_000)
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills")
+    parser.add_argument("--previous", type=Path, help="a checkout of the release before")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     begun_s = time.monotonic()
-    run = asyncio.run(play(options.seed, options.requests, options.pause))
+    run = asyncio.run(
+        play(options.seed, options.requests, options.pause, previous=options.previous)
+    )
     print(
         f"{options.requests} requests, nothing lost; another planner led after "
         f"{max(run.failover_s):.1f} s; {time.monotonic() - begun_s:.0f} s in all"

@@ -24,7 +24,10 @@ EXPECTED = {"p1": [1, 0, 1, 0], "p2": [1, 1, 1, 0], "p3": [1, 1, 0, 0]}
 def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:
     output = tmp_path / "rewards.jsonl"
     command = ("score", ROOT / "examples" / "answers.jsonl", "--pipeline", "math", "--out", output)
-    first = assay(*command, "--json", data_dir=tmp_path)
+    # A user's folder may hold files of any name: none of them is a module of the platform.
+    for name in ("types", "random", "grpc", "assay"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong file')")
+    first = assay(*command, "--json", data_dir=tmp_path, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     summary = json.loads(first.stdout)
     assert (summary["rows"], summary["scored"], summary["groups"]) == (12, 12, 3)

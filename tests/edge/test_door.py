@@ -80,6 +80,16 @@ def test_one_tenant_alone_never_has_the_total(total: int, others: int) -> None:
     assert caught.value.retry_after_s > 0
 
 
+@given(st.integers(1, 6), st.integers(1, 4), st.lists(st.integers(0, 99), min_size=20, max_size=40))
+def test_more_callers_than_tenants_pass_no_total(
+    total: int, tenants: int, takers: list[int]
+) -> None:
+    limit, held = Limit("things", total=total, tenants=tenants, share=0.5), 0
+    for taker in takers:
+        held += _taken(limit, TenantId(str(taker)))
+    assert limit.held == held <= total
+
+
 def test_the_only_tenant_may_have_everything() -> None:
     limit = Limit("things", total=7, tenants=1, share=0.5)
     limit.take(RED, 7)

@@ -9,14 +9,18 @@ a test makes the pods, as with a bare kube-apiserver and etcd.
 import asyncio
 import copy
 import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from aiohttp import web
 
 Object = dict[str, Any]
+EVENTS_MAX = 100_000
+"""Older ones are compacted, as etcd does every few minutes."""
 PATCH_TYPES = {"application/merge-patch+json", "application/strategic-merge-patch+json"}
 
 
@@ -79,10 +83,7 @@ class ApiServer:
 
     def cut_watches(self) -> None:
         """Break the connections of all watches."""
-        for stream in list(self.streams):
-            transport = stream._req.transport if stream._req is not None else None
-            if transport is not None:
-                transport.abort()
+        cut(self.streams)
 
     def compact(self) -> None:
         """Forget all events: older versions are gone."""
@@ -100,6 +101,9 @@ class ApiServer:
         else:
             self.objects[kind, name] = found
         self.events.append((self.version, kind, event, copy.deepcopy(found)))
+        if len(self.events) > EVENTS_MAX:
+            self.compacted = self.events[EVENTS_MAX // 2][0]
+            del self.events[: EVENTS_MAX // 2 + 1]
         news, self._news = self._news, asyncio.Event()
         news.set()
         return found
@@ -114,9 +118,9 @@ class ApiServer:
             body=body,
         )  # fmt: skip
         self.calls.append(call)
-        fault = self._fault(call)
+        fault = injected(self.faults, call)
         if fault is not None:
-            return _status(fault.status, "injected", fault.headers)
+            return fault
         steps = request.path.strip("/").split("/")
         kind, rest = _kind(steps)
         if watch:
@@ -127,13 +131,6 @@ class ApiServer:
         if found is None:
             return _status(404, f'{kind} "{rest[0]}" not found')
         return self._one(request, kind, found, rest[1:], body)
-
-    def _fault(self, call: Call) -> Fault | None:
-        for fault in self.faults:
-            if fault.times and fault.method == call.method and fault.part in call.path:
-                fault.times -= 1
-                return fault
-        return None
 
     def _list(self, request: web.Request, kind: str) -> web.Response:
         token = request.query.get("continue", "")
@@ -176,11 +173,11 @@ class ApiServer:
                 yield {"type": "ERROR", "object": told}
                 return
             news = self._news
-            for version, of, event, found in list(self.events):
-                if version > after:
-                    after = version
-                    if of == kind:
-                        yield {"type": event, "object": found}
+            begin = bisect_right(self.events, after, key=itemgetter(0))
+            for version, of, event, found in self.events[begin:]:
+                after = version
+                if of == kind:
+                    yield {"type": event, "object": found}
             try:
                 async with asyncio.timeout(self.bookmark_s):
                     await news.wait()
@@ -229,6 +226,23 @@ class ApiServer:
             found["metadata"]["managedFields"] = [*others, owned]
             self.put("deployments", found, "MODIFIED")
         return web.json_response(_scale_of(found))
+
+
+def cut(streams: set[web.StreamResponse]) -> None:
+    """Break the connections of these answers."""
+    for stream in list(streams):
+        transport = stream._req.transport if stream._req is not None else None
+        if transport is not None:
+            transport.abort()
+
+
+def injected(faults: list[Fault], call: Call) -> web.Response | None:
+    """What a fault makes of a call; `None`: it is served."""
+    for fault in faults:
+        if fault.times and fault.method == call.method and fault.part in call.path:
+            fault.times -= 1
+            return _status(fault.status, "injected", fault.headers)
+    return None
 
 
 def _scale_of(found: Object) -> Object:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +38,9 @@ class Cluster:
     url: str
     namespace: str = "assay"
     headers: dict[str, str] = field(default_factory=dict)
+    authority: ssl.SSLContext | None = None
+    scalers_token: str = "admin-token"
+    """With which a scaler under test calls."""
     made: int = 0
 
     async def call(
@@ -48,7 +52,9 @@ class Cluster:
         data = None if body is None else json.dumps(body)
         async with (
             aiohttp.ClientSession() as session,
-            session.request(method, url, headers=headers, data=data) as answer,
+            session.request(
+                method, url, headers=headers, data=data, ssl=self.authority or True
+            ) as answer,
         ):
             text = await answer.text()
             assert answer.status < 300, (method, path, answer.status, text)

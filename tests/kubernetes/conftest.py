@@ -1,6 +1,6 @@
 """A cluster's API and a scaler on it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.real_server import ADMIN, RealServer, assets, new_namespace, running
+from tests.kubernetes.relay import Relay
 from tests.kubernetes.scaling import RunScaler, Scaling
 
 from assay.config.kubernetes import KubernetesSettings
@@ -17,31 +19,55 @@ from assay.planner.kubernetes.keda import KedaScaler
 from assay.planner.kubernetes.scaler import KubernetesScaler
 
 
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer | None]:
+    """A kube-apiserver, where there is one."""
+    binaries = assets()
+    if binaries is None:
+        yield None
+        return
+    with running(binaries, tmp_path_factory.mktemp("kubernetes")) as one:
+        yield one
+
+
 @pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """The API server."""
-    one = ApiServer()
+async def server(
+    request: pytest.FixtureRequest, real: RealServer | None
+) -> AsyncIterator[ApiServer | Relay]:
+    """The API server: that of the tests, or a real one unless the test is marked `fake_api`."""
+    is_fake = real is None or request.node.get_closest_marker("fake_api") is not None
+    one = ApiServer() if real is None or is_fake else Relay(real.url, real.authority)
     await one.start()
     yield one
     await one.stop()
 
 
 @pytest.fixture
-def cluster(server: ApiServer) -> Cluster:
-    """An administrator's view of it."""
-    return Cluster(url=f"http://127.0.0.1:{server.port}")
+async def cluster(server: ApiServer | Relay, real: RealServer | None) -> Cluster:
+    """An administrator's view of it; on a real one, of a namespace of the test's own."""
+    if real is None or isinstance(server, ApiServer):
+        return Cluster(url=f"http://127.0.0.1:{server.port}")
+    one = Cluster(
+        url=real.url, namespace=new_namespace(), authority=real.authority,
+        headers={"Authorization": f"Bearer {ADMIN}"},
+    )  # fmt: skip
+    named = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one.namespace}}
+    await one.call("POST", "/api/v1/namespaces", named, "application/json")
+    return one
 
 
 @pytest.fixture
-async def run_scaler(cluster: Cluster, tmp_path: Path) -> AsyncIterator[RunScaler]:
+async def run_scaler(
+    server: ApiServer | Relay, cluster: Cluster, tmp_path: Path
+) -> AsyncIterator[RunScaler]:
     """Start scalers; they end with the test."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         f"""
 apiVersion: v1
 kind: Config
-clusters: [{{name: c, cluster: {{server: "{cluster.url}"}}}}]
-users: [{{name: u, user: {{token: t}}}}]
+clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{server.port}"}}}}]
+users: [{{name: u, user: {{token: {cluster.scalers_token}}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
 current-context: x
 """

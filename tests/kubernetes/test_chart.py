@@ -32,7 +32,10 @@ from tests.kubernetes.scaling import RunScaler
 
 from assay.config.settings import load_settings
 
-RESOURCES_OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "HTTPRoute", "GRPCRoute"}
+RESOURCES_OF_OTHERS = {
+    "ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "HTTPRoute",
+    "GRPCRoute", "GrafanaDashboard",
+}  # fmt: skip
 """Their schemas are not Kubernetes' own."""
 OLDEST, NEWEST = "1.30", "1.37"
 STEPS = [Path(v).stem or "defaults" for v in VALUES]
@@ -100,7 +103,7 @@ def test_the_settings_of_every_pod_are_settings(values: str) -> None:
         if "ASSAY_OPERATOR__TOKENS" in found:
             found["ASSAY_OPERATOR__TOKENS"] = "[]"
         settings = load_settings(found)
-        assert settings.store.url == "given", name
+        assert (settings.store.url == "given") != bool(settings.worker.api), name
     assert {"api", "worker"} <= seen
 
 
@@ -165,6 +168,7 @@ def needed(call: Call) -> tuple[str, str, str, str]:
     return group, resource, "watch" if call.watch else verb, rest[1] if len(rest) > 1 else ""
 
 
+@pytest.mark.fake_api
 async def test_the_planners_role_allows_what_its_scaler_calls_and_nothing_else(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
@@ -241,13 +245,17 @@ def test_workers_hold_no_operators_token(values: str) -> None:
     objects = rendered(values)
     for one in workers(objects):
         spec = one["spec"]["template"]["spec"]
-        assert [v["name"] for v in spec["volumes"] if "secret" in v] == []
+        by_api = "workerApi" in Path(values).read_text() if values else False
+        mounted = [item["key"] for v in spec["volumes"] if "secret" in v
+                   for item in v["secret"]["items"]]  # fmt: skip
+        stage = one["metadata"]["labels"]["assay.dev/stage"]
+        assert mounted == ([stage, "ca.crt"] if by_api else [])
         keys = {
             variable["valueFrom"]["secretKeyRef"]["key"]
             for variable in spec["containers"][0]["env"]
             if "valueFrom" in variable
         }
-        assert keys == {"url", "tokens.json"}
+        assert keys == ({"tokens.json"} if by_api else {"url", "tokens.json"})
     for secret in of_kind(objects, "Secret"):
         token = secret["stringData"].get("token")
         hashed = secret["stringData"].get("tokens.json", "")
@@ -276,7 +284,9 @@ def exits(objects: tuple[Object, ...], labels: Object) -> list[Any]:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=STEPS)
-def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_only(values: str) -> None:
+def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_api(
+    values: str,
+) -> None:
     objects = rendered(values)
     deny = [
         one
@@ -289,7 +299,9 @@ def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_only(valu
         assert selected(deny[0], labels), name
         if component(template) == "worker":
             [rule] = exits(objects, labels)
-            assert {port["port"] for port in rule["ports"]} <= {6379, 6380}, name
+            by_api = "ASSAY_WORKER__API" in environment(template)
+            reached = {port["port"] for port in rule["ports"]}
+            assert reached == {8476} if by_api else reached <= {6379, 6380}, name
         if component(template) == "api":  # the store, and the planner for the console
             reached = {port["port"] for rule in exits(objects, labels) for port in rule["ports"]}
             assert reached <= {6379, 6380, 8473}, name
@@ -307,7 +319,13 @@ def test_alerts_and_dashboards_are_shipped_as_they_are() -> None:
         for name, content in one["data"].items()
         if one["metadata"]["labels"]["grafana_dashboard"] == "1"
     }
-    assert boards == {p.name: p.read_text() for p in (CHART / "dashboards").glob("*.json")}
+    there = {p.name: p.read_text() for p in (CHART / "dashboards").glob("*.json")}
+    assert boards == there
+    more = {"grafanaDashboards": True, "grafanaSelector": {"dashboards": "rewards"}}
+    resources = of_kind(rendered(more=f"monitoring={json.dumps(more)}"), "GrafanaDashboard")
+    assert sorted(one["spec"]["json"] for one in resources) == sorted(there.values())
+    selectors = [one["spec"]["instanceSelector"] for one in resources]
+    assert selectors == [{"matchLabels": {"dashboards": "rewards"}}] * len(there)
 
 
 def test_keda_is_asked_for_the_metric_that_the_planner_serves() -> None:
@@ -320,7 +338,9 @@ def test_keda_is_asked_for_the_metric_that_the_planner_serves() -> None:
         assert trigger["metadata"]["scalerAddress"] == address
         assert trigger["metadata"]["stage"] in stages_file()["stages"]
     planner = named(objects, "Deployment", "planner")
-    assert planner["spec"]["replicas"] == 1, "a standby could not answer KEDA"
+    assert planner["spec"]["replicas"] == 2
+    own = environment(planner["spec"]["template"])
+    assert own["ASSAY_PLANNER__KUBERNETES__KEDA_ADDRESS"] == f"$(POD_IP):{port}", "for the standby"
 
 
 def test_the_test_of_a_release_scores_a_real_batch(tmp_path: Path) -> None:
@@ -359,3 +379,32 @@ def test_keda_shows_a_certificate_or_the_network_admits_it_alone() -> None:
     assert not of_kind(objects, "TriggerAuthentication")
     env, _ = planner("")
     assert f"{ours}KEDA_OPEN" not in env
+
+
+def test_workers_of_the_api_have_a_token_of_their_stage_and_no_way_to_the_store() -> None:
+    given = {"keySecret": "keys", "tokenSecret": "tokens"}
+    objects = rendered(more=f"workerApi={json.dumps(given)}")
+    api = named(objects, "Deployment", "api")["spec"]["template"]
+    settings = load_settings(environment(api) | {"ASSAY_OPERATOR__TOKENS": "[]"})
+    assert settings.reward.worker_key_file == Path("/etc/assay/workers/worker.keys")
+    ports = {port["port"] for port in named(objects, "Service", "api")["spec"]["ports"]}
+    assert settings.reward.worker_port in ports
+    for one in workers(objects):
+        template = one["spec"]["template"]
+        found = environment(template)
+        assert found["ASSAY_WORKER__API"] == f"lab-assay-api:{settings.reward.worker_port}"
+        assert "lab-assay-store" not in json.dumps(template)
+        [store] = [p for p in of_kind(objects, "NetworkPolicy")
+                   if p["metadata"]["name"].endswith("-store")
+                   and "Ingress" in p["spec"]["policyTypes"]]  # fmt: skip
+        [rule] = store["spec"]["ingress"]
+        assert not any(selected({"spec": peer}, template["metadata"]["labels"])
+                       for peer in rule["from"])  # fmt: skip
+    assert "keys" not in json.dumps([one["spec"] for one in workers(objects)])
+
+
+@pytest.mark.parametrize("major", [3, 4])
+def test_workers_of_the_api_without_tokens_are_refused(major: int) -> None:
+    done = ask(major, "template", "lab", str(CHART), "--set", "workerApi.keySecret=keys")
+    assert done.returncode != 0
+    assert "workerApi.tokenSecret" in done.stderr

@@ -1,21 +1,22 @@
 """KEDA asks the planner for sizes, over gRPC, as its external scaler client does."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from tests import certificates
-from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster, until
+from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunScaler, Scaling
 
 from assay.config.access import TlsBranch
 from assay.config.settings import PlannerSettings
 from assay.edge.auth import OpenToAllError
 from assay.planner.build import keda_server
-from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer
+from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer, Leader
 from assay.v1 import externalscaler_pb2 as pb
 from assay.v1 import externalscaler_pb2_grpc as pb_grpc
 
@@ -28,9 +29,12 @@ class Asked:
 
     leading = True
 
-    def __init__(self, scaling: Scaling, stub: "pb_grpc.ExternalScalerAsyncStub") -> None:
+    def __init__(
+        self, scaling: Scaling, stub: "pb_grpc.ExternalScalerAsyncStub", address: str
+    ) -> None:
         self.scaling = scaling
         self.stub = stub
+        self.address = address
 
     async def metric(self) -> float:
         request = pb.GetMetricsRequest(scaledObjectRef=REF, metricName="assay-planned-pods")
@@ -52,18 +56,19 @@ async def asked(cluster: Cluster, run_scaler: RunScaler) -> AsyncIterator[Asked]
     scaling = run_scaler(RUN, keda=True, slots_per_pod=4)
     assert isinstance(scaling.scaler, KedaScaler)
     holder: list[Asked] = []
-    servicer = ExternalScaler(scaling.scaler, lambda: holder[0].leading)
+    leader = Leader(is_here=lambda: holder[0].leading, address=lambda: "")
+    servicer = ExternalScaler(scaling.scaler, leader)
     server = KedaServer(servicer, host="127.0.0.1", port=0)
     address = await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
-        holder.append(Asked(scaling, pb_grpc.ExternalScalerStub(channel)))
+        holder.append(Asked(scaling, pb_grpc.ExternalScalerStub(channel), address))
         await scaling.pool(RUN)
         yield holder[0]
     await server.stop()
 
 
 async def test_keda_is_told_the_planned_pods_and_no_size_is_patched(
-    asked: Asked, server: ApiServer, cluster: Cluster
+    asked: Asked, server: Server, cluster: Cluster
 ) -> None:
     spec = (await asked.stub.GetMetricSpec(REF, timeout=20)).metricSpecs
     assert [(one.metricName, one.targetSizeFloat) for one in spec] == [("assay-planned-pods", 1.0)]
@@ -95,6 +100,69 @@ async def test_a_planner_that_stands_by_leaves_the_answer_to_kedas_fallback(aske
     asked.leading = False
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.metric()
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@asynccontextmanager
+async def standing_by(
+    run_scaler: RunScaler, leader: list[str], **more: Any
+) -> AsyncIterator["pb_grpc.ExternalScalerAsyncStub"]:
+    """Another planner, which knows who leads; KEDA's client on it."""
+    scaler = run_scaler(RUN, keda=True).scaler
+    assert isinstance(scaler, KedaScaler)
+    servicer = ExternalScaler(
+        scaler, Leader(is_here=lambda: False, address=lambda: leader[0], **more)
+    )
+    server = KedaServer(servicer, host="127.0.0.1", port=0)
+    address = await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        leader.append(address)
+        yield pb_grpc.ExternalScalerStub(channel)
+    await server.stop()
+
+
+async def test_a_planner_that_stands_by_passes_kedas_questions_on_to_the_leader(
+    asked: Asked, run_scaler: RunScaler
+) -> None:
+    await asked.scaling.resize(RUN, 10)
+    leader = [asked.address]
+    async with standing_by(run_scaler, leader) as stub:
+        request = pb.GetMetricsRequest(scaledObjectRef=REF, metricName="assay-planned-pods")
+        answer = await stub.GetMetrics(request, timeout=20)
+        assert answer.metricValues[0].metricValueFloat == 3
+        stream = stub.StreamIsActive(REF, timeout=90)
+        assert await pushed(stream)
+        await asked.scaling.resize(RUN, 0)
+        assert not await pushed(stream)
+        stream.cancel()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.IsActive(pb.ScaledObjectRef(scalerMetadata={"stage": "x"}), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        asked.leading = False
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.IsActive(REF, timeout=20)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_two_planners_that_stand_by_do_not_ask_each_other_for_ever(
+    cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    await cluster.deploy(RUN, replicas=2)
+    leader = [""]
+    async with standing_by(run_scaler, leader) as stub:
+        leader[0] = leader[1]  # itself
+        with pytest.raises(grpc.aio.AioRpcError, match="does not lead") as caught:
+            await stub.IsActive(REF, timeout=20)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_stream_ends_when_its_planner_no_longer_leads(asked: Asked) -> None:
+    await asked.scaling.resize(RUN, 4)
+    stream = asked.stub.StreamIsActive(REF, timeout=90)
+    assert await pushed(stream)
+    asked.leading = False
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await pushed(stream)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 

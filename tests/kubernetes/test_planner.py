@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster, not_placed, ready, until
 from tests.kubernetes.scaling import RunScaler
 
@@ -95,25 +94,25 @@ async def open_batch(store: Store, size: int) -> BatchId:
     return batch
 
 
-async def kubelet(server: ApiServer, cluster: Cluster, room: int) -> None:
+async def kubelet(cluster: Cluster, room: int) -> None:
     """Make pods as a Deployment wants; those beyond `room` find no place."""
     pods: list[str] = []
     while True:
-        spec = server.objects["deployments", "assay-python-run"]["spec"]
+        wanted = await cluster.replicas("assay-python-run")
         now_s = time.time()
-        while len(pods) < spec["replicas"]:
+        while len(pods) < wanted:
             status = ready(now_s) if len(pods) < room else not_placed("SchedulingGated", now_s)
             pods.append(await cluster.add_pod(STAGE, status, created_s=now_s))
-        while len(pods) > spec["replicas"]:
+        while len(pods) > wanted:
             await cluster.remove_pod(pods.pop())
         await asyncio.sleep(0.02)
 
 
 async def test_a_batch_scales_its_deployment_from_nothing_and_back(
-    server: ApiServer, cluster: Cluster, store: Store, run_planner: RunPlanner
+    cluster: Cluster, store: Store, run_planner: RunPlanner
 ) -> None:
     name = await cluster.deploy(STAGE, replicas=0)
-    node = asyncio.create_task(kubelet(server, cluster, room=100))
+    node = asyncio.create_task(kubelet(cluster, room=100))
     planner = await run_planner()
     batch = await open_batch(store, 64)
 
@@ -131,10 +130,10 @@ async def test_a_batch_scales_its_deployment_from_nothing_and_back(
 
 
 async def test_without_room_the_plan_falls_back_to_what_is_given_and_says_why(
-    server: ApiServer, cluster: Cluster, store: Store, run_planner: RunPlanner
+    cluster: Cluster, store: Store, run_planner: RunPlanner
 ) -> None:
     name = await cluster.deploy(STAGE, replicas=0)
-    node = asyncio.create_task(kubelet(server, cluster, room=1))
+    node = asyncio.create_task(kubelet(cluster, room=1))
     planner = await run_planner(gated_s=1.0, quota_hold_s=600.0)
     await open_batch(store, 256)
 

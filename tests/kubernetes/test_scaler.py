@@ -14,6 +14,7 @@ from tests.kubernetes.cluster import (
     until,
     waiting,
 )
+from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunScaler, Scaling
 
 from assay.core.errors import DependencyDown, InvalidRequest
@@ -23,7 +24,7 @@ RUN = "python.run"
 MATH = "math.verify"
 
 
-def patches(server: ApiServer) -> list[int]:
+def patches(server: Server) -> list[int]:
     """Sizes that the scaler asked for."""
     return [
         call.body["spec"]["replicas"]
@@ -33,18 +34,23 @@ def patches(server: ApiServer) -> list[int]:
 
 
 async def test_a_resize_patches_the_scale_with_its_own_field_manager(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     name = await cluster.deploy(RUN)
     scaling = run_scaler(RUN)
     state = await scaling.resize(RUN, 7)
     assert (state.desired, await cluster.replicas(name)) == (7, 7)
-    found = server.objects["deployments", name]
-    assert [entry["manager"] for entry in found["metadata"]["managedFields"]] == ["assay-planner"]
+    found = await cluster.call("GET", cluster.path("deployments", name))
+    owners = [
+        entry["manager"]
+        for entry in found["metadata"]["managedFields"]
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    ]
+    assert owners == ["assay-planner"]
 
 
 async def test_a_size_that_is_there_is_not_asked_for_again(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN, replicas=3)
     scaling = run_scaler(RUN)
@@ -95,6 +101,7 @@ async def test_pods_of_other_stages_and_deployments_of_none_are_not_counted(
         await scaling.resize("cpp.run", 1)
 
 
+@pytest.mark.fake_api
 async def test_more_objects_than_a_page_are_all_seen(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
@@ -108,7 +115,7 @@ async def test_more_objects_than_a_page_are_all_seen(
 
 
 async def test_sizes_set_by_others_are_seen_and_set_back_when_the_plan_says_so(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     name = await cluster.deploy(RUN)
     scaling = run_scaler(RUN)
@@ -125,7 +132,7 @@ async def test_sizes_set_by_others_are_seen_and_set_back_when_the_plan_says_so(
 
 
 async def test_an_owner_that_keeps_sizing_the_pool_is_named_and_not_fought(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     name = await cluster.deploy(RUN)
     scaling = run_scaler(RUN)
@@ -142,6 +149,7 @@ async def test_an_owner_that_keeps_sizing_the_pool_is_named_and_not_fought(
     assert len(patches(server)) == 3
 
 
+@pytest.mark.fake_api
 async def test_start_up_times_are_measured_once_per_pod_and_told_to_the_planner(
     cluster: Cluster, run_scaler: RunScaler
 ) -> None:
@@ -206,8 +214,8 @@ async def test_pods_that_get_no_place_are_quota_and_no_slow_start(
     for _ in range(2):
         await cluster.add_pod(RUN, ready(now_s))
     for _ in range(3):
-        await cluster.add_pod(RUN, not_placed(reason, now_s - 600), created_s=now_s - 600)
-    scaling = run_scaler(RUN, quota_hold_s=1.0)
+        await cluster.add_pod(RUN, not_placed(reason, now_s - 600))
+    scaling = run_scaler(RUN, quota_hold_s=1.0, gated_s=0.0, unschedulable_s=0.0)
     state = await scaling.pool(RUN)
     assert (state.ready, state.slots_max) == (2, 2)
     assert state.condition.startswith("QuotaExhausted: 2 slots")
@@ -226,8 +234,8 @@ async def test_exhausted_quota_is_tried_again_after_a_while(
 ) -> None:
     await cluster.deploy(RUN, replicas=1)
     gated = not_placed("SchedulingGated", time.time() - 60)
-    pod = await cluster.add_pod(RUN, gated, created_s=time.time() - 60)
-    scaling = run_scaler(RUN, quota_hold_s=0.5)
+    pod = await cluster.add_pod(RUN, gated)
+    scaling = run_scaler(RUN, quota_hold_s=0.5, gated_s=0.0)
     assert (await scaling.pool(RUN)).slots_max == 0
     await cluster.remove_pod(pod)
 
@@ -266,7 +274,7 @@ async def test_the_time_that_a_pod_waits_for_quota_is_no_start_up_time(
 
 
 async def test_a_conflict_is_tried_again_at_once_and_not_for_ever(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     name = await cluster.deploy(RUN)
     scaling = run_scaler(RUN)
@@ -281,7 +289,7 @@ async def test_a_conflict_is_tried_again_at_once_and_not_for_ever(
 
 
 async def test_a_pool_that_may_not_be_sized_is_named_and_does_not_stop_the_others(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN)
     await cluster.deploy(MATH)
@@ -297,7 +305,7 @@ async def test_a_pool_that_may_not_be_sized_is_named_and_does_not_stop_the_other
 
 
 async def test_a_server_that_asks_to_wait_is_not_called_before(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN)
     scaling = run_scaler(RUN)
@@ -322,7 +330,7 @@ async def test_a_server_that_asks_to_wait_is_not_called_before(
 
 
 async def test_pools_stay_as_they_are_while_the_api_server_is_down(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     name = await cluster.deploy(RUN)
     scaling = run_scaler(RUN, stale_s=0.3)
@@ -342,7 +350,7 @@ async def test_pools_stay_as_they_are_while_the_api_server_is_down(
 
 
 async def test_a_watch_that_breaks_goes_on_where_it_ended(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN, replicas=3)
     scaling = run_scaler(RUN)
@@ -355,6 +363,7 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended(
     assert sum(not call.watch for call in lists) == 1
 
 
+@pytest.mark.fake_api
 async def test_a_version_that_is_too_old_leads_to_a_new_list_without_ghosts(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
@@ -372,7 +381,7 @@ async def test_a_version_that_is_too_old_leads_to_a_new_list_without_ghosts(
 
 @pytest.mark.parametrize("status", [403, 500, 503])
 async def test_lists_that_are_refused_make_the_pools_unreachable_until_they_are_not(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler, status: int
+    server: Server, cluster: Cluster, run_scaler: RunScaler, status: int
 ) -> None:
     await cluster.deploy(RUN, replicas=2)
     server.faults.append(Fault(method="GET", part="/pods", status=status, times=2))
@@ -383,7 +392,7 @@ async def test_lists_that_are_refused_make_the_pools_unreachable_until_they_are_
 
 
 async def test_without_work_nothing_is_asked_of_the_api_server(
-    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN, replicas=2)
     scaling = run_scaler(RUN)

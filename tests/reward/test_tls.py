@@ -5,6 +5,7 @@ A certificate stands for its tenant, and a token of another tenant beside it is 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ssl
 from contextlib import suppress
@@ -16,6 +17,7 @@ import pytest
 from tests.certificates import Authority
 
 from assay.client import Backoff, Client, Identity
+from assay.client.http import HttpClient
 from assay.core.errors import DependencyDown, Unauthenticated
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -108,7 +110,29 @@ async def _over_http(
     return "UNAVAILABLE"
 
 
-@pytest.mark.parametrize("over", [_over_grpc, _over_http, _by_our_client])
+async def _by_our_client_over_http(
+    running: Running, authority: Path, shown: tuple[Path, Path] | None, token: str
+) -> str:
+    def ask() -> str:
+        with HttpClient(
+            running.addresses.http,
+            token=token,
+            root_certificates=authority.read_bytes(),
+            identity=shown,
+            backoff=Backoff(total_s=0.0),
+        ) as client:
+            try:
+                client.list_pipelines()
+            except Unauthenticated:
+                return "UNAUTHENTICATED"
+            except DependencyDown:
+                return "UNAVAILABLE"
+        return "OK"
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.mark.parametrize("over", [_over_grpc, _over_http, _by_our_client, _by_our_client_over_http])
 async def test_each_side_believes_its_own_authority_alone(
     run_api: RunApi, parties: Parties, over: Any
 ) -> None:

@@ -18,6 +18,7 @@ pytest.importorskip("numpy")
 import numpy as np
 from tests.rollout.engine.exact import random_model
 from tests.rollout.test_weight_slots import SETTINGS, alone
+from tests.seeds import drawn_seed
 
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import InvalidWeights, Runtime, RuntimeOptions, Sampling
@@ -241,8 +242,7 @@ DAMAGED = int(os.environ.get("ASSAY_DAMAGED_FILES", "150"))
 
 
 def test_damaged_folders_end_in_model_errors_and_nothing_else(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     rng, said = random.Random(seed), list[str]()
     folder = write_folder(tmp_path / "adapter", *CASES["oft"][:2])
     for name in ("adapter_config.json", "adapter_model.safetensors"):

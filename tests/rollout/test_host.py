@@ -19,6 +19,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.seeds import drawn_seed
 
 from assay.core.errors import AssayError
 from assay.rollout import (
@@ -83,9 +84,7 @@ def busy(runtime: Runtime, rng: random.Random) -> None:
 
 
 def test_closing_beside_calls_of_other_threads_ends_them_and_nothing_else() -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(drawn_seed())
     for _ in range(40):
         runtime = opened(trace_events_max=64)
         errors: list[BaseException] = []

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.seeds import drawn_seed
 
 from assay.rollout import (
     AdmissionPolicy,
@@ -222,8 +223,7 @@ def test_a_prefill_that_new_weights_came_into_is_found_by_nobody() -> None:
 def test_over_random_swaps_no_rollout_reads_what_other_weights_computed() -> None:
     """10,000 swaps. A rollout under whom no weights changed has that version's tokens to the last
     one, whatever was cached before it; old versions come back and find their caches."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     rng = random.Random(seed)
     options = RuntimeOptions(seq_len_max=64, prefill_chunk=6, kv_blocks=160)
     stems = [[rng.randrange(VOCAB) for _ in range(24)] for _ in range(3)]

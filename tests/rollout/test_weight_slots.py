@@ -21,6 +21,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 from tests.rollout.engine.exact import random_model
+from tests.seeds import drawn_seed
 
 from assay.core.errors import InvalidRequest
 from assay.rollout import (
@@ -153,8 +154,7 @@ def test_over_random_swaps_each_version_makes_what_a_fresh_engine_makes(
 ) -> None:
     """In place, what a swap came into keeps its old keys and values, so that only rollouts under
     one version can be compared; retracted, every piece of a rollout can."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     rng = random.Random(seed)
     stems = [[rng.randrange(331) for _ in range(40)] for _ in range(2)]
     asked: dict[int, tuple[list[int], int, int]] = {}  # user: prompt, seed, in-place swaps before

@@ -55,7 +55,9 @@ def token_for(*stages: str, expires_ns: int = 0, name: str = "test") -> str:
 class WorkPort:
     """The API's port for workers, on a store."""
 
-    def __init__(self, store: Store, folder: Path, *, token_s: float = 600.0) -> None:
+    def __init__(
+        self, store: Store, folder: Path, *, token_s: float = 600.0, waits_max: int = 384
+    ) -> None:
         self._folder = folder
         key_file = folder / "keys"
         key_file.write_bytes(KEY)
@@ -73,6 +75,7 @@ class WorkPort:
             clock=clock,
             on_completed=self.completed.append,
             sweeps_apart_s=0.0,
+            waits_max=waits_max,
         )
         guard = CallGuard(
             callers=callers,

@@ -11,7 +11,7 @@ from assay.core.verdict import Ended
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
 from assay.verifiers.code.cpp import compiler as compilers
-from assay.verifiers.code.definition import CppSettings
+from assay.verifiers.code.definition import STANDARDS, CppSettings
 
 Judge = Callable[..., Ended]
 CPP = "code.cpp"
@@ -40,7 +40,34 @@ def test_a_failed_compilation_is_a_verdict_and_kept_too(bench: Any) -> None:
         assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
         assert ended.evidence.verdict == "compile_error"
         assert "'x' was not declared" in ended.evidence.stderr_tail
-    assert bench.artifacts.made == made + 1
+    assert bench.artifacts.made == made + len(STANDARDS)
+
+
+IN_STANDARDS = {
+    "c++17": 'if (int n = 0; n == 0) std::puts(std::string_view{"ok"}.data());',
+    "gnu++23": (
+        'std::vector v{3}; for (int n : v | std::views::take(1)) std::puts(n == 3 ? "ok" : "no");'
+    ),
+    "gnu++14": 'using namespace std; struct Taken { byte kept = 0; }; puts("ok");',
+}
+INCLUDED = "#include <bits/stdc++.h>\ntypedef unsigned char byte;\n"
+
+
+@pytest.mark.parametrize("standard", STANDARDS)
+def test_a_program_is_compiled_in_the_standard_that_takes_it(bench: Any, standard: str) -> None:
+    source = f"{INCLUDED}int main() {{ {IN_STANDARDS[standard]} }}\n"
+    reference = {"tests": [{"stdout": "ok\n"}]}
+    assert bench.judge(CPP, source, reference).reward == 1.0
+    for other in STANDARDS[: STANDARDS.index(standard)]:
+        ended = bench.judge(CPP, source, reference, standard=other)
+        assert ended.evidence.verdict == "compile_error"
+
+
+def test_what_no_standard_takes_has_the_error_of_the_first(bench: Any) -> None:
+    source = "#if __cplusplus == 201703L\n#error first\n#else\n#error later\n#endif\n"
+    ended = bench.judge(CPP, source, ADD)
+    assert (ended.outcome, ended.evidence.verdict) == (Outcome.SCORED, "compile_error")
+    assert "first" in ended.evidence.stderr_tail
 
 
 def test_a_program_serves_sources_that_differ_in_comments_and_blanks_only(bench: Any) -> None:

@@ -16,7 +16,6 @@ from assay.core.errors import (
     DependencyDown,
     FailedPrecondition,
     InvalidRequest,
-    IsolationUnavailable,
     NotFound,
     PermissionDenied,
     Saturated,
@@ -50,7 +49,8 @@ BY_STATUS: Final[dict[grpc.StatusCode, type[AssayError]]] = {
     grpc.StatusCode.UNAVAILABLE: DependencyDown,
     # Not cancelled by us (that is an asyncio cancellation): the server stopped during the call.
     grpc.StatusCode.CANCELLED: DependencyDown,
-    grpc.StatusCode.UNIMPLEMENTED: IsolationUnavailable,
+    # Without a reason: the service is of a release that does not have this call.
+    grpc.StatusCode.UNIMPLEMENTED: FailedPrecondition,
 }
 WORTH_REPEATING: Final = (DependencyDown, Saturated)
 """Every call is idempotent, so these may be sent again unchanged."""

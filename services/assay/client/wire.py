@@ -24,6 +24,7 @@ from assay.client.types import (
 )
 from assay.core.errors import InvalidRequest
 from assay.core.ids import GroupId
+from assay.core.outcome import by_outcome
 from assay.core.response import response_bytes
 from assay.v1 import common_pb2, reward_pb2, rollout_pb2
 
@@ -183,7 +184,7 @@ def batch_status(message: reward_pb2.Batch) -> BatchStatus:
     return BatchStatus(
         batch_id=message.batch_id,
         task_id=message.task_id,
-        state=BATCH_STATE[message.state],
+        state=BATCH_STATE.get(message.state, _state_by_end(message)),
         size=message.size,
         group_size=message.group_size,
         opened_ns=message.opened_ns,
@@ -193,11 +194,16 @@ def batch_status(message: reward_pb2.Batch) -> BatchStatus:
         ended=message.ended,
         queued=message.queued,
         running=message.running,
-        outcomes={Outcome(name): count for name, count in message.outcomes.items()},
+        outcomes=by_outcome(message.outcomes),
         deadline_at_risk=message.deadline_at_risk,
-        unjudged={Outcome(name): share for name, share in message.unjudged.items()},
+        unjudged=by_outcome(message.unjudged),
         bias_avoided=message.bias_avoided,
     )
+
+
+def _state_by_end(message: reward_pb2.Batch) -> BatchState:
+    """The state of a batch in one that only a later release has."""
+    return BatchState.COMPLETE if message.completed_ns else BatchState.SEALED
 
 
 def page(message: reward_pb2.StreamResultsResponse) -> Page:
@@ -232,11 +238,12 @@ def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
 
 
 def _result(message: reward_pb2.Result) -> Result:
+    outcome = OUTCOME.get(message.outcome, Outcome.INFRA_FAILED)  # of a later release
     return Result(
         request_id=message.request_id,
         group_id=message.group_id,
-        outcome=OUTCOME[message.outcome],
-        reward=message.reward if message.HasField("reward") else None,
+        outcome=outcome,
+        reward=message.reward if message.HasField("reward") and outcome.carries_reward else None,
         evidence=evidence(message.evidence),
         resource_use=ResourceUse(
             cpu_s=message.resource_use.cpu_s,

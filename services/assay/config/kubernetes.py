@@ -38,6 +38,11 @@ class KubernetesSettings(TlsBranch):
     """Without news from the API server for this long, pools count as unreachable."""
     keda_port: int = Field(default=8474, ge=0, le=65_535)
     """Port of KEDA's external scaler service, on `planner.host`; 0 = any free port."""
+    keda_address: str = ""
+    """`HOST:PORT` under which other planners reach this one's KEDA port. With it, a planner that
+    stands by passes KEDA's questions on to the leader; empty: it answers UNAVAILABLE."""
+    keda_server_name: str = ""
+    """Name that the certificate of the other planners has, where `keda_address` is not it."""
     keda_open: bool = False
     """DANGER: serve KEDA beyond loopback to callers without a certificate, where `tls_client_ca` is
     absent and the network itself admits KEDA only. Logged."""

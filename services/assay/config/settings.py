@@ -59,7 +59,8 @@ class RewardSettings(TlsBranch):
     worker_token_s: float = Field(default=600.0, ge=10)
     """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
     worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
-    """Concurrent calls on that port: each waiting stage of a worker holds one."""
+    """Concurrent calls on that port: each waiting stage of a worker holds one. Three quarters
+    of them may wait for work, and half of them with one token."""
     console: bool = True
     """Serve the web console at `/console` of the HTTP port."""
     planner_address: str = ""

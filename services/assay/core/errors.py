@@ -53,7 +53,7 @@ class Conflict(AssayError):
 
 
 class FailedPrecondition(AssayError):
-    """The batch is sealed, cancelled or complete."""
+    """The batch is sealed, cancelled or complete; or the service is too old for the call."""
 
     reason = "failed_precondition"
 

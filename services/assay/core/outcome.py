@@ -4,7 +4,11 @@ Invariant: every accepted request ends in exactly one outcome, and a reward is p
 `carries_reward` says so. An infrastructure failure is never a reward.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 
 class Outcome(StrEnum):
@@ -21,3 +25,22 @@ class Outcome(StrEnum):
     def carries_reward(self) -> bool:
         """True where the response was judged, even if only by the limit that it broke."""
         return self in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}
+
+
+def outcome_named(name: str) -> Outcome:
+    """The outcome of this name; one that only a later release has is `INFRA_FAILED` here: what this
+    release cannot read is never a reward."""
+    try:
+        return Outcome(name)
+    except ValueError:
+        return Outcome.INFRA_FAILED
+
+
+def by_outcome(values: Mapping[str, Number]) -> dict[Outcome, Number]:
+    """Numbers per outcome, by its name; those of outcomes that this release does not know are
+    added to `INFRA_FAILED`, so that the sum stays."""
+    found: dict[Outcome, Number] = {}
+    for name, value in values.items():
+        outcome = outcome_named(name)
+        found[outcome] = found[outcome] + value if outcome in found else value
+    return found

@@ -83,6 +83,7 @@ class Limit:
         self._total = total
         self._share = share
         self._held: defaultdict[TenantId, int] = defaultdict(int)
+        self._all = 0
         self.divide(tenants)
 
     def divide(self, tenants: int) -> None:
@@ -97,7 +98,7 @@ class Limit:
     @property
     def held(self) -> int:
         """Amount held by all tenants."""
-        return sum(self._held.values())
+        return self._all
 
     def take(self, tenant: TenantId, amount: int = 1, *, own_max: int | None = None) -> None:
         """Hold `amount` more until it is given back; `own_max`: the tenant's own limit.
@@ -111,16 +112,20 @@ class Limit:
             message = f"this tenant's limit of {most} {self._what} at once is reached"
             raise Saturated(message, retry_after_s=RETRY_AFTER_S)
         more = self._beyond(now) - self._beyond(now - amount)
-        if self._common_held + more > self._common:
+        # Workers are more than the tenants that the total is divided among: their reserves together
+        # exceed it.
+        if self._common_held + more > self._common or self._all + amount > self._total:
             message = f"the limit of {self._what} at once is reached"
             raise Saturated(message, retry_after_s=RETRY_AFTER_S)
         self._held[tenant] = now
         self._common_held += more
+        self._all += amount
 
     def give_back(self, tenant: TenantId, amount: int = 1) -> None:
         """Hold `amount` less."""
         now = self._held[tenant] - amount
         self._common_held -= self._beyond(now + amount) - self._beyond(now)
+        self._all -= amount
         if now:
             self._held[tenant] = now
         else:

@@ -152,9 +152,7 @@ def build(
     controller = Controller(
         store=store,
         scaler=pools,
-        lease=LeaderLease(
-            store, planner=this_process(), lease_s=settings.planner.lease_s, clock=clock
-        ),
+        lease=lease_of(settings.planner, store, clock),
         process=PlanningProcess(settings.planner, clock=clock, metrics=metrics),
         limits_of=limits_of(settings, pipelines),
         history_batches=settings.planner.history_batches,
@@ -189,9 +187,17 @@ def _connect(scaler: Scaler, controller: Controller) -> None:
         scaler.on_change = controller.look_again
 
 
-def this_process() -> str:
-    """A name unique to this process, for the leader's lease."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+def lease_of(planner: PlannerSettings, store: Store, clock: Clock) -> LeaderLease:
+    """This planner's part in who leads."""
+    name = this_process(planner)
+    return LeaderLease(store, planner=name, lease_s=planner.lease_s, clock=clock)
+
+
+def this_process(planner: PlannerSettings) -> str:
+    """A name unique to this process, for the leader's lease; behind a space, where its KEDA port
+    is reached."""
+    address = planner.kubernetes.keda_address if planner.scaler == "keda" else ""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)} {address}".strip()
 
 
 def call_guard(
@@ -275,11 +281,18 @@ def keda_server(
         ExternalScaler,
         KedaScaler,
         KedaServer,
+        Leader,
     )
 
     if not isinstance(scaler, KedaScaler):
         return None
-    servicer = ExternalScaler(scaler, lambda: controller.leading)
+    leader = Leader(
+        is_here=lambda: controller.leading,
+        address=lambda: controller.leader.partition(" ")[2],
+        tls=kubernetes,
+        server_name=kubernetes.keda_server_name,
+    )
+    servicer = ExternalScaler(scaler, leader)
     return KedaServer(servicer, host=settings.host, port=kubernetes.keda_port, tls=kubernetes)
 
 

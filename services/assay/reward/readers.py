@@ -311,7 +311,7 @@ class Readers:
         if self._control is None:
             self._control, theirs = socket.socketpair()
             settings = json.dumps((_plain(self._settings), self._verifiers.model_dump(mode="json")))
-            command = (sys.executable, "-m", "assay.reward.reading", settings)
+            command = (sys.executable, "-P", "-m", "assay.reward.reading", settings)
             with theirs:
                 self._template = subprocess.Popen(command, stdin=theirs.fileno())  # noqa: S603 ourselves
             log.info("reader_template_up", pid=self._template.pid)

@@ -196,7 +196,7 @@ def _try_compiler(settings: SandboxSettings, clock: MonotonicClock) -> None:
 
 def _try_confined(settings: SandboxSettings) -> None:
     done = subprocess.run(  # noqa: S603 - our own interpreter, fixed arguments
-        [sys.executable, "-m", trial.__name__, settings.model_dump_json()],
+        [sys.executable, "-P", "-m", trial.__name__, settings.model_dump_json()],
         capture_output=True,
         check=False,
         timeout=_CONFINED_S,

@@ -25,6 +25,14 @@ _LITERALS: Final = re.compile(r"(?:\s|[-+*(){},.\d]|\d+e-\d+|'[^']*')*")
 """Numbers, strings, and tables and sums of them: nothing that a call could change."""
 _INSIDE: Final = ("end", "}", ")", "else")
 """A line that begins so continues what is above it."""
+_GLOBALS: Final = ", ".join(
+    [
+        *("cmsgpack", "ipairs", "math", "next", "pairs", "select", "string", "table", "tonumber"),
+        "unpack",
+    ]
+)
+"""A function finds a global by a search in two tables, and there is none while it is loaded: so
+each call makes them locals first."""
 _FLAGS: Final = re.compile(r"^#!lua(?: flags=([\w,-]+))?\n")
 
 
@@ -64,7 +72,8 @@ def library_of(name: str, text: str) -> str:
     empty = "".join(f"  {one} = nil\n" for one in names)
     return (
         f"#!lua name={name}\n"
-        "local KEYS, ARGV\n"
+        f"local function globals() return {_GLOBALS} end\n"
+        f"local KEYS, ARGV, {_GLOBALS}\n"
         f"{kept}\n"
         f"local function run()\n{call}\nend\n"
         f"local function forget()\n  KEYS, ARGV = nil, nil\n{empty}end\n"
@@ -72,6 +81,7 @@ def library_of(name: str, text: str) -> str:
         f"  function_name = '{name}', flags = {{ {flags} }},\n"
         "  callback = function(keys, args)\n"
         "    KEYS, ARGV = keys, args\n"
+        f"    {_GLOBALS} = globals()\n"
         "    local answer = run()\n"
         "    forget()\n"
         "    return answer\n"

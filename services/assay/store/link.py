@@ -153,8 +153,10 @@ class Link:
             for name in others if len(others) >= RELEASES_MAX else ():
                 await pipe.call(("FUNCTION", "DELETE", name))
             await pipe.call(("FUNCTION", "LOAD", script.library))
-        except ResponseError as error:  # the call goes on without; what is wrong it says itself
-            self._has_functions = not _is_refused(error)
+        except ResponseError as error:
+            passes = (OutOfMemoryError, ReadOnlyError)  # the call itself says what is wrong
+            is_there = "already exists" in str(error)  # another process was first
+            self._has_functions = is_there or isinstance(error, passes)
 
     async def call(self, *command: Argument) -> Reply:
         """One command."""
@@ -225,16 +227,10 @@ class Link:
 
 
 def _is_unknown(error: ResponseError) -> bool:
-    """Whether a function was not begun: the server has not got it, or refuses to call any."""
-    return str(error) == "Function not found" or _is_refused(error)
-
-
-def _is_refused(error: ResponseError) -> bool:
-    """Whether the server takes no functions: its rules of access, or its version."""
+    """Whether a function was not begun: the server has not got it, or does not let us call any."""
     text = str(error).lower()
-    return text.startswith("unknown command") or (
-        isinstance(error, NoPermissionError) and ("'fcall'" in text or "'function" in text)
-    )
+    refused = isinstance(error, NoPermissionError) and "'fcall'" in text
+    return refused or text.startswith(("function not found", "unknown command"))
 
 
 def _connections_to(url: str) -> BlockingConnectionPool:

@@ -25,6 +25,7 @@ from tests.rollout.cuda.building import host_engine, tiny
 from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
 from tests.rollout.test_weight_slots import alone as model_alone
+from tests.seeds import drawn_seed
 
 from assay.rollout import (
     Completed,
@@ -372,8 +373,7 @@ def test_what_can_never_succeed_is_refused_by_name(subject: Subject, case: str) 
 def test_over_a_random_schedule_each_rollout_comes_back_once_and_the_counts_agree(
     subject: Subject,
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     rng, engine = random.Random(seed), subject.engine
     taken, came = 0, Counter[int]()
     for _ in range(120):

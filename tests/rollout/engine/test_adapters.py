@@ -27,6 +27,7 @@ from tests.rollout.engine.adapting import (
 )
 from tests.rollout.engine.exact import CONFIGS, Exact, ids_for, random_model, round_to_bf16
 from tests.rollout.engine.feeding import TOLERANCE, decode_logits, last_logits, settings
+from tests.seeds import drawn_seed
 
 from assay.rollout.models import DType, Engine, Model, Tensor, TensorKind, load_model
 from assay.rollout.models.driver import Driver
@@ -202,9 +203,7 @@ def test_an_adapter_that_was_staged_in_part_leaves_nothing_in_the_next_one(
 
 def test_adapters_and_weights_take_turns_in_the_slots(families: dict[str, Model]) -> None:
     """Random stagings and swaps, among them full weights, against fresh engines of each version."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(drawn_seed())
     base = families["llama"]
     smaller = {k: Tensor.of(t.to_float32() * np.float32(0.9)) for k, t in base.tensors.items()}
     other = Model(base.config, smaller)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.engine.exact import random_model
+from tests.seeds import drawn_seed
 
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.models import (
@@ -189,9 +190,7 @@ def test_a_damaged_file_is_a_model_error_or_a_model(
     form: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Bytes are changed, cut and repeated at random, mostly in headers. An error names the file."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(drawn_seed())
     if form == "tokenizer.json":
         path: Path = request.getfixturevalue("tokenizer_folder")
     else:

@@ -12,6 +12,8 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from tests.seeds import drawn_seed
+
 if TYPE_CHECKING:
     from tests.rollout.gateway.gateways import RunGateway
 
@@ -38,8 +40,7 @@ def turns_of(trajectory: dict[str, Any]) -> list[Turn]:
 async def test_each_turn_is_trained_once_however_conversations_fork_and_join(
     run_gateway: RunGateway,
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     own = await run_gateway()
     session = await own.open(sampling={"temperature": 0.9})
     points: list[Said] = [[]]

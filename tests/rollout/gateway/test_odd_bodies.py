@@ -13,6 +13,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.seeds import drawn_seed
 
 if TYPE_CHECKING:
     from tests.rollout.gateway.gateways import Gateway, RunGateway
@@ -180,9 +181,7 @@ async def test_defaults_that_are_written_out_change_nothing(
 
 
 async def test_any_body_is_answered_or_refused_by_its_field(run_gateway: RunGateway) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(drawn_seed())
     own = await run_gateway()
     sessions = [await own.open() for _ in range(1 + CALLS // 100)]
     bodies = [drawn(rng) for _ in range(CALLS)]

@@ -44,6 +44,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ printf "%s-%s" (include "assay.fullname" .root) (include "assay.dashed" .stage) | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* Components that work on the store. */ -}}
+{{- define "assay.onStore" -}}
+{{ ternary (list "api" "planner") (list "api" "planner" "worker") (ne .Values.workerApi.keySecret "") | toJson }}
+{{- end }}
+
 {{- /* The stages of the chosen pipelines with their settings, as JSON. */ -}}
 {{- define "assay.stages" -}}
 {{- $known := .Files.Get "files/stages.json" | fromJson -}}
@@ -68,11 +73,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $found | toJson -}}
 {{- end }}
 
-{{- /* Environment of every service: settings, store, data directory. */ -}}
+{{- /* Environment of every service that works on the store: settings, store, data directory. */ -}}
 {{- define "assay.environment" -}}
-- {name: ASSAY_DATA_DIR, value: /var/lib/assay}
 - name: ASSAY_STORE__URL
   valueFrom: {secretKeyRef: {name: {{ include "assay.storeSecret" . }}, key: url}}
+{{ include "assay.settings" . }}
+{{- end }}
+
+{{- define "assay.settings" -}}
+- {name: ASSAY_DATA_DIR, value: /var/lib/assay}
 {{- range $name, $value := .Values.settings }}
 - name: ASSAY_{{ $name | replace "." "__" | upper }}
   value: {{ if or (kindIs "map" $value) (kindIs "slice" $value) }}{{ $value | toJson | quote }}{{ else if kindIs "float64" $value }}{{ $value | toJson | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}

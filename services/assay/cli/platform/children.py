@@ -170,7 +170,7 @@ class Platform:
                 child.log_offset = log.tell()
                 child.process = await asyncio.create_subprocess_exec(
                     *warden.command(
-                        [sys.executable, *child.argv],
+                        [sys.executable, "-P", *child.argv],
                         owner_pid=os.getpid(),
                         lock=lock,
                         drain_s=child.drain_s + STOP_MARGIN_S,

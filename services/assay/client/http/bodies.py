@@ -13,7 +13,6 @@ from assay.client.types import (
     Component,
     Evidence,
     GroupSummary,
-    Outcome,
     Page,
     Pipeline,
     Request,
@@ -25,6 +24,7 @@ from assay.client.types import (
     Task,
 )
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
+from assay.core.outcome import by_outcome, outcome_named
 from assay.core.response import response_bytes
 
 T = TypeVar("T")
@@ -193,8 +193,8 @@ def batch_status(told: Mapping[str, Any]) -> BatchStatus:
         BatchStatus,
         told,
         state=BatchState(told["state"]),
-        outcomes={Outcome(name): count for name, count in told["outcomes"].items()},
-        unjudged={Outcome(name): share for name, share in told["unjudged"].items()},
+        outcomes=by_outcome(told["outcomes"]),
+        unjudged=by_outcome(told["unjudged"]),
     )
 
 
@@ -223,11 +223,12 @@ def scores(told: Mapping[str, Any]) -> Scores:
 
 
 def _result(told: Mapping[str, Any]) -> Result:
+    outcome = outcome_named(told["outcome"])
     return _made(
         Result,
         told,
-        outcome=Outcome(told["outcome"]),
-        reward=_number(told["reward"]),
+        outcome=outcome,
+        reward=_number(told["reward"]) if outcome.carries_reward else None,
         evidence=_made(Evidence, told["evidence"]),
         resource_use=_made(ResourceUse, told["resource_use"]),
         stages=[_made(StageTiming, one) for one in told["stages"]],

@@ -126,6 +126,7 @@ class Transport:
             AssayError: the service refused.
         """
         connection = self._take(timeout_s)
+        response = None
         reusable = False
         try:
             connection.request(
@@ -146,6 +147,8 @@ class Transport:
             message = f"{self._host}:{self._port}: {error or type(error).__name__}"
             raise DependencyDown(message) from error
         finally:
+            if response is not None and not reusable:
+                response.close()  # it may hold the socket that its connection has let go
             self._give_back(connection, reusable=reusable)
 
     def pauses(self) -> Iterator[float]:
@@ -177,7 +180,10 @@ class Transport:
     def _take(self, timeout_s: float | None) -> http.client.HTTPConnection:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
-        if connection is None or _has_ended(connection):
+        if connection is not None and _has_ended(connection):
+            connection.close()
+            connection = None
+        if connection is None:
             connection = self._connection()
         connection.timeout = self.timeout_s
         if connection.sock is None:

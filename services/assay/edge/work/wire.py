@@ -257,8 +257,10 @@ def _request_of(
             raise InvalidRequest(f"{field}.kind: missing", field=f"{field}.kind")
 
 
-def _end_of(message: worker_pb2.WorkEnd, field: str) -> EndRequest:
+def _end_of(message: worker_pb2.WorkEnd, field: str) -> EndRequest | FailAttempt:
     outcome = _OUTCOMES.get(message.outcome)
+    if message.outcome and outcome is None:  # of a later release: the others' reports still count
+        return FailAttempt(error=f"{field}.outcome: {message.outcome} is not known to this release")
     reward = message.reward if message.HasField("reward") else None
     if outcome is None or outcome not in _OF_WORKERS:
         raise InvalidRequest(f"{field}.outcome: not one of a worker", field=f"{field}.outcome")

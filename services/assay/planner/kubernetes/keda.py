@@ -1,8 +1,9 @@
 """Pools that KEDA sizes as the planner says: the same watches, but sizes are served, not patched.
 
 KEDA asks for one metric, the planned pods of a stage, with a target of 1 per pod, so that its HPA
-holds exactly that number. A planner that does not lead answers UNAVAILABLE: KEDA's `fallback` then
-keeps what is there.
+holds exactly that number. Only the leader knows it: a planner that stands by passes the question
+on, once, and answers UNAVAILABLE where the leader is not known or does not answer; KEDA's
+`fallback` then keeps what is there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ METRIC: Final = "assay-planned-pods"
 CALLS_MAX: Final = 512
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 DRAIN_S: Final = 1.0
+PASSED_ON: Final = "assay-passed-on"
+"""Metadata of a question that another planner passed on: it is not passed on again."""
+PASS_ON_S_MAX: Final = 5.0
+LEAD_CHECK_S: Final = 2.0
+"""How soon a stream notices that another planner leads now."""
 
 
 class KedaScaler(KubernetesScaler):
@@ -60,12 +66,67 @@ class KedaScaler(KubernetesScaler):
         """Its size is KEDA's, so no change of it is foreign."""
 
 
+class Leader:
+    """Which planner leads, and a connection to it where it is another one."""
+
+    def __init__(
+        self,
+        *,
+        is_here: Callable[[], bool],
+        address: Callable[[], str],
+        tls: TlsBranch | None = None,
+        server_name: str = "",
+    ) -> None:
+        self.is_here = is_here
+        self._address = address
+        self._tls = tls or TlsBranch()
+        self._server_name = server_name
+        self._channel: grpc.aio.Channel | None = None
+        self._to = ""
+
+    def __repr__(self) -> str:
+        return f"Leader({self._address() or 'unknown'!r})"
+
+    async def there(self) -> externalscaler_pb2_grpc.ExternalScalerAsyncStub | None:
+        """The leader's own answers; `None`: it is not known where it is."""
+        address = self._address()
+        if address != self._to:
+            await self.close()
+            self._to = address
+            self._channel = self._connect(address) if address else None
+        if self._channel is None:
+            return None
+        return externalscaler_pb2_grpc.ExternalScalerStub(self._channel)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        channel, self._channel = self._channel, None
+        self._to = ""
+        if channel is not None:
+            await channel.close()
+
+    def _connect(self, address: str) -> grpc.aio.Channel:
+        tls = self._tls
+        if tls.tls_certificate is None or tls.tls_key is None:
+            return grpc.aio.insecure_channel(address)
+        authority = tls.tls_client_ca or tls.tls_certificate
+        credentials = grpc.ssl_channel_credentials(
+            authority.read_bytes(), tls.tls_key.read_bytes(), tls.tls_certificate.read_bytes()
+        )
+        name = [("grpc.ssl_target_name_override", self._server_name)] if self._server_name else []
+        return grpc.aio.secure_channel(address, credentials, options=name)
+
+
 class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
     """KEDA's questions; `scalerMetadata.stage` names the pool."""
 
-    def __init__(self, scaler: KedaScaler, leading: Callable[[], bool]) -> None:
+    def __init__(self, scaler: KedaScaler, leader: Leader) -> None:
         self._scaler = scaler
-        self._leading = leading
+        self._leader = leader
+
+    async def close(self) -> None:
+        """Close the connection to the leader."""
+        await self._leader.close()
 
     async def IsActive(  # noqa: N802 - the proto's names
         self, request: externalscaler_pb2.ScaledObjectRef, context: Context
@@ -86,7 +147,7 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
                 if active != before:
                     before = active
                     yield externalscaler_pb2.IsActiveResponse(result=active)
-                await change
+                await asyncio.wait([change], timeout=LEAD_CHECK_S)
             finally:
                 change.cancel()
 
@@ -109,8 +170,8 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
         return externalscaler_pb2.GetMetricsResponse(metricValues=[value])
 
     async def _planned(self, ref: externalscaler_pb2.ScaledObjectRef, context: Context) -> int:
-        if not self._leading():
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this planner does not lead")
+        if not self._leader.is_here():
+            return await self._asked_of_the_leader(ref, context)
         stage = ref.scalerMetadata.get("stage", "")
         planned = self._scaler.planned_pods(stage)
         if planned is None:
@@ -118,6 +179,26 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, message)
         assert planned is not None  # noqa: S101 - abort raises
         return planned
+
+    async def _asked_of_the_leader(
+        self, ref: externalscaler_pb2.ScaledObjectRef, context: Context
+    ) -> int:
+        passed_on = any(key == PASSED_ON for key, _ in context.invocation_metadata() or ())
+        there = None if passed_on else await self._leader.there()
+        if there is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this planner does not lead")
+        assert there is not None  # noqa: S101 - abort raises
+        request = externalscaler_pb2.GetMetricsRequest(scaledObjectRef=ref, metricName=METRIC)
+        try:
+            answer = await there.GetMetrics(
+                request, timeout=PASS_ON_S_MAX, metadata=((PASSED_ON, "1"),)
+            )
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+            if code is not grpc.StatusCode.NOT_FOUND:
+                code = grpc.StatusCode.UNAVAILABLE
+            await context.abort(code, f"the leader: {error.details()}")
+        return round(answer.metricValues[0].metricValueFloat)
 
 
 class KedaServer:
@@ -129,6 +210,7 @@ class KedaServer:
         self._host = host
         self._port = port
         self._tls = tls or TlsBranch()
+        self._servicer = servicer
         self._grpc = grpc.aio.server(
             options=server_options(MESSAGE_BYTES_MAX), maximum_concurrent_rpcs=CALLS_MAX
         )
@@ -156,3 +238,5 @@ class KedaServer:
     async def stop(self) -> None:
         """End the streams."""
         await self._grpc.stop(DRAIN_S)
+        if isinstance(self._servicer, ExternalScaler):
+            await self._servicer.close()

@@ -158,7 +158,7 @@ class PlanningProcess:
         try:
             async with asyncio.timeout(START_S_MAX):
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "assay.planner.process.child"),
+                    *(sys.executable, "-P", "-m", "assay.planner.process.child"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     env=code_cache.environment(os.environ),

@@ -119,6 +119,11 @@ class Controller:
         return self._lease.leads and not self._draining
 
     @property
+    def leader(self) -> str:
+        """Name of the planner that leads, as far as this one knows."""
+        return self._lease.leader
+
+    @property
     def why_not_ready(self) -> str:
         """Empty while it leads and plans, or stands by and could lead."""
         if self._draining:

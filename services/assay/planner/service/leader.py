@@ -32,6 +32,8 @@ class LeaderLease:
         self._until_ns = 0
         self._led = False
         self._offset_ns = 0
+        self.leader = ""
+        """Who led when the store was last asked; empty: not known."""
         self.changed = asyncio.Event()
         """Set when the lease was won or lost, or the store became reachable or unreachable."""
         self.lost_store = "the store was not asked yet"
@@ -63,6 +65,7 @@ class LeaderLease:
         except (AssayError, TimeoutError) as error:
             self.lost_store = f"the store does not answer: {error}" if str(error) else "time-out"
         else:
+            self.leader = found.planner
             if found.leads:
                 good_ns = int(self._lease_s * (1 - MARGIN_SHARE) * 1e9)
                 self._until_ns = asked_ns + good_ns

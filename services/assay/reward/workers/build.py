@@ -62,6 +62,7 @@ def open_work_port(
         token_s=reward.worker_token_s,
         attempts_max=settings.store.attempts_max,
         clock=clock,
+        waits_max=reward.worker_calls_concurrent_max * 3 // 4,
         on_completed=lambda one: metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3),
     )
     return WorkListener(

@@ -9,12 +9,14 @@ replica remembers anything about a worker.
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from assay.core.errors import InvalidRequest, PermissionDenied, Unauthenticated
+from assay.core.errors import InvalidRequest, PermissionDenied, Saturated, Unauthenticated
 from assay.core.hosts.record import HostRecord
 from assay.core.ids import JobId, PipelineName, StageName, TenantId, WorkerId
 from assay.core.records import (
@@ -49,6 +51,8 @@ SWEEP_JOBS_MAX: Final = 1_000
 SWEEPS_APART_S: Final = 0.5
 PREDECESSOR_AGE_NS_MAX: Final = 86_400 * 10**9
 HOST_LEASE_S_MAX: Final = 60.0
+WAITS_MAX: Final = 6_144
+WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
 SCOPE_CHARS: Final = 16
 _PARTS: Final = 4
@@ -83,6 +87,7 @@ class WorkGateway:
         clock: Clock,
         on_completed: Callable[[CompletedBatch], None],
         sweeps_apart_s: float = SWEEPS_APART_S,
+        waits_max: int = WAITS_MAX,
     ) -> None:
         """Prepare.
 
@@ -96,6 +101,8 @@ class WorkGateway:
             clock: for times.
             on_completed: called for each batch that a worker's call completed.
             sweeps_apart_s: a stage that was swept so recently is not swept again.
+            waits_max: calls that may wait for work at once; those with one token, two thirds of
+                them.
         """
         self._store = store
         self._stages = stages
@@ -106,6 +113,8 @@ class WorkGateway:
         self._clock = clock
         self._on_completed = on_completed
         self._sweeps_apart_ns = int(sweeps_apart_s * 1e9)
+        self._waits_max = waits_max
+        self._waits: Counter[str] = Counter()
         self._swept: dict[StageName, int] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -177,6 +186,7 @@ class WorkGateway:
             PermissionDenied: the token does not permit one of the stages.
             InvalidRequest: a number is out of range, or there is no stage, or more than one without
                 a wait.
+            Saturated: too many calls wait, or too many with this token.
         """
         names = [self._stage(caller, stage) for stage in dict.fromkeys(stages)]
         _in_range("claims_max", claims_max, 0, CLAIMS_MAX)
@@ -186,14 +196,32 @@ class WorkGateway:
             raise InvalidRequest("stages: name one, or with wait_ms some", field="stages")
         stage: StageName | None = names[0]
         if wait_ms:
-            stage = await self._unless_gone(
-                self._store.wait_for_work(names, timeout_s=wait_ms / 1e3), self._pass_on
-            )
+            with self._waiting(caller.name or caller.worker):
+                stage = await self._unless_gone(
+                    self._store.wait_for_work(names, timeout_s=wait_ms / 1e3), self._pass_on
+                )
         if stage is None or (wait_ms and not claims_max):
             return Claimed(stage, (), (), more=False)
         return await self._unless_gone(
             self._claim(caller, stage, claims_max, lease_s), self._give_back
         )
+
+    @contextmanager
+    def _waiting(self, owner: str) -> Iterator[None]:
+        """One more call that waits. However many do, calls of other kinds have room, and so have
+        those with another token."""
+        of_one = self._waits[owner] >= max(1, self._waits_max * 2 // 3)
+        if of_one or self._waits.total() >= self._waits_max:
+            whose = " with this token" if of_one else ""
+            message = f"too many calls wait for work{whose}"
+            raise Saturated(message, retry_after_s=WAIT_RETRY_S)
+        self._waits[owner] += 1
+        try:
+            yield
+        finally:
+            self._waits[owner] -= 1
+            if not self._waits[owner]:
+                del self._waits[owner]
 
     async def _claim(
         self, caller: WorkerPass, stage: StageName, claims_max: int, lease_s: float

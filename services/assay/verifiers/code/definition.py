@@ -155,17 +155,29 @@ class PythonSettings(CodeSettings):
         return _without_nul(text)
 
 
+AUTO: Final = "auto"
+STANDARDS: Final = ("c++17", "gnu++23", "gnu++14")
+"""What a program whose standard is not said may be written in. Of two errors the first is shown:
+newer programs need what C++20 brought, older ones names that C++17 took (`byte`)."""
+
+
 class CppSettings(CodeSettings):
     """Settings of `code.cpp`."""
 
-    standard: str = Field(default="c++17", pattern=r"^(c|gnu)\+\+(11|14|17|20|23)$")
-    """`-std=` of the compiler."""
+    standard: str = Field(default="auto", pattern=r"^auto$|^(c|gnu)\+\+(11|14|17|20|23)$")
+    """`-std=` of the compiler; `auto`: the first of `STANDARDS` in which the program compiles."""
     optimize: str = Field(default="2", pattern=r"^[0123s]$")
     """`-O` of the compiler."""
     compile_cpu_s: float = Field(default=20.0, gt=0, le=120)
     """CPU time of the compilation."""
     compile_memory_bytes: int = Field(default=1_024 * MIB, ge=128 * MIB, le=8_192 * MIB)
     """Memory of the compilation."""
+
+    def attempts(self) -> "Sequence[CppSettings]":
+        """These settings with each standard to try, in order."""
+        if self.standard != AUTO:
+            return [self]
+        return [self.model_copy(update={"standard": one}) for one in STANDARDS]
 
 
 class IoTest(Reference):

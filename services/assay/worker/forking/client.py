@@ -296,7 +296,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-        [sys.executable, "-m", "assay.worker.forking.server", str(channel.fileno())],
+        [sys.executable, "-P", "-m", "assay.worker.forking.server", str(channel.fileno())],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         pass_fds=[channel.fileno()],

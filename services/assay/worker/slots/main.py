@@ -102,6 +102,9 @@ class SlotWorker:
     ) -> None:
         self._workshop = workshop
         self._handler = handler
+        # Asked once: whether an object has a protocol, Python finds out by all its attributes.
+        self._groups = handler if isinstance(handler, GroupHandler) else None
+        self._single = None if isinstance(handler, GroupHandler) else handler
         self._frames = frames
         self._clock = clock
         self._served = 0
@@ -212,10 +215,11 @@ class SlotWorker:
         self, works: Sequence[messages.WireWork], tasks: Sequence[messages.WireTask]
     ) -> list[tuple[object, ...]]:
         """Call the handler for these works, each with its task."""
-        handler = self._handler
-        if not isinstance(handler, GroupHandler):
+        if self._single is not None:
             opened = list(map(self._open, works, tasks))
-            return _said(handler.run([one.work for one in opened]), opened)
+            return _said(self._single.run([one.work for one in opened]), opened)
+        handler = self._groups
+        assert handler is not None  # noqa: S101 - for the checker
         groups = [
             [self._member(wire, member, task) for member in wire.members]
             for wire, task in zip(works, tasks, strict=True)

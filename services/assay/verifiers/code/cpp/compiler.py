@@ -14,7 +14,7 @@ import logging
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -66,6 +66,7 @@ _HEADER_BYTES_MAX: Final = 384 * MIB
 """The whole library takes 100 MB. These bound text of this side only."""
 _NO_PRELUDE: Final = Prelude()
 _WORDS_OF_THE_PRELUDE: Final = (HEADER.encode(), b"PCH file", b"internal compiler error")
+ERROR: Final = "compile_error"
 _GOOD: Final = b"P"
 _BAD: Final = b"E"
 
@@ -138,12 +139,27 @@ class Compiler:
     def compile(self, source: str, settings: CppSettings) -> Compiled:
         """Compile, or return the kept result of the same compilation.
 
-        A program serves all sources that differ from its own in comments and blanks only
-        (`shared_text`). An error serves its own source only: it names lines.
+        In the first standard that takes the source, if the settings name none; what no standard
+        takes has the error of the first.
 
         Raises:
             SandboxError: the compilation could not run.
             RuntimeError: the compiler does not work for any source.
+        """
+        tried = list[Compiled]()
+        for one in settings.attempts():
+            tried.append(self._compile_as(source, one))
+            if tried[-1].verdict != ERROR:
+                break
+        taken = tried[0] if tried[-1].verdict == ERROR else tried[-1]
+        use = functools.reduce(ResourceUse.plus, (one.use for one in tried))
+        return replace(taken, use=use)
+
+    def _compile_as(self, source: str, settings: CppSettings) -> Compiled:
+        """Compile in one standard.
+
+        A program serves all sources that differ from its own in comments and blanks only
+        (`shared_text`). An error serves its own source only: it names lines.
         """
         own = hashlib.sha256(_encoded(source)).hexdigest()
         shared = self._compile(self.key(shared_text(source), settings), source, settings)
@@ -247,7 +263,8 @@ class Compiler:
         return (*self._language_flags(settings), "-s", *self._linker)
 
     def _language_flags(self, settings: CppSettings) -> tuple[str, ...]:
-        return (f"-std={settings.standard}", f"-O{settings.optimize}", "-pipe", "-w")
+        standard = settings.attempts()[0].standard
+        return (f"-std={standard}", f"-O{settings.optimize}", "-pipe", "-w")
 
     @functools.cached_property
     def _linker(self) -> tuple[str, ...]:

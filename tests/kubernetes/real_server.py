@@ -1,0 +1,131 @@
+"""A kube-apiserver and its etcd for the tests, where `KUBEBUILDER_ASSETS` has their binaries.
+
+The convention is that of controller-runtime's envtest: a folder with `etcd` and `kube-apiserver`.
+Nothing else runs: no controller and no node, so a test makes the pods itself.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from tests import certificates
+
+ASSETS = "KUBEBUILDER_ASSETS"
+START_S_MAX = 240.0
+ADMIN, PLANNER = "admin-token", "planner-token"
+"""Tokens of an administrator, and of a user `assay-planner` without any right of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealServer:
+    """Where it is, and how to call it."""
+
+    url: str
+    authority: ssl.SSLContext
+    version: str
+
+
+def assets() -> Path | None:
+    """The folder of binaries; `None`: run on the tests' own API server."""
+    given = os.environ.get(ASSETS, "")
+    return Path(given) if given else None
+
+
+@contextlib.contextmanager
+def running(binaries: Path, folder: Path) -> Iterator[RealServer]:
+    """Start both in a folder of their own; stop both at the end."""
+    certificate, key = certificates.certificate(folder)
+    tokens = folder / "tokens.csv"
+    tokens.write_text(f'{ADMIN},admin,1,"system:masters"\n{PLANNER},assay-planner,2\n')
+    store, peer, port = (free_port() for _ in range(3))
+    commands = [
+        [
+            "etcd", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync",
+            f"--listen-client-urls=http://127.0.0.1:{store}",
+            f"--advertise-client-urls=http://127.0.0.1:{store}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        ],
+        [
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{store}",
+            "--bind-address=127.0.0.1", f"--secure-port={port}",
+            "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={tokens}", "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount", f"--cert-dir={folder / 'own'}",
+        ],
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for command in commands:
+            log = stack.enter_context((folder / f"{command[0]}.log").open("wb"))
+            given = [str(binaries / command[0]), *command[1:]]
+            process = subprocess.Popen(given, stdout=log, stderr=log)
+            stack.callback(stop, process)
+            processes.append(process)
+        authority = ssl.create_default_context(cafile=str(certificate))
+        url = f"https://127.0.0.1:{port}"
+        version = asyncio.run(until_ready(url, authority, processes, folder))
+        yield RealServer(url=url, authority=authority, version=version)
+
+
+async def until_ready(
+    url: str,
+    authority: ssl.SSLContext,
+    processes: list[subprocess.Popen[bytes]],
+    folder: Path,
+) -> str:
+    """Wait; returns its version."""
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    end_s = time.monotonic() + START_S_MAX
+    async with aiohttp.ClientSession(headers=headers) as session:
+        while time.monotonic() < end_s:
+            for process in processes:
+                assert process.poll() is None, log_of(folder)
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get(f"{url}/readyz", ssl=authority) as answer:
+                    good = answer.status == 200
+                async with session.get(f"{url}/version", ssl=authority) as answer:
+                    if good:
+                        return str((await answer.json())["gitVersion"])
+            await asyncio.sleep(0.5)
+    raise AssertionError(log_of(folder))
+
+
+def log_of(folder: Path) -> str:
+    """The last lines of both."""
+    return "\n".join(path.read_text()[-2_000:] for path in folder.glob("*.log"))
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End it, or kill it."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """One that no one listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def new_namespace() -> str:
+    """A name that no test had."""
+    return f"t-{secrets.token_hex(6)}"

@@ -1,0 +1,120 @@
+"""The recipe of the images, against the chart that runs them; built where there is a builder."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.chart import ROOT, component, pods, rendered
+
+RECIPE = ROOT / "deploy" / "images" / "Containerfile"
+BASE = "ASSAY_IMAGE_BASE"
+"""Variable with a base image that the builder here can reach."""
+
+
+def steps() -> dict[str, list[str]]:
+    """The instructions of each stage, with those of the stage that it continues."""
+    text = re.sub(r"\\\n", " ", RECIPE.read_text("utf-8"))
+    found: dict[str, list[str]] = {}
+    now: list[str] = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        begun = re.fullmatch(r"FROM (\S+) AS (\S+)", line.strip())
+        if begun is None:
+            now.append(line.strip())
+        else:
+            now = found[begun[2]] = list(found.get(begun[1], ()))
+    return found
+
+
+def last(of: list[str], word: str) -> str:
+    """The argument of an instruction that counts."""
+    return next(one.removeprefix(word).strip() for one in reversed(of) if one.startswith(word))
+
+
+@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> None:
+    own = steps()[role]
+    [user] = {
+        template["spec"]["securityContext"]["runAsUser"]
+        for _, template in pods(rendered())
+        if component(template) == role and "securityContext" in template["spec"]
+    }
+    assert last(own, "USER") == f"{user}:{user}"
+    entry = json.loads(last(own, "ENTRYPOINT"))
+    assert entry[:2] == ["python", "-m"]
+    assert importlib.util.find_spec(f"{entry[2]}.__main__") is not None
+    ports = {
+        port["containerPort"]
+        for _, template in pods(rendered(more='workerApi={"keySecret":"k","tokenSecret":"t"}'))
+        if component(template) == role
+        for container in template["spec"]["containers"]
+        for port in container["ports"]
+    }
+    assert ports <= set(map(int, last(own, "EXPOSE").split()))
+
+
+def test_the_chart_names_no_image_that_cannot_be_built() -> None:
+    roles = {component(t) for _, t in pods(rendered())} - {"store", "test"}
+    assert roles <= set(steps())
+
+
+@pytest.mark.parametrize("role", ["api", "planner", "worker", "build"])
+def test_what_an_image_is_made_from_is_not_ignored_and_is_there(role: str) -> None:
+    admitted = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines()
+                if line.startswith("!")}  # fmt: skip
+    for one in steps()[role]:
+        if one.startswith("COPY") and "--from=" not in one:
+            for source in one.split()[1:-1]:
+                assert source in admitted, source
+                assert (ROOT / source).exists(), source
+    assert (
+        RECIPE.with_name("Containerfile.dockerignore").read_text()
+        == (ROOT / ".containerignore").read_text()
+    ), "BuildKit reads the one, buildah the other"
+
+
+def test_the_list_of_an_image_has_its_distributions_once_each() -> None:
+    script = RECIPE.parent / "sbom.py"
+    told = subprocess.run(
+        [sys.executable, str(script), "api"], capture_output=True, text=True, check=True
+    ).stdout
+    found = json.loads(told)
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
+    refs = [one["bom-ref"] for one in found["components"]]
+    assert len(refs) == len(set(refs))
+    assert {"assay", "grpcio", "redis"} <= {one["name"] for one in found["components"]}
+
+
+@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+def test_an_image_is_built_and_its_service_says_what_it_lacks(role: str, tmp_path: Path) -> None:
+    builder, base = shutil.which("buildah"), os.environ.get(BASE, "")
+    if builder is None or not base:
+        pytest.skip(f"needs buildah, and {BASE}: a base image that it can reach")
+    layout = f"oci:{tmp_path / 'image'}:{role}"
+    command = [
+        builder, "build", "--isolation=chroot", "--build-arg", f"BASE={base}", "--target", role,
+        "-f", str(RECIPE), "-t", f"assay-test/{role}", str(ROOT),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([builder, "push", f"assay-test/{role}", layout], check=True, capture_output=True)
+    made = subprocess.run(
+        [builder, "from", f"assay-test/{role}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    try:
+        service = {"api": "reward"}.get(role, role)
+        done = subprocess.run(
+            [builder, "run", "--isolation=chroot", made, "--", "python", "-m", f"assay.{service}",
+             "an argument"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 78, done.stderr
+        assert "argument" in done.stderr
+    finally:
+        subprocess.run([builder, "rm", made], check=True, capture_output=True)
