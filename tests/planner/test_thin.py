@@ -67,6 +67,7 @@ def test_every_kth_request_of_each_stage_and_state_is_kept(seed, arrived, share,
         assert found.pools[j].running == running
         assert found.pools[j].cap == 1, "a cap is never thinned to nothing"
         assert found.pools[j].starting == 1
+    assert kept.arrived == -(-arrived // k)
     assert kept.arrived <= kept.size or not kept.size
     assert (kept.sequence < kept.arrived).all(), "each has a random number"
 
