@@ -1,14 +1,21 @@
 """Assay beside what would be used in its place, in turn on the same machine.
 
-    python benchmarks/peers.py [--repeats 5] [--programs 64] [--at-once 16] [--json] [--plot]
-        [--sandboxfusion URL] [--code-judge URL] [--no-cpp]
+    python benchmarks/peers.py [--work python lone cpp math mixed] [--repeats 5] [--programs 64]
+        [--at-once 16] [--json] [--plot] [--sandboxfusion URL] [--code-judge URL] [--no-cpp]
+
+* python: trivial programs, many at once; lone: the same, one at a time
+* cpp: distinct `<bits/stdc++.h>` programs with ten tests each, against `g++ -O2` and ten runs
+* math: real answers, against math-verify without its time limits in as many processes
+* mixed: 1,536 answers, 504 Python and 8 C++ programs at once (`--scale` takes a part of them);
+  `per_s` counts these 2,048 until the last reward
 
 Each repeat runs every peer once, in an order that is rotated, because other load on a shared
 machine changes during the run. A ratio is taken within a repeat, to `bare`, and printed with its
 spread. `bare` reads the start-up files of the interpreter's environment, which some environments
 make slow; `bare -I -S` reads none: where the two differ much, compare with the second. `cpu_ms`
 counts all processes of this benchmark (a cgroup: needs root); it leaves out the
-servers of others. Peers that isolate nothing are marked.
+servers of others. Peers that isolate nothing are marked. A precompiled header is made before the
+first repeat, as on a platform that runs.
 
 A server of SandboxFusion or code-judge is started by its own instructions from a checkout, with as
 many workers as this machine has cores; Assay does not ship or start them. `headroom.py` has what
@@ -19,6 +26,8 @@ import argparse
 import asyncio
 import contextlib
 import io
+import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -36,7 +45,7 @@ from headroom import ways as machine_steps
 from platform_run import local_platform
 from report import OUT, Report, Spread, bar_plot
 from run_code import Account
-from workloads import Case, ten_test_cpp, trivial_python
+from workloads import Case, gsm8k, ten_test_cpp, trivial_python
 
 from assay.client.client import Client
 from assay.client.types import Request
@@ -55,7 +64,16 @@ BUBBLEWRAP: Final = (
 )
 CPP_FLAGS: Final = ("-std=c++17", "-O2", "-pipe", "-s", "-w")
 TIMEOUT_S: Final = 600.0
-PLATFORM: Final = {"ASSAY_WORKER__STAGES": '["python.run", "cpp.compile", "cpp.run"]'}
+STAGES: Final = ("extract", "math.verify", "python.run", "cpp.compile", "cpp.run")
+PLATFORM: Final = {"ASSAY_WORKER__STAGES": json.dumps(STAGES)}
+WORKS: Final = ("python", "lone", "cpp", "math", "mixed")
+MIXED: Final = {"math": 1_536, "python": 504, "cpp": 8}
+CHUNK: Final = 16
+"""Answers per call of a process of math-verify."""
+MATHS: Final = 1_024
+"""Answers per repeat."""
+WARM_CPP: Final = 8
+"""Sources before the first repeat: enough that one process has seen the headers twice."""
 
 
 class Peers:
@@ -67,10 +85,13 @@ class Peers:
         self._threads = held.enter_context(ThreadPoolExecutor(at_once))
         cores = len(os.sched_getaffinity(0))
         self._pool = held.enter_context(ProcessPoolExecutor(cores))
+        # All of its processes now: one forked later would keep the pipes of programs open.
+        self._pool.submit(os.getpid).result()
         self._launchers = [
             held.enter_context(ZygoteLauncher(SandboxSettings(), Clock())) for _ in range(cores)
         ]
         self._salt = time.time_ns() % 1_000_000_000
+        self._answers = list(gsm8k())
 
     def python(self) -> dict[str, Peer]:
         """Trivial Python programs."""
@@ -96,6 +117,31 @@ class Peers:
             "bare": self._compiled,
             "assay, one batch": self._in_one_batch(lambda n: [self._new_cpp() for _ in range(n)]),
         }
+
+    def lone(self) -> dict[str, Peer]:
+        """Trivial Python programs, for peers that run one at a time."""
+        kept = ("bare", "bare -I -S", "assay, a call per program", "assay's launcher alone")
+        every = self.python()
+        return {name: every[name] for name in kept}
+
+    def math(self) -> dict[str, Peer]:
+        """Real answers; each call takes the next ones, so that no peer has seen them."""
+        return {
+            "bare": self._verified(),
+            "assay, one batch": self._in_one_batch(self._next_answers()),
+        }
+
+    def mixed(self) -> dict[str, Peer]:
+        """Answers and programs at once; the count is that of all of them."""
+        answers = self._next_answers()
+        python = self._spawned([INTERPRETER, "-c", "print(int(input()) + 1)"])
+        bare = {"math": self._verified(), "python": python, "cpp": self._compiled}
+        ours = {
+            "math": self._in_one_batch(answers),
+            "python": self._in_one_batch(lambda n: [trivial_python(i) for i in range(n)]),
+            "cpp": self._in_one_batch(lambda n: [self._new_cpp() for _ in range(n)]),
+        }
+        return {"bare": _together(bare), "assay, three batches": _together(ours)}
 
     def step(self, step: Step) -> Peer:
         """Something that the machine itself does."""
@@ -152,6 +198,21 @@ class Peers:
 
         return lambda count: self._in_threads(do, count)
 
+    def _next_answers(self) -> Callable[[int], list[Case]]:
+        endless = itertools.cycle(self._answers)
+        return lambda count: list(itertools.islice(endless, count))
+
+    def _verified(self) -> Peer:
+        take = self._next_answers()
+
+        async def run(count: int) -> None:
+            loop = asyncio.get_running_loop()
+            pairs = [(case.reference["answers"][0], case.response) for case in take(count)]
+            parts = [pairs[at : at + CHUNK] for at in range(0, count, CHUNK)]
+            await asyncio.gather(*(loop.run_in_executor(self._pool, _verify, p) for p in parts))
+
+        return run
+
     def _in_one_batch(self, cases: Callable[[int], list[Case]]) -> Peer:
         async def run(count: int) -> None:
             await self._score(cases(count))
@@ -170,8 +231,9 @@ class Peers:
             for i, case in enumerate(cases)
         ]
         found = await self._client.score(requests, pipeline=cases[0].pipeline, timeout_s=TIMEOUT_S)
-        if any(result.reward != 1.0 for result in found.results):
-            raise RuntimeError("a right program got no reward")
+        for case, reward in zip(cases, found.rewards, strict=True):
+            if reward != case.reward:
+                raise RuntimeError(f"{case.reward} is right for {case.response!r}, not {reward}")
 
     async def _compiled(self, count: int) -> None:
         def do(_: int) -> None:
@@ -185,6 +247,28 @@ class Peers:
                     _expect(_run([binary], test["stdin"].encode()), test["stdout"].encode())
 
         await self._in_threads(do, count)
+
+
+def _together(peers: Mapping[str, Peer]) -> Peer:
+    """Run a share of each kind of work at the same time."""
+
+    async def run(count: int) -> None:
+        share = count / sum(MIXED.values())
+        counts = {name: max(1, round(MIXED[name] * share)) for name in peers}
+        await asyncio.gather(*(peer(counts[name]) for name, peer in peers.items()))
+
+    return run
+
+
+def _verify(pairs: list[tuple[str, str]]) -> int:
+    """What the math pipeline wraps, in this process, on whole responses."""
+    from math_verify import parse, verify  # type: ignore[import-untyped]  # in these processes only
+
+    right = 0
+    for gold, response in pairs:
+        read = parse(response, parsing_timeout=None)
+        right += verify(parse(f"${gold}$", parsing_timeout=None), read, timeout_seconds=None)
+    return right
 
 
 def _run(command: list[str], stdin: bytes) -> bytes:
@@ -246,7 +330,7 @@ async def measured(
     rates: dict[str, list[float]] = {name: [] for name in peers}
     cpu: dict[str, list[float]] = {name: [] for name in peers}
     for run in peers.values():
-        await run(max(2, count // 8))  # caches, slots, precompiled headers
+        await run(max(2, count // 8))  # caches, slots
     names = list(peers)
     for repeat in range(options.repeats):
         for at in range(len(names)):
@@ -267,15 +351,21 @@ async def measured(
             per_s=Spread.of(rates[name]),
             of_bare=ratios[name],
             cpu_ms=Spread.of(cpu[name]) if cpu[name] else "",
+            cpu_of_bare=_ratios(cpu[name], cpu["bare"]),
         )
     return ratios
+
+
+def _ratios(own: list[float], bare: list[float]) -> Spread | str:
+    """Of CPU time, repeat by repeat; empty where it was not counted."""
+    return Spread.of([a / b for a, b in zip(own, bare, strict=True)]) if own else ""
 
 
 async def measure(options: argparse.Namespace) -> None:
     """Everything, and the report."""
     report = Report(
         title=f"{options.at_once} at once, {options.repeats} repeats in turn: median (least-most)",
-        columns=("work", "peer", "per_s", "of_bare", "cpu_ms"),
+        columns=("work", "peer", "per_s", "of_bare", "cpu_ms", "cpu_of_bare"),
     )
     ticks, load = machine_ticks(), os.getloadavg()[0]
     with counted() as account, contextlib.ExitStack() as held:
@@ -291,21 +381,35 @@ async def measure(options: argparse.Namespace) -> None:
                 for name, step in machine_steps(held).items():
                     if not name.startswith("C++"):
                         python[f"limit: {name}"] = peers.step(step)
-            bars = await measured("python", python, options, options.programs, report)
-            if not options.no_cpp:
-                await measured("ten-test C++", peers.cpp(), options, options.at_once, report)
+            works: dict[str, tuple[str, Callable[[], Mapping[str, Peer]], int]] = {
+                "python": ("python", lambda: python, options.programs),
+                "lone": ("one at a time", Peers(held, client, 1).lone, options.programs // 4),
+                "cpp": ("ten-test C++", peers.cpp, options.at_once),
+                "math": ("math", peers.math, MATHS),
+                "mixed": ("mixed", peers.mixed, round(sum(MIXED.values()) * options.scale)),
+            }
+            bars = {}
+            for name in options.work:
+                if not (name == "cpp" and options.no_cpp):
+                    what, make, count = works[name]
+                    if name in {"cpp", "mixed"}:
+                        await peers.cpp()["assay, one batch"](WARM_CPP)
+                    found = await measured(what, make(), options, count, report)
+                    bars.update({f"{what}: {peer}": ratio for peer, ratio in found.items()})
     now = machine_ticks()
     stolen = 100.0 * (now[1] - ticks[1]) / max(1, now[0] - ticks[0])
     report.title += f"; load before {load:.1f}, stolen {stolen:.1f} %"
     report.show(as_json=options.json)
     if options.plot:
-        path = bar_plot(OUT / "peers.png", "Trivial Python programs", "rate / bare", bars)
+        path = bar_plot(OUT / "peers.png", "Beside others", "rate / bare", bars)
         print(path, file=sys.stderr)
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--work", nargs="+", choices=WORKS, default=["python", "cpp"])
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the mixed work")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--programs", type=int, default=64, help="Python programs per repeat")
     parser.add_argument("--at-once", type=int, default=16)

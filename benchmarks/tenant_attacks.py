@@ -61,6 +61,7 @@ class Attacker:
         """A connection of its own."""
         where = urlsplit(f"//{self.grpc_address}" if grpc_port else self.http_address)
         reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        self.seen["connections"] += 1
         try:
             yield reader, writer
         finally:
@@ -78,7 +79,8 @@ class Attacker:
                 await asyncio.sleep(pause_s)
 
     async def tried(self, call: Awaitable[Any]) -> bool:
-        """Count how a call ended."""
+        """Count a call, and how it ended."""
+        self.seen["begun"] += 1
         try:
             answer = await call
         except grpc.aio.AioRpcError as failed:

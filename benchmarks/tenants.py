@@ -63,6 +63,7 @@ QUIET_SHARE = 2.0
 """Quiet calls of all platforms together, per call under one attack."""
 RESAMPLES = 1_000
 MEMORY_EVERY_S = 0.2
+TOLD_EVERY_S = 0.5
 ATTACKING = "mallory"
 """The name of the tenant that attacks."""
 CPU_GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
@@ -92,15 +93,24 @@ def idle_group() -> Iterator[Path | None]:
 
 
 async def attack(name: str, seconds: float, group: Path | None, *, idle: bool) -> None:
-    """The attacking process; prints its counts at the end."""
+    """The attacking process; prints its counts, over and over: in idle time it may not get to an
+    end of its own."""
     if idle:
         run_in_background(19, idle=True)
     if group is not None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
     attacker = Attacker(*(os.environ[f"TARGET_{part}"] for part in ("GRPC", "HTTP", "TOKEN")))
+
+    async def tell() -> None:
+        while True:
+            print(json.dumps(attacker.seen), flush=True)
+            await asyncio.sleep(TOLD_EVERY_S)
+
+    telling = asyncio.create_task(tell())
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await ATTACKS[name](attacker)
+    telling.cancel()
     print(json.dumps(attacker.seen), flush=True)
     os._exit(0)  # open connections end with the process
 
@@ -223,6 +233,12 @@ async def told(process: asyncio.subprocess.Process, line: str = "") -> Any:  # n
     else:
         process.stdin.close()
     return json.loads(await process.stdout.readline() or b"null")
+
+
+def lines_of(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
+    """What a process prints, line by line, to its end."""
+    assert process.stdout is not None
+    return process.stdout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +364,8 @@ async def under(
             after = cpu_s(os.getpid())
             with contextlib.suppress(TimeoutError):  # in idle time it may not even have begun
                 async with asyncio.timeout(2 * SETTLE_S):
-                    saw = await told(attacker)
+                    async for line in lines_of(attacker):
+                        saw = json.loads(line)
         api_bytes, all_bytes = await told(memory)
     shares = "/".join(f"{(after[part] - before[part]) / seconds:.2f}" for part in PARTS)
     row = {
@@ -357,7 +374,7 @@ async def under(
         "API MB": api_bytes / 1e6,
         "with readers MB": all_bytes / 1e6,
         "cores API/store/host": shares,
-        "attacker saw": " ".join(f"{k}:{v}" for k, v in sorted(saw.items())),
+        "attacker saw": " ".join(f"{k}:{v}" for k, v in sorted(saw.items())) or "nothing",
     }
     return quiet, attacked, row
 

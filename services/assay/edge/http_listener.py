@@ -134,22 +134,23 @@ class Bounded(HttpToolsProtocol):
     _names: tuple[str, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        peer = str((transport.get_extra_info("peername") or [""])[0])
+        if not self.bounds.add(peer, self.loop.time()):
+            transport.abort()  # before anything is made for it: a stranger pays more than we do
+            return
+        self._peer = peer
         super().connection_made(transport)
         self._body = []
         self._names = certificate_names(transport.get_extra_info("peercert"))
-        peer = self.client[0] if self.client else ""
-        if self.bounds.add(peer, self.loop.time()):
-            self._peer = peer
-            self._expect(HEAD_S_MAX)
-        else:
-            transport.abort()
+        self._expect(HEAD_S_MAX)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._peer is None:  # refused
+            return
         self._expect(None)
         if self._closing is not None:
             self._closing.cancel()
-        if self._peer is not None:
-            self.bounds.remove(self._peer)
+        self.bounds.remove(self._peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -274,6 +275,7 @@ class HttpListener:
                 proxy_headers=False,
                 server_header=False,
                 lifespan="off",
+                backlog=BACKLOG,
                 timeout_keep_alive=round(keep_alive_s),
                 timeout_graceful_shutdown=max(1, round(drain_s)),
                 ssl_certfile=tls.certificate,

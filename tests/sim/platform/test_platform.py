@@ -23,7 +23,7 @@ SEEDS = (*range(6), *range(8, 15), 23_284, 24_423, 25_035)
 """Without those that make real plans (7, 15, ...): they load a compiler. The last ones found that
 what runs at once may cost more than expected, that a slot went on with cancelled work once its
 other work was judged, and that a failover may leave a batch nothing but its seal."""
-SEED_OF_OUTAGES = 4
+SEED_OF_OUTAGES = 10
 
 
 @pytest.mark.parametrize("seed", SEEDS)

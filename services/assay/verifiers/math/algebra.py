@@ -151,8 +151,6 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
         Unreadable: one of them cannot be read.
     """
     left, right = parsed(gold), parsed(answer)
-    if len({n for n in (_equations(left), _equations(right)) if n}) > 1:
-        return False  # `a = b = c` says more than `a = c`
     pairs = list(zip(_relations(left), _relations(right), strict=False))
     statements = [pair for pair in pairs if any(_is_statement(one) for one in pair)]
     equations = [pair for pair in pairs if pair not in statements]
@@ -190,13 +188,6 @@ def _relations(value: Any) -> Sequence[Any]:  # noqa: ANN401 - a sympy object
     """The relation of two expressions, or those of a chain in its order."""
     found = getattr(value, _IN_ORDER, value.args) if isinstance(value, And) else (value,)
     return found if all(_relates_expressions(one) for one in found) else ()
-
-
-def _equations(value: Any) -> int:  # noqa: ANN401 - a sympy object
-    """The number of equations of names; 0 if it is something else."""
-    found = _relations(value)
-    names = all(isinstance(one, Eq) and one.lhs.is_Symbol and one.rhs.is_Symbol for one in found)
-    return len(found) if names else 0
 
 
 def _relates_expressions(value: Any) -> bool:  # noqa: ANN401 - a sympy object
