@@ -1,13 +1,15 @@
 """Duration of planning and simulating: python benchmarks/planner/speed.py
 
 `distrs`: Algorithm 2 + Algorithm 1 with the timeout rule. `assay`: a full plan (20 futures, search
-of the peaks, shape, three peak factors) at the opening of a batch, and a second one with known
-peaks. One core, best of five, after compilation.
+of the peaks, shape, two peak factors) at the opening of a batch, and a second one with known
+peaks; `error`: cost of its peaks beyond that of a plan of all requests, as a share, where it is
+made from every k-th request only. CPU time of one core, best of five, after compilation.
 """
 
 import argparse
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,11 +20,15 @@ from common import CUDA, CUDA_STAGES, OUT, POLICIES, STRESSES, Stage, copies, si
 
 from assay.model.arrays import to_ns
 from assay.model.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
-from assay.planner.core.plan import make_plan
+from assay.planner.core.plan import make_plan, plan_each
+from assay.planner.core.shape import Plan
+from assay.planner.core.thin import every_kth, size_of
 from assay.sim.policies.distrs import Distrs
 from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.workload import StageLoad, TaskLoad, draw_workload, steady
 
+EXACT_MAX = 70_000
+"""Up to this many requests, all are planned one by one to compare."""
 THREE_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))
 JUDGED = replace(
     CUDA,
@@ -89,39 +95,66 @@ def best_ms(call: Callable[[], object], times: int) -> float:
     call()
     took = []
     for _ in range(times):
-        begin = time.perf_counter()
+        begin = time.process_time()
         call()
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
     return 1000 * min(took)
+
+
+def peak_cost(plan: Plan, seen: Observation) -> float:
+    """Cost per second of the plan's peaks."""
+    return sum(pool.cost * s.wanted for pool, s in zip(seen.pools, plan.stages, strict=True))
+
+
+def thinning_error(seen: Observation, plan: Plan) -> float | None:
+    """Cost of the plan's peaks over that of a plan of every request, less 1; `None` = too large."""
+    if every_kth(seen) == 1:
+        return 0.0
+    if size_of(seen.tasks[0], opened(seen)) > EXACT_MAX:
+        return None
+    exact = plan_each(seen, LARGE_POOLS, None, search=True)
+    return peak_cost(plan, seen) / peak_cost(exact, seen) - 1
+
+
+def opened(seen: Observation) -> OpenBatch:
+    """The open batch of `opening`."""
+    batch = seen.tasks[0].open
+    if batch is None:
+        raise ValueError("no batch is open")
+    return batch
 
 
 def main() -> None:
     """Measure and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048x2,16000x3,1000x3,4000x3,64000x3,256000x3")
+    parser.add_argument("--errors", action="store_true", help="also plan every request (memory!)")
     args = parser.parse_args()
     rows = []
     for size in args.sizes.split(","):
         requests, stages = (int(x) for x in size.split("x"))
         seen = opening(requests, stages)
         times = 5 if requests <= 20_000 else 1
-        peaks = [stage.wanted for stage in make_plan(seen, LARGE_POOLS).stages]
+        plan = make_plan(seen, LARGE_POOLS)
+        peaks = [stage.wanted for stage in plan.stages]
         found = {
             "requests": requests,
             "stages": stages,
+            "error": thinning_error(seen, plan) if args.errors else None,
             "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
             "assay_ms": best_ms(partial(make_plan, seen, LARGE_POOLS), times),
             "assay_again_ms": best_ms(
                 partial(make_plan, seen, LARGE_POOLS, peaks_hint=peaks, search=False), times
             ),
+            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
         print(found, flush=True)
         rows.append(found)
     tasks = copies(CUDA, 6, stagger_s=130.0)
     workload = stressed(tasks, CUDA_STAGES, STRESSES[0], iterations=50, seed=1)
-    begin = time.perf_counter()
+    begin = time.process_time()
     simulate(workload, STRESSES[0].cluster(), POLICIES["kpa"](workload))
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     print("simulate 6 x 50 x 2048 x 2 under kpa:", round(took, 2), "s")
     OUT.mkdir(parents=True, exist_ok=True)
     out = {"machine": platform.processor() or platform.machine(), "rows": rows, "simulate_s": took}

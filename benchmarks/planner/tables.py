@@ -223,7 +223,12 @@ def speed() -> str:
     found = json.loads(path.read_text())
     keys = ("distrs_ms", "assay_ms", "assay_again_ms")
     lines = [
-        (f"{r['requests']} x {r['stages']}", *(f"{r[key]:.1f}" for key in keys))
+        (
+            f"{r['requests']} x {r['stages']}",
+            *(f"{r[key]:.1f}" for key in keys),
+            f"{r['memory_mb']:.0f}",
+            "" if r["error"] is None else f"{100 * r['error']:.1f} %",
+        )
         for r in found["rows"]
     ]
     three = sorted((r for r in found["rows"] if r["stages"] == 3), key=lambda r: r["requests"])
@@ -234,7 +239,8 @@ def speed() -> str:
         y="milliseconds",
         logarithmic=True,
     )
-    text = table(("requests x stages", "distrs (ms)", "assay (ms)", "assay, again (ms)"), lines)
+    head = ("distrs (ms)", "assay (ms)", "assay, again (ms)", "memory (MB)", "error of the peaks")
+    text = table(("requests x stages", *head), lines)
     return (
         f"{text}\n\n6 tasks x 50 iterations x 2,048 x 2 simulated in {found['simulate_s']:.1f} s."
     )

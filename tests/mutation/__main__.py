@@ -3,6 +3,7 @@
     python -m tests.mutation --results FILE            the simulation's seeds, all mutants
     python -m tests.mutation --by suite --results FILE the test files of the mutants' packages
     python -m tests.mutation --list verdicts           mutants of the verdict rules, by their tests
+    python -m tests.mutation --list plans              mutants of the planner, by their tests
     python -m tests.mutation --table FILE...           the results as a table
 
 A mutant lies in a copy of its package that is searched first, never in the tree (`overlay`).
@@ -19,18 +20,24 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import ROOT, environment, overlaid
+from tests.mutation.plans import PLAN_MUTANTS
 from tests.mutation.suite import tests_of
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 UNCHANGED: Final = "unchanged"
 AnyMutant = Mutant | VerdictMutant
+LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
+    "verdicts": VERDICT_MUTANTS,
+    "plans": PLAN_MUTANTS,
+}
+"""Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800
 """CPU time of one process. A process that needs more has caught nothing."""
 
@@ -124,8 +131,8 @@ def files_of(mutant: AnyMutant | None, listed: str) -> Sequence[str]:
     """Test files that are to catch the mutant; `None` = those of all mutants."""
     if isinstance(mutant, VerdictMutant):
         return mutant.tests
-    if listed == "verdicts":
-        return sorted({test for mutant in VERDICT_MUTANTS for test in mutant.tests})
+    if listed in LISTS:
+        return sorted({test for mutant in LISTS[listed] for test in mutant.tests})
     return tests_of(mutant.file if mutant else None)
 
 
@@ -140,7 +147,7 @@ def row(result: Result) -> str:
 def run_all(options: argparse.Namespace) -> list[Result]:
     """All chosen mutants that have no result yet."""
     results = read(options.results)
-    listed: Sequence[AnyMutant] = VERDICT_MUTANTS if options.list == "verdicts" else MUTANTS
+    listed: Sequence[AnyMutant] = LISTS.get(options.list, MUTANTS)
     chosen = listed if options.only is None else [listed[n] for n in options.only]
     again = {k for k, one in results.items() if options.missed_again and not one.caught}
     todo: list[AnyMutant | None] = [
@@ -182,7 +189,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="tests.mutation", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--list", choices=("platform", "verdicts"), default="platform")
+    parser.add_argument("--list", choices=("platform", *LISTS), default="platform")
     parser.add_argument("--by", choices=["simulation", "suite"], default="simulation")
     parser.add_argument("--seeds", type=int, default=200, help="per mutant")
     parser.add_argument("--only", type=int, nargs="*", help="these mutants, by place in the list")

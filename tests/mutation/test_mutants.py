@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 from tests.mutation.mutants import MUTANTS, Mutant
+from tests.mutation.plans import PLAN_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups"}
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *VERDICT_MUTANTS], ids=str)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *VERDICT_MUTANTS, *PLAN_MUTANTS], ids=str)
 def test_a_mutant_changes_one_place(mutant: Mutant | VerdictMutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
@@ -23,6 +24,7 @@ def test_there_are_enough_of_each_kind() -> None:
     assert {kind for kind, count in Counter(m.kind for m in MUTANTS).items() if count >= 3} == KINDS
 
 
-def test_mutants_of_verdicts_name_tests_that_exist() -> None:
+def test_mutants_of_verdicts_and_plans_name_tests_that_exist() -> None:
     assert len(VERDICT_MUTANTS) >= 30
-    assert all((ROOT / test).is_file() for mutant in VERDICT_MUTANTS for test in mutant.tests)
+    named = (*VERDICT_MUTANTS, *PLAN_MUTANTS)
+    assert all((ROOT / test).is_file() for mutant in named for test in mutant.tests)

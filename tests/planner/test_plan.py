@@ -62,6 +62,15 @@ def test_a_plan_does_not_depend_on_what_tasks_are_called_or_on_their_place_in_th
     assert [s.wanted for s in one.stages] == [s.wanted for s in other.stages]
 
 
+def test_more_than_the_smallest_peak_is_bought_where_it_costs_less_than_the_trainers_wait():
+    view = task(delay_budget_ns=to_ns(60))
+    loose = FEW.model_copy(update={"guard": 1.0, "peak_factors": (1.0, 1.5), "peak_price_s": 0.0})
+    free = make_plan(scene(view), loose)
+    dear = make_plan(scene(view), loose.model_copy(update={"peak_price_s": 1e5}))
+    assert sum(s.wanted for s in free.stages) > sum(s.wanted for s in dear.stages)
+    assert free.batches[0].delay_mean_ns < dear.batches[0].delay_mean_ns
+
+
 def test_a_plan_rises_falls_and_ends():
     stage = make_plan(scene(), FEW).stages[0]
     assert stage.slots_by_bin[0] < max(stage.slots_by_bin) > stage.slots_by_bin[-1]

@@ -11,7 +11,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.planner.core.demand import ranks
-from assay.planner.core.policy import Assay, deviates
+from assay.planner.core.policy import Assay, agreed_peaks, deviates
 from assay.planner.core.shape import spare_of, target_at
 
 FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
@@ -79,3 +79,43 @@ def test_spare_slots_are_a_hundredth_of_the_peak_and_one_at_least(peak, most):
     found = spare_of(peak, PlanSettings(spare_slots=most))
     assert min(most, 1) <= found <= most
     assert found <= max(1, peak / 100 + 1)
+
+
+PEAKS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 90)), min_size=1, max_size=3)
+
+
+@given(searches=PEAKS)
+def test_peaks_fall_at_once_and_rise_as_far_as_two_searches_agree(searches):
+    agreed = agreed_peaks(searches)
+    for found, *peaks in zip(agreed, *searches, strict=True):
+        assert found <= peaks[-1]
+        if len(peaks) == 1 or peaks[-1] <= min(peaks[:-1]):
+            assert found == peaks[-1]
+        else:
+            assert found <= max(peaks[:-1]), "one search alone raises nothing"
+            assert found >= min(peaks[-1], peaks[-2])
+
+
+def doubled(plan):
+    """What a search finds that asks for twice as much."""
+    return replace(plan, stages=tuple(replace(s, wanted=2 * s.wanted) for s in plan.stages))
+
+
+def test_a_single_search_buys_no_peak_and_the_next_one_that_agrees_does():
+    policy, seen = Assay(FEW), scene(now_ns=to_ns(1))
+    first = policy.replan(scene(), search=True)
+    high = doubled(first)
+    held = policy.confirmed(high, seen, again=True)
+    assert [s.wanted for s in held.stages] == [s.wanted for s in first.stages]
+    assert policy.confirmed(high, seen, again=True) is high
+
+
+def test_peaks_of_other_batches_and_of_late_ones_rise_at_once():
+    seen = scene(now_ns=to_ns(1))
+    policy = Assay(FEW)
+    high = doubled(policy.replan(scene(), search=True))
+    assert policy.confirmed(high, seen, again=False) is high
+    policy = Assay(FEW)
+    policy.replan(scene(), search=True)
+    batch = replace(fresh_batch(), deadline_ns=to_ns(100))
+    assert policy.confirmed(high, scene(task(batch=batch), now_ns=to_ns(1)), again=True) is high

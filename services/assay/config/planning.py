@@ -57,8 +57,11 @@ class PlanSettings(Branch):
     guard: float = Field(default=0.1, ge=0, le=1)
     """Share of D that plans use; the rest is a reserve for what no future foresaw."""
     peak_factors: tuple[float, ...] = Field(default=(1.0, 1.25), min_length=1, max_length=8)
-    """Multiples of the smallest sufficient peaks that are compared by total cost: slots plus
-    trainer time lost to delay."""
+    """Multiples of the smallest sufficient peaks that are compared by total cost: slots,
+    their peak and trainer time lost to delay."""
+    peak_price_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """Price of capacity for the peak: slot-seconds that each slot of it costs besides the time that
+    it is held. 0 = capacity that is not used costs nothing."""
     seed: int = Field(default=0, ge=0)
     """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()

@@ -7,7 +7,8 @@
    epsilon, given what is up now and the start-up time of what is ordered now (`trial.py`);
 3. shape: simulated under these peaks, how many slots are busy when (`shape.py`).
 
-Stages and pools are the same thing here: pools are shared by all tasks.
+Stages and pools are the same thing here: pools are shared by all tasks. Batches of more than ten
+thousand requests are planned on every k-th of them (`thin.py`).
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from assay.model.observation import Observation
 from assay.planner.core.demand import open_tasks, ranks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.shape import Plan, empty_plan, shape_plan
+from assay.planner.core.thin import every_kth, multiplied, thinned
 from assay.planner.core.trial import Trial, find_peaks
 
 REORDERED_MAX: Final = 6
@@ -51,6 +53,20 @@ def make_plan(
     """
     settings = settings or PlanSettings()
     check(observation, settings)
+    k = every_kth(observation)
+    hint = None if peaks_hint is None else [-(-peak // k) for peak in peaks_hint]
+    plan = plan_each(thinned(observation, k), settings, hint, search=search)
+    return multiplied(plan, k, observation)
+
+
+def plan_each(
+    observation: Observation,
+    settings: PlanSettings,
+    peaks_hint: Sequence[int] | None,
+    *,
+    search: bool,
+) -> Plan:
+    """Plan request by request; arguments as of `make_plan`."""
     active = open_tasks(observation)
     if not active:
         return empty_plan(observation, settings)
@@ -81,20 +97,21 @@ def cheapest(
     wanted: Ints,
     factors: Sequence[float],
 ) -> Plan:
-    """The plan with the lowest cost of slots and of trainer time lost to delay together.
+    """The plan with the lowest cost of slots, of their peak and of trainer time lost to delay.
 
     More slots than the constraint needs cost little when they are released as soon as they are
     idle; a trainer that waits costs all its GPUs.
     """
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
     rates = [task.trainer_cost for task, _ in open_tasks(observation)]
+    price_s = settings.peak_price_s
     best: tuple[float, Plan] | None = None
     for factor in factors:
         more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)
         busy, delays = trial.measure(np.minimum(more, caps))
         plan = shape_plan(observation, settings, trial, more, np.minimum(more, caps), busy, delays)
         slots = sum(
-            pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / 1e9)
+            pool.cost * (stage.planned_s + stage.peak * (pool.startup_ns / 1e9 + price_s))
             for stage, pool in zip(plan.stages, observation.pools, strict=True)
         )
         total = slots + float(delays.mean(axis=0) @ np.array(rates)) / 1e9

@@ -1,5 +1,6 @@
 """`assay` as a policy: plans at events, applies the plan, plans again when reality deviates."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from assay.planner.core.shape import Plan, spare_of, target_at
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
+SEARCHES_KEPT: Final = 3
+"""A peak rises as far as two of this many searches agree."""
 
 
 class Assay(PoolPolicy):
@@ -26,6 +29,7 @@ class Assay(PoolPolicy):
         self.settings = settings or PlanSettings()
         self.plan: Plan | None = None
         self.searched_ns = 0
+        self.searches: tuple[tuple[int, ...], ...] = ()
 
     def decide(self, observation: Observation) -> Sizing:
         """Plan again where there is a reason, else apply the present plan."""
@@ -49,10 +53,29 @@ class Assay(PoolPolicy):
         peaks = (
             [stage.wanted for stage in previous.stages] if previous and previous.batches else None
         )
-        self.plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
+        plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
         if search:
             self.searched_ns = observation.now_ns
-        return self.plan
+            again = previous is not None and not is_stale(previous, observation)
+            plan = self.confirmed(plan, observation, again=again)
+        self.plan = plan
+        return plan
+
+    def confirmed(self, plan: Plan, observation: Observation, *, again: bool) -> Plan:
+        """The plan with peaks that another search of the same batches found as well.
+
+        A search depends on a few futures; one that asks for more than those before and after it
+        would buy capacity that nothing needs. Peaks fall at once, and rise at once where a request
+        that waits now could make its batch late.
+        """
+        found = tuple(stage.wanted for stage in plan.stages)
+        self.searches = (*(self.searches if again else ()), found)[-SEARCHES_KEPT:]
+        if any_late(observation):
+            return plan
+        agreed = agreed_peaks(self.searches)
+        if agreed == found:
+            return plan
+        return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
     def apply(self, plan: Plan, observation: Observation) -> Sizing:
         """The sizing of the present plan at this moment."""
@@ -75,6 +98,14 @@ class Assay(PoolPolicy):
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
             order=plan.order if plan.now_ns == observation.now_ns else (),
         )
+
+
+def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Of each stage, the last of the peaks, as far as another search found as many."""
+    return tuple(
+        min(peaks[-1], sorted(peaks)[-2]) if len(peaks) > 1 else peaks[0]
+        for peaks in zip(*searches, strict=True)
+    )
 
 
 def is_stale(plan: Plan, observation: Observation) -> bool:

@@ -13,6 +13,7 @@ from assay.planner.core.bounds import bound_slots
 from assay.planner.core.demand import Future, open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.shape import BatchOutlook, Plan, StagePlan
+from assay.planner.core.thin import size_of
 from assay.planner.session.messages import StageLimits
 from assay.planner.session.observe import Scene
 from assay.planner.session.plan_view import BINS_KEPT_MAX, BatchView, PlanView, StageView
@@ -144,7 +145,8 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
     """The certificate's bound on slots at once, in one future; 0 where it is not known."""
     none = [0] * len(scene.stages)
     active = open_tasks(scene.observation)
-    if not plan.batches or not active:
+    requests = sum(size_of(task, batch) for task, batch in active)
+    if not plan.batches or not active or requests > BOUND_REQUESTS_MAX:
         return none
     (future,) = draw_futures(
         scene.observation.now_ns,
@@ -154,8 +156,6 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
         seed=0,
         prior=PriorSettings(),
     )
-    if len(future.batch_of) > BOUND_REQUESTS_MAX:
-        return none
     return [one_bound(future, plan, stage) for stage in range(len(scene.stages))]
 
 

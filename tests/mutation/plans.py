@@ -1,0 +1,87 @@
+# ruff: noqa: E501 - the old text has to stand as it is in its file
+"""Small faults to put into the planner, one at a time: do its tests see them?
+
+The order of batches, the trigger of a new plan, the lead of a start-up, peaks, the lease, and plans
+of every k-th request. Each names its place by a text that occurs exactly once in its file.
+"""
+
+from typing import Final
+
+from tests.mutation.verdicts import VerdictMutant
+
+CORE: Final = "services/assay/planner/core"
+LEADER: Final = "services/assay/planner/service/leader.py"
+
+
+def _of(
+    kind: str, file: str, tests: tuple[str, ...], *changes: tuple[str, str]
+) -> list[VerdictMutant]:
+    paths = tuple(f"tests/planner/test_{name}.py" for name in tests)
+    return [VerdictMutant(kind, file, old, new, paths) for old, new in changes]
+
+
+PLAN_MUTANTS: Final = (
+    *_of(
+        "order",
+        f"{CORE}/plan.py",
+        ("plan",),
+        ("lost < best[0] * (1 - ORDER_GAIN_MIN)", "lost > best[0]"),
+        ("order=tuple(indices[b] for b in order), reason", "order=(), reason"),
+    ),
+    *_of(
+        "order",
+        f"{CORE}/demand.py",
+        ("policy",),
+        ("(batches[b].deadline_ns, b))", "(-batches[b].deadline_ns, b))"),
+        ("(batches[b].deadline_ns, b))", "(batches[b].deadline_ns, -b))"),
+    ),
+    *_of(
+        "lead",
+        f"{CORE}/shape.py",
+        ("policy",),
+        ("window_s = startup_s + settings.tick_s", "window_s = settings.tick_s"),
+        ("+ max(startup_s, settings.hold_s)\n", "\n"),
+        ("first = int(offset_ns / 1e9 / settings.tick_s)", "first = 0"),
+    ),
+    *_of(
+        "deviation",
+        f"{CORE}/policy.py",
+        ("policy",),
+        ("        if present > high * (1 + DEVIATION_SHARE) + DEVIATION_SLOTS:", "        if False:"),
+        ("        if pool.running < low * (1 - DEVIATION_SHARE)", "        if -1 > low"),
+    ),
+    *_of(
+        "peaks",
+        f"{CORE}/policy.py",
+        ("policy",),
+        ("min(peaks[-1], sorted(peaks)[-2])", "peaks[-1]"),
+        ("min(peaks[-1], sorted(peaks)[-2])", "min(peaks)"),
+        ("        if any_late(observation):\n            return plan\n", ""),
+        ("(*(self.searches if again else ()), found)", "(*self.searches, found)"),
+    ),
+    *_of(
+        "peaks",
+        f"{CORE}/plan.py",
+        ("plan",),
+        ("(pool.startup_ns / 1e9 + price_s)", "(pool.startup_ns / 1e9)"),
+    ),
+    *_of(
+        "lease",
+        LEADER,
+        ("shell_parts",),
+        ("self._until_ns = asked_ns + good_ns", "self._until_ns = asked_ns + 2 * good_ns"),
+        ("            else:\n                self._until_ns = 0\n", ""),
+        ('        """Let a standby take over at once."""\n        self._until_ns = 0\n', '        """Let a standby take over at once."""\n'),
+    ),
+    *_of(
+        "every k-th",
+        f"{CORE}/thin.py",
+        ("thin",),
+        ("by_state[k // 2 :: k]", "by_state[: -(-len(by_state) // k)]"),
+        ("peak=min(stage.peak * k, cap)", "peak=stage.peak * k"),
+        ("min(n * k, cap) for n in stage.slots_by_bin", "n for n in stage.slots_by_bin"),
+        ("sequence = batch.sequence[rows] // k", "sequence = batch.sequence[rows]"),
+        ("cap=max(pool.cap // k, min(pool.cap, 1))", "cap=pool.cap // k"),
+        ("np.union1d(np.arange(step // 2, len(past.arrived_ns), step), [last])", "np.arange(step // 2, len(past.arrived_ns), step)"),
+    ),
+)  # fmt: skip
