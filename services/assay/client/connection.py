@@ -7,12 +7,14 @@ called before each new stream call: after a failure, and every `LISTEN_S` in any
 """
 
 import asyncio
+import atexit
 import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import grpc
 
@@ -181,8 +183,29 @@ def _channel(
         credentials = grpc.ssl_channel_credentials(
             root_certificates, shown.private_key, shown.certificate_chain
         )
-        return grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
-    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+        made = grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
+    else:
+        made = grpc.aio.insecure_channel(target, options=_OPTIONS)
+    _channels.add(made)
+    return made
+
+
+_channels: Final[WeakSet[grpc.aio.Channel]] = WeakSet()
+
+
+def _leave_the_poller() -> None:
+    """Let the process end while a channel is open.
+
+    With its last object gRPC ends its poller and waits for it. In an interpreter that shuts down
+    the poller may never say that it ended, and the wait keeps a core busy for ever
+    (grpc/grpc#22365; seen with 1.66). One object more than there is, and that wait does not begin;
+    the thread dies with the process.
+    """
+    if _channels:
+        grpc.aio.init_grpc_aio()
+
+
+atexit.register(_leave_the_poller)
 
 
 def _target(url: str) -> tuple[str, bool]:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from assay.config.settings import StoreSettings
 from assay.core.codec import CodecError, pack, unpack
 from assay.core.errors import InvalidRequest
@@ -24,8 +22,6 @@ from assay.store.script import load_script
 
 _FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "credential")
 _OF_ONE: Final = -2
-
-log = structlog.get_logger(__name__)
 
 
 class Hosts:
@@ -115,7 +111,9 @@ async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) ->
     for stage in host.stages:
         taken = await store.take_back(stage, host.worker, attempts_max=attempts_max)
         if taken.redelivered or taken.dead:
-            log.warning(
+            import structlog  # here: commands that only read the store log nothing
+
+            structlog.get_logger(__name__).warning(
                 "leases_taken_back", stage=stage, worker=host.worker,
                 redelivered=taken.redelivered, dead=taken.dead,
             )  # fmt: skip
