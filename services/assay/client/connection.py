@@ -8,6 +8,7 @@ called before each new stream call: after a failure, and every `LISTEN_S` in any
 
 import asyncio
 import atexit
+import ctypes
 import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -198,11 +199,11 @@ def _leave_the_poller() -> None:
 
     With its last object gRPC ends its poller and waits for it. In an interpreter that shuts down
     the poller may never say that it ended, and the wait keeps a core busy for ever
-    (grpc/grpc#22365; seen with 1.66). One object more than there is, and that wait does not begin;
-    the thread dies with the process.
+    (grpc/grpc#22365; seen with 1.66). A channel that has one reference more than anyone gives back
+    is never the last object; the poller's thread dies with the process.
     """
-    if _channels:
-        grpc.aio.init_grpc_aio()
+    for channel in _channels:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(channel))
 
 
 atexit.register(_leave_the_poller)
