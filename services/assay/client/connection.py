@@ -198,9 +198,9 @@ def _leave_the_poller() -> None:
     """Let the process end while a channel is open.
 
     With its last object gRPC ends its poller and waits for it. In an interpreter that shuts down
-    the poller may never say that it ended, and the wait keeps a core busy for ever
-    (grpc/grpc#22365; seen with 1.66). A channel that has one reference more than anyone gives back
-    is never the last object; the poller's thread dies with the process.
+    the poller may never say that it ended, and the wait keeps a core busy forever
+    (grpc/grpc#22365; seen with 1.66). So that no channel is the last object, each gets a reference
+    that is not given back; the poller's thread dies with the process.
     """
     for channel in _channels:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(channel))
