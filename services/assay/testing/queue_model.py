@@ -387,7 +387,11 @@ class QueueModel:
         self, stage: StageName, worker: WorkerId, *, attempts_max: int, now_ns: int
     ) -> Reaped:
         """See `Store.take_back`."""
-        lost = [job for job in self.stages.leases[stage].values() if job.worker == worker]
+        leases = self.stages.leases[stage].values()
+        lost = sorted(  # the order of a short sorted set; of a long one a store may choose another
+            (job for job in leases if job.worker == worker),
+            key=lambda job: (job.expires_ns, job.job_id),
+        )
         dead = self._lose(lost, HOST_GONE, attempts_max, now_ns)
         self._write_touched(now_ns)
         completed = self.batch_book.take_completed()
