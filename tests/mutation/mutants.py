@@ -110,8 +110,8 @@ LEASES: Final = [
         "leases",
         f"{MODEL}/queue_model.py",
         (
-            "self.stages.leases[stage].values() if job.worker == worker]",
-            "self.stages.leases[stage].values()]",
+            "(job for job in leases if job.worker == worker),",
+            "(job for job in leases),",
         ),
         (
             "dead = self._lose(lost, HOST_GONE, attempts_max, now_ns)",
