@@ -1,7 +1,7 @@
 """A process that leaves a client open ends all the same.
 
-The wait that is prevented (see `assay.client.connection`) happened in some 3 of 100 processes with
-grpcio 1.66, so what is tested is that nothing can begin it.
+The wait that is prevented (see `assay.client.connection`) happens by chance with grpcio 1.66, so
+what is tested is that nothing can begin it.
 """
 
 import subprocess

@@ -32,7 +32,6 @@ from tests.planner.live import (
 from assay.config.access import OperatorSettings
 from assay.config.settings import StoreSettings
 from assay.edge.auth import OpenToAllError, Operator
-from assay.edge.grpc_edge import operator_channel
 from assay.planner.process.parent import ProcessState
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
@@ -286,8 +285,8 @@ async def test_with_an_operators_token_every_port_of_the_planner_asks_for_it(
                 assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
         check = getattr(health_pb2_grpc.HealthStub(channel), "Check")  # noqa: B009 untyped
         assert await check(health_pb2.HealthCheckRequest())
-    async with operator_channel(planner.addresses["grpc"], Operator(settings)) as channel:
-        assert await planner_pb2_grpc.PlannerServiceStub(channel).GetPlan(look)
+        shown = Operator(settings).metadata
+        assert await planner_pb2_grpc.PlannerServiceStub(channel).GetPlan(look, metadata=shown)
     with pytest.raises(urllib.error.HTTPError) as hidden:
         await asyncio.to_thread(
             urllib.request.urlopen, f"http://{planner.addresses['http']}/metrics"

@@ -180,6 +180,11 @@ sys.stdout.write('out')
     "standard error opened again": (
         "print('more', file=open('/proc/self/fd/2', 'w'))\nprint('out', end='')"
     ),
+    "names of the streams deleted": (
+        "import sys\nprint('out', end='', flush=True)\ndel sys.stdout, sys.__stdout__, sys.stderr"
+    ),
+    "the main module deleted": ("import sys\nprint('out', end='')\ndel sys.modules['__main__']"),
+    "the main module replaced": "import sys\nsys.modules['__main__'] = 5\nprint('out', end='')",
     "no standard output": "import os, sys\nos.write(1, b'out'); sys.stdout = None",
     "an exit hook that writes to a file": (
         "import atexit\nf = open(1, 'w', closefd=False); atexit.register(f.write, 'out')"
@@ -197,6 +202,31 @@ sys.stdout.write('out')
 def test_what_a_program_wrote_arrives_however_it_ends(way: Way, source: str) -> None:
     result = way.python(source, limits=ROOMY)
     assert (result.stdout, result.exit_code) == (b"out", 0), result.stderr
+
+
+FAILING_ENDS = {
+    "words and no standard error": ("import sys\nsys.stderr = None\nsys.exit('no')", 1),
+    "what cannot be printed": ("import sys\nclass Odd:\n    __str__ = None\nsys.exit(Odd())", 1),
+    "a code of many bits": ("import sys\nsys.exit(1 << 70)", 255),
+    "a negative code": ("import sys\nsys.exit(-2)", 254),
+    "a hook that fails": (
+        "import sys\ndef hook(*_): raise ValueError\nsys.excepthook = hook\n1/0",
+        1,
+    ),
+    "the hook deleted": ("import sys\ndel sys.excepthook\n1/0", 1),
+    "the hook deleted and no standard error": (
+        "import sys\ndel sys.excepthook, sys.stderr, sys.__stderr__\n1/0",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "code"), FAILING_ENDS.values(), ids=FAILING_ENDS)
+def test_a_program_that_fails_has_the_exit_code_of_the_interpreter(
+    way: Way, source: str, code: int
+) -> None:
+    result = way.python(f"print('out', end='')\n{source}", limits=ROOMY)
+    assert (result.stdout, result.exit_code) == (b"out", code), result.stderr
 
 
 def test_programs_do_not_share_random_numbers_or_modules(zygote: ZygoteLauncher) -> None:

@@ -26,7 +26,6 @@ from assay.config.settings import StoreSettings
 from assay.core.outcome import Outcome
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
@@ -243,9 +242,8 @@ async def test_with_an_operators_token_every_port_asks_for_it(
             assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
         check = getattr(health_pb2_grpc.HealthStub(channel), "Check")  # noqa: B009 - as above
         assert await check(health_pb2.HealthCheckRequest())
-    operator = Operator(OperatorSettings(token=SecretStr("0p3rator")))
-    async with operator_channel(host.addresses["control"], operator) as channel:
-        assert (await worker_pb2_grpc.PoolServiceStub(channel).ListPools(request)).pools
+        shown = Operator(OperatorSettings(token=SecretStr("0p3rator"))).metadata
+        assert (await stub.ListPools(request, metadata=shown)).pools
     async with asyncio.timeout(120):
         while not (records := await store.hosts()):
             await asyncio.sleep(0.05)

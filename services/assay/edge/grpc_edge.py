@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.core.ids import TenantId
-    from assay.edge.auth import Operator
 
     Handler = grpc.RpcMethodHandler[Any, Any]
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -129,25 +128,6 @@ def take_port(
         why = str(error).partition("; set GRPC_VERBOSITY")[0]
         raise OSError(f"{setting}: cannot listen on {address}: {why}") from error
     return f"{in_url(host)}:{taken}"
-
-
-class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
-    def __init__(self, operator: Operator) -> None:
-        self._operator = operator
-
-    async def intercept_unary_unary(
-        self,
-        continuation: Callable[[Any, Any], Awaitable[Any]],
-        client_call_details: Any,  # noqa: ANN401 a named tuple that gRPC does not type
-        request: Any,  # noqa: ANN401 a message
-    ) -> Any:  # noqa: ANN401 gRPC's call
-        metadata = (*(client_call_details.metadata or ()), *self._operator.metadata)
-        return await continuation(client_call_details._replace(metadata=metadata), request)
-
-
-def operator_channel(address: str, operator: Operator) -> grpc.aio.Channel:
-    """A channel to an operator's port that sends the operator's token, if there is one."""
-    return grpc.aio.insecure_channel(address, interceptors=[_ShowToken(operator)])
 
 
 class Incoming:

@@ -36,7 +36,7 @@ import structlog
 from tests.rollout.chaos.faults import RewardProcess, break_things
 from tests.rollout.chaos.record import Record, Reference, misjudged
 from tests.rollout.chaos.trainers import train
-from tests.rollout.service.served import SLOTS, Rollouts, rollouts
+from tests.rollout.service.served import Rollouts, leftovers, rollouts
 from tests.rollout.service.test_service import by_its_last_digit
 from tests.running import own_shard, working
 
@@ -97,27 +97,11 @@ async def settled(own: Rollouts, before: Held | None) -> list[str]:
     until_s = time.monotonic() + SETTLE_S_MAX
     while True:
         gc.collect()
-        left = leftovers(own, before)
+        more = {} if before is None else Held.now().more_than(before)
+        left = [*leftovers(own), *(f"{name}: {count}" for name, count in more.items() if count)]
         if not left or time.monotonic() > until_s:
             return left
         await asyncio.sleep(0.2)
-
-
-def leftovers(own: Rollouts, before: Held | None) -> list[str]:
-    stats, status = own.runtime.stats(), own.service.status()
-    found = {
-        "rollouts in flight": stats.in_flight,
-        "slots": SLOTS - stats.slots_free,
-        "decode credits": min(SLOTS, 16) - stats.decode_available,
-        "reward credits": SLOTS - stats.reward_available,
-        "trajectory credits": SLOTS - stats.trajectory_available,
-        "blocks of keys and values (audit)": own.runtime.audit(),
-        "sessions": status.sessions,
-        "groups": status.groups_waiting + status.groups_running + status.groups_ended,
-        "rewards awaited": status.rewards_waiting,
-        **({} if before is None else Held.now().more_than(before)),
-    }
-    return [f"{name}: {count}" for name, count in found.items() if count]
 
 
 async def run(seed: int, seconds: float) -> int:

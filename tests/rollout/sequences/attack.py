@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tests.rollout.sequences.checks import Known, check, said
 from tests.rollout.sequences.gate import Gate
-from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, rollouts
+from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, leftovers, rollouts
 from tests.rollout.service.test_service import weights_of
 
 from assay.client import Backoff
@@ -452,23 +452,6 @@ async def _refused(kind: type[AssayError], call: Awaitable[object]) -> None:
         return
     message = f"expected {kind.__name__}"
     raise AssertionError(message)
-
-
-def leftovers(own: Rollouts) -> list[str]:
-    """What the service still holds, though nothing is asked of it."""
-    stats, status = own.runtime.stats(), own.service.status()
-    found = {
-        "rollouts in flight": stats.in_flight,
-        "slots": SLOTS - stats.slots_free,
-        "decode credits": min(SLOTS, 16) - stats.decode_available,
-        "reward credits": SLOTS - stats.reward_available,
-        "trajectory credits": SLOTS - stats.trajectory_available,
-        "blocks of keys and values (audit)": own.runtime.audit(),
-        "sessions": status.sessions,
-        "groups": status.groups_waiting + status.groups_running + status.groups_ended,
-        "rewards awaited": status.rewards_waiting,
-    }
-    return [f"{name}: {count}" for name, count in found.items() if count]
 
 
 CALLS: Final = sorted(name.removeprefix("do_") for name in dir(Attack) if name.startswith("do_"))

@@ -58,6 +58,23 @@ class Rollouts:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
+def leftovers(own: Rollouts) -> list[str]:
+    """What the service still holds, though nothing is asked of it."""
+    stats, status = own.runtime.stats(), own.service.status()
+    found = {
+        "rollouts in flight": stats.in_flight,
+        "slots": SLOTS - stats.slots_free,
+        "decode credits": min(SLOTS, 16) - stats.decode_available,
+        "reward credits": SLOTS - stats.reward_available,
+        "trajectory credits": SLOTS - stats.trajectory_available,
+        "blocks of keys and values (audit)": own.runtime.audit(),
+        "sessions": status.sessions,
+        "groups": status.groups_waiting + status.groups_running + status.groups_ended,
+        "rewards awaited": status.rewards_waiting,
+    }
+    return [f"{name}: {count}" for name, count in found.items() if count]
+
+
 RunRollouts = Callable[..., Awaitable[Rollouts]]
 
 

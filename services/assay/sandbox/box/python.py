@@ -4,6 +4,7 @@ Loaded by the zygote: standard library only, and little of it.
 """
 
 import atexit
+import contextlib
 import gc
 import os
 import sys
@@ -49,6 +50,7 @@ def exit_code_of(run: Callable[[], None], hidden_frames: int) -> int:
         run: the main program.
         hidden_frames: number of Assay's frames at the head of its tracebacks.
     """
+    main = sys.modules["__main__"]
     code = 0
     try:
         run()
@@ -59,21 +61,33 @@ def exit_code_of(run: Callable[[], None], hidden_frames: int) -> int:
         trace = error.__traceback__
         for _ in range(hidden_frames):
             trace = trace.tb_next if trace else None
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
-    return _finalize(code)
+        _show(error.with_traceback(trace))
+    return _finalize(code, main)
+
+
+def _show(error: BaseException) -> None:
+    """Show `error` by the program's hook, which may be gone, or fail itself."""
+    hook = getattr(sys, "excepthook", sys.__excepthook__)
+    with contextlib.suppress(BaseException):
+        try:
+            hook(type(error), error, error.__traceback__)
+        except BaseException:  # noqa: BLE001 - a hook of the program may raise anything
+            traceback.print_exc()
+            sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _exit_code(value: object) -> int:
     if value is None:
         return 0
     if isinstance(value, int):
-        return value & 0xFF
-    sys.stderr.write(f"{value}\n")
+        return int(value) & 0xFF if abs(int(value)) < 1 << 63 else 0xFF
+    with contextlib.suppress(BaseException):
+        (getattr(sys, "stderr", None) or _FIRST[2]).write(f"{value}\n")
     return 1
 
 
-def _finalize(code: int) -> int:
-    """Shut down in the interpreter's order (`Py_FinalizeEx`).
+def _finalize(code: int, main: ModuleType) -> int:
+    """Shut down in the interpreter's order (`Py_FinalizeEx`), whatever names the program deleted.
 
     Threads and exit hooks; then the streams are flushed, while the program's globals are there (a
     stream of its own may need them); then the globals go, and with them what they alone held, such
@@ -87,9 +101,9 @@ def _finalize(code: int) -> int:
         exits._run_exitfuncs()  # noqa: SLF001 - the same
     except BaseException:  # noqa: BLE001 - exit hooks of the program may raise anything
         traceback.print_exc()
-    whole = _flushed(sys.stdout, sys.stderr)
+    whole = _flushed(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
     sys.stdin, sys.stdout, sys.stderr = _FIRST
-    sys.modules["__main__"].__dict__.clear()
+    main.__dict__.clear()
     gc.collect()
     whole = _flushed(*_FIRST[1:]) and whole
     return code if whole else code or 120

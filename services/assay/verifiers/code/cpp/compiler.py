@@ -43,6 +43,8 @@ from assay.verifiers.port import Artifacts
 _log = logging.getLogger(__name__)
 _COMPILER: Final = "g++"
 _VERSION_S: Final = 10.0
+_KNOWN_S: Final = 60.0
+"""Asked while candidates run, so on a machine that may be loaded."""
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
 _COMPILE_BLOCKED_S: Final = 10.0
@@ -123,6 +125,7 @@ class Compiler:
         self._headers = headers
         self._sandbox = sandbox or SandboxSettings()
         self._proved: set[tuple[str, ...]] = set()
+        self._known: dict[str, bool] = {}
 
     def key(self, source: str, settings: CppSettings) -> str:
         """A hash of everything that the result depends on."""
@@ -140,17 +143,19 @@ class Compiler:
         """Compile, or return the kept result of the same compilation.
 
         In the first standard that takes the source, if the settings name none; what no standard
-        takes has the error of the first.
+        takes has the error of the first. A standard that this compiler does not know is not tried.
 
         Raises:
             SandboxError: the compilation could not run.
             RuntimeError: the compiler does not work for any source.
         """
-        tried = list[Compiled]()
-        for one in settings.attempts():
-            tried.append(self._compile_as(source, one))
+        first, *others = settings.attempts()
+        tried = [self._compile_as(source, first)]
+        for one in others:
             if tried[-1].verdict != ERROR:
                 break
+            if self._knows(one.standard):
+                tried.append(self._compile_as(source, one))
         taken = tried[0] if tried[-1].verdict == ERROR else tried[-1]
         use = functools.reduce(ResourceUse.plus, (one.use for one in tried))
         return replace(taken, use=use)
@@ -195,6 +200,18 @@ class Compiler:
     def close(self) -> None:
         """End the launcher."""
         self._launcher.close()
+
+    def _knows(self, standard: str) -> bool:
+        """Whether this compiler has such a standard: g++ 10 has no gnu++23."""
+        if standard not in self._known:
+            done = subprocess.run(  # noqa: S603 - the operator's own compiler; no source of others
+                [self._path, f"-std={standard}", "-E", "-x", "c++", "/dev/null"],
+                capture_output=True,
+                check=False,
+                timeout=_KNOWN_S,
+            )
+            self._known[standard] = done.returncode == 0
+        return self._known[standard]
 
     def _prove(self, settings: CppSettings) -> None:
         """Check that the compiler works with these flags before a source is judged wrong.
