@@ -242,8 +242,8 @@ async def test_with_an_operators_token_every_port_asks_for_it(
             assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
         check = getattr(health_pb2_grpc.HealthStub(channel), "Check")  # noqa: B009 - as above
         assert await check(health_pb2.HealthCheckRequest())
-        shown = Operator(OperatorSettings(token=SecretStr("0p3rator"))).metadata
-        assert (await stub.ListPools(request, metadata=shown)).pools
+        bearer = Operator(OperatorSettings(token=SecretStr("0p3rator"))).metadata
+        assert (await stub.ListPools(request, metadata=bearer)).pools
     async with asyncio.timeout(120):
         while not (records := await store.hosts()):
             await asyncio.sleep(0.05)
