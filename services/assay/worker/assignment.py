@@ -47,6 +47,8 @@ class HeldClaim:
     """Of a group whose stage failed: which members cause it."""
     artifacts: tuple[str, ...] | None = None
     """What the keys of its artifacts begin with; `None`: not yet asked for."""
+    fault: str | None = None
+    """See `Work.fault`."""
     found: SaidGroup | None = None
     """The verdicts on the part of the group that passed last in this search."""
 
@@ -98,16 +100,19 @@ def bytes_of(claim: Claim) -> int:
     return sum(payload_bytes(one) + len(one.handover) for one in parts)
 
 
-def wire_work(claim: Claim, task: int, search: CulpritSearch | None = None) -> WireWork:
+def wire_work(
+    claim: Claim, task: int, search: CulpritSearch | None = None, fault: str | None = None
+) -> WireWork:
     """The claim for a slot.
 
     Args:
         claim: a request, or a group.
         task: its place among the tasks of the assignment.
         search: of the group; the slot gets the members that run next.
+        fault: of its reference, if known.
     """
     if not claim.members:
-        return _wire(claim, task, claim.task.tenant)
+        return _wire(claim, task, claim.task.tenant)._replace(fault=fault)
     members = [_wire(one, task, claim.task.tenant) for one in chosen(claim.members, search)]
     return WireWork(
         task,

@@ -101,6 +101,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         ),
         handler="assay.verifiers.math.verify:VerifyHandler",
         confined=True,
+        finds_faults=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(
