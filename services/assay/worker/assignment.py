@@ -13,7 +13,7 @@ from typing import Final
 
 from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
-from assay.worker.auditing.culprits import CONTROL, CulpritSearch, chosen
+from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, chosen
 from assay.worker.slots.messages import SaidGroup, WireWork
 
 RERUNS_MAX: Final = 3
@@ -113,6 +113,7 @@ def wire_work(
     """
     if not claim.members:
         return _wire(claim, task, claim.task.tenant)._replace(fault=fault)
+    is_known = search is not None and search.following == KNOWN
     members = [_wire(one, task, claim.task.tenant) for one in chosen(claim.members, search)]
     return WireWork(
         task,
@@ -120,7 +121,7 @@ def wire_work(
         b"",
         b"",
         members=members,
-        submitted=claim.submitted,
+        submitted=len(members) if is_known else claim.submitted,
         control=search.attempt + 1 if search is not None and search.following == CONTROL else 0,
     )
 
