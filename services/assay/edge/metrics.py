@@ -10,7 +10,8 @@ the store is slow; slack below zero -> pools too small for the deadline; batches
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started again
 and again -> the planner's log; condition of a pool -> docs/kubernetes.md has each; start-up times
 of pods rise -> larger images, slow pulls or nodes; second judge `disagrees` -> look at those
-verdicts (the evidence has details); unjudged of a task rises -> its causes: `INFRA_FAILED` as for
+verdicts (the evidence has details); missing packages rise -> name them in
+`verifiers.program_packages`; unjudged of a task rises -> its causes: `INFRA_FAILED` as for
 attempts, `EXPIRED` pools too small or deadlines too tight, `REJECTED_INVALID` its references; bias
 avoided per grouped request says what zeros in their place would do to training; parts replaced ->
 `data_dir/logs` of the part; loop lag above 5 ms -> one call computes too long, or the machine is
@@ -121,10 +122,7 @@ class Metrics:
             "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
         )
         self._oldest = new.gauge(
-            "assay_queue_oldest_age_seconds",
-            "Age of the oldest waiting request.",
-            ("stage",),
-            "mostrecent",
+            "assay_queue_oldest_age_seconds", "Age of the oldest.", ("stage",), "mostrecent"
         )
         self._dead = new.gauge(
             "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
@@ -143,7 +141,7 @@ class Metrics:
         )
         self._unjudged = new.counter(
             "assay_task_unjudged_total",
-            "Requests of batches that ended which no judge saw, by cause.",
+            "Requests that no judge saw, by cause.",
             (*of_task, "cause"),
         )
         self._grouped = new.counter(
@@ -182,19 +180,16 @@ class Metrics:
             "assay_artifacts_total", "Artifact lookups by result.", ("result",)
         )
         self._reused = new.counter(
-            "assay_reused_verdicts_total",
-            "Verdicts of tasks with `reuse_results`: made, kept from before, or shared.",
-            ("stage", "result"),
+            "assay_reused_verdicts_total", "Verdicts of `reuse_results`.", ("stage", "result")
         )
         self._audits = new.counter(
-            "assay_reference_audits_total",
-            "Audits of references by a host's slots, by result.",
-            ("stage", "result"),
+            "assay_reference_audits_total", "Audits of references, by result.", ("stage", "result")
         )
         self._second = new.counter(
-            "assay_second_judge_total",
-            "Verdicts checked by the second judge, by result.",
-            ("pipeline", "result"),
+            "assay_second_judge_total", "Opinions of the second judge.", ("pipeline", "result")
+        )
+        self._missing_packages = new.counter(
+            "assay_missing_packages_total", "Programs that lack it.", ("pipeline", "package")
         )
 
     def _define_planner(self, new: _Definer) -> None:
@@ -367,6 +362,10 @@ class Metrics:
     def second_judged(self, *, pipeline: str, result: str) -> None:
         """A second judge `agrees`, `disagrees` or `abstains`."""
         self._second.labels(pipeline, result).inc()
+
+    def package_missed(self, *, pipeline: str, package: str) -> None:
+        """A program failed because boxes lack a package (`verifiers.program_packages`)."""
+        self._missing_packages.labels(pipeline, package).inc()
 
     def sandbox_seen(self, *, mode: str) -> None:
         """Set the isolation mode of this machine."""

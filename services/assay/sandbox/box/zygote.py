@@ -39,6 +39,7 @@ from assay.sandbox.box.channel import (
     tell_start,
 )
 from assay.sandbox.box.harness import Box
+from assay.sandbox.box.packages import Packages
 from assay.sandbox.box.prepare import (
     NAMESPACES,
     USER,
@@ -89,6 +90,8 @@ class Setup:
         self.covered: list[tuple[str, str]] = []
         """The directories among those that each box must bind again: source -> target."""
         self.python_path: list[str] = wanted["python_path"]
+        self.packages = Packages(**wanted["packages"])
+        """Packages of directories that are not shown as a whole."""
         self.scratch: str = wanted["scratch"]
         """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
         self.variables: dict[str, str] = wanted["variables"]
@@ -466,6 +469,7 @@ def main() -> None:
     _warm(zygote.variables)
     # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
+    sys.meta_path.append(setup.packages)
     control.send(b"ready native" if zygote.is_native else b"ready")
     zygote.serve()
 
