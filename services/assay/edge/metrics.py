@@ -20,10 +20,7 @@ history, so few turns share a trajectory; `released` -> clients give up: look at
 -> its disk; store fit 0 -> the API's log names the setting.
 """
 
-import contextlib
 import os
-from bisect import bisect_left
-from collections import Counter as TallyOf
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,16 +28,14 @@ from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
-from prometheus_client.multiprocess import mark_process_dead
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
 from assay.edge.scrape.exposition import DirectoryRegistry
+from assay.edge.scrape.shared_values import observe_all, open_directory
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
-FILES_OF_THE_DEAD_MAX: Final = 256
-"""Counters of dead processes stay in the sums until there are more dead processes than this."""
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
@@ -51,23 +46,6 @@ _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
-
-
-def _open_directory(directory: Path) -> None:
-    """Have prometheus-client keep values in files there; remove the oldest dead files."""
-    directory.mkdir(parents=True, exist_ok=True)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
-    dead: list[tuple[float, Path]] = []
-    for file in directory.glob("*.db"):
-        pid = file.stem.rpartition("_")[2]
-        if not pid.isdecimal() or Path("/proc", pid).exists():
-            continue
-        mark_process_dead(int(pid), str(directory))  # type: ignore[no-untyped-call]  # unannotated
-        with contextlib.suppress(FileNotFoundError):
-            dead.append((file.stat().st_mtime, file))
-    for _, file in sorted(dead)[:-FILES_OF_THE_DEAD_MAX]:
-        file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +78,7 @@ class Metrics:
         if directory is None:
             values.ValueClass = values.MutexValue
         else:
-            _open_directory(directory)
+            open_directory(directory)
         own = CollectorRegistry()
         new = _Definer(own)
         self._define_queues(new)
@@ -488,13 +466,3 @@ def open_metrics(data_dir: Path) -> Metrics:
     if reason:
         metrics.part_replaced(part=part, reason=reason)
     return metrics
-
-
-def observe_all(histogram: Histogram, seconds: Sequence[float]) -> None:
-    """As `histogram.observe` for each, with one write per bucket: a write takes some 2 us."""
-    if not seconds:
-        return
-    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 no public way
-    for index, count in TallyOf(bisect_left(bounds, one) for one in seconds).items():
-        buckets[index].inc(count)
-    histogram._sum.inc(sum(seconds))  # noqa: SLF001 as above
