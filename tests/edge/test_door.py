@@ -25,7 +25,7 @@ from assay.edge.door import (
     DoorLimits,
     Kind,
     Limit,
-    Pace,
+    RateLimit,
     limited,
     within,
 )
@@ -119,7 +119,7 @@ def test_streams_hold_no_slots_of_calls_and_loads_end_with_their_calls() -> None
     arrivals=st.lists(st.floats(0, 5), min_size=1, max_size=60).map(sorted),
 )
 def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[float]) -> None:
-    pace = Pace(per_s)
+    pace = RateLimit(per_s)
     starts = sorted(now_s + pace.wait_s(RED, 1, now_s) for now_s in arrivals)
     assert pace.wait_s(BLUE, 1, 0.0) == 0.0, "one tenant's pace is not another's"
     for first in range(len(starts)):
@@ -129,7 +129,7 @@ def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[f
 
 
 def test_without_a_pace_nothing_waits() -> None:
-    pace = Pace(math.inf)
+    pace = RateLimit(math.inf)
     assert not any(pace.wait_s(RED, 10**9, 1.0) for _ in range(100))
 
 

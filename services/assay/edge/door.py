@@ -159,7 +159,7 @@ class Load:
             self._limit.give_back(self._tenant, count)
 
 
-class Pace:
+class RateLimit:
     """A rate in units per second per tenant, with a short burst."""
 
     def __init__(self, per_s: float) -> None:
@@ -238,9 +238,9 @@ class Door:
         self._discarding = self._limit_each("refused streams", DISCARDS_MAX)
         self._bytes = self._limit("bytes of messages", limits.bytes_max)
         several = limits.tenants > 1
-        self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
-        self._bytes_pace = Pace(limits.tenant_bytes_per_s if several else math.inf)
-        self._requests_pace = Pace(limits.tenant_requests_per_s if several else math.inf)
+        self._calls_pace = RateLimit(limits.tenant_calls_per_s if several else math.inf)
+        self._bytes_pace = RateLimit(limits.tenant_bytes_per_s if several else math.inf)
+        self._requests_pace = RateLimit(limits.tenant_requests_per_s if several else math.inf)
         self._refusals = self._limit("refusals", REFUSALS_MAX)
         self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)

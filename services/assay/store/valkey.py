@@ -54,15 +54,15 @@ from assay.store import codec
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
-from assay.store.operations.artifacts import Artifacts
+from assay.store.operations.artifacts import ArtifactCommands
 from assay.store.operations.filling import Filling
-from assay.store.operations.hosts import HostCalls, Hosts
+from assay.store.operations.hosts import HostCalls, HostRegistry
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
-from assay.store.operations.uploads import Uploads
+from assay.store.operations.uploads import UploadCommands
 from assay.store.port import Finished, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
@@ -117,9 +117,9 @@ class ValkeyStore(HostCalls):
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._filling = Filling(self._link, self._opening, payloads)
         self._leases = Leases(self._link, settings, payloads)
-        self._hosts = Hosts(self._link, settings)
-        self._artifacts = Artifacts(self._link, settings)
-        self._uploads = Uploads(self._link, settings)
+        self._hosts = HostRegistry(self._link, settings)
+        self._artifacts = ArtifactCommands(self._link, settings)
+        self._uploads = UploadCommands(self._link, settings)
 
     # -- tasks and batches ---------------------------------------------------------------------
 
