@@ -29,7 +29,7 @@ from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import MetricsReader, Operator, OwnLimits, Tenants
 from assay.edge.calls import Arrival, CallGuard
 from assay.edge.clock import Clock
-from assay.edge.door import Door, DoorLimits, Kind, Limit, RateLimit
+from assay.edge.door import Door, DoorLimit, DoorLimits, Kind, RateLimit
 from assay.edge.tracing import NoTracer
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ def test_a_tenants_own_rate_stands_in_for_the_common_one() -> None:
 
 
 def test_totals_are_divided_anew_when_tenants_come_and_go() -> None:
-    limit = Limit("things", total=12, tenants=2, share=0.5)
+    limit = DoorLimit("things", total=12, tenants=2, share=0.5)
     limit.take(RED, 6)
     limit.divide(6)
     limit.take(TenantId("blue"), 2)

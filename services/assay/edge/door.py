@@ -74,7 +74,7 @@ class Kind(StrEnum):
     UPLOAD = "sending streams"
 
 
-class Limit:
+class DoorLimit:
     """A total in which every tenant has a reserve, and may hold at most its own limit."""
 
     def __init__(self, what: str, *, total: int, tenants: int, share: float) -> None:
@@ -138,7 +138,7 @@ class Limit:
 class Load:
     """Bytes that one call holds; released once, early or at its end."""
 
-    def __init__(self, limit: Limit, tenant: TenantId) -> None:
+    def __init__(self, limit: DoorLimit, tenant: TenantId) -> None:
         self._limit = limit
         self._tenant = tenant
         self._bytes = 0
@@ -261,14 +261,14 @@ class Door:
             for limit in (*self._slots.values(), self._bytes, self._refusals, self._discarding):
                 limit.divide(count)
 
-    def _limit(self, what: str, total: int) -> Limit:
+    def _limit(self, what: str, total: int) -> DoorLimit:
         limits = self.limits
-        return Limit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
+        return DoorLimit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
 
-    def _limit_each(self, what: str, each: int) -> Limit:
+    def _limit_each(self, what: str, each: int) -> DoorLimit:
         """So many for each tenant; twice as many for a single one."""
         tenants = self.limits.tenants
-        return Limit(what, total=2 * each * tenants, tenants=tenants, share=0.5 / tenants)
+        return DoorLimit(what, total=2 * each * tenants, tenants=tenants, share=0.5 / tenants)
 
     def held(self, kind: Kind) -> int:
         """Slots of this kind in use."""
