@@ -231,9 +231,9 @@ class World:
         node = self._node(name)
         if predecessor is not None:
             self.predecessors[node.name] = predecessor
-        node.spawn(self._be_host(name, node), name="host")
+        node.begin(lambda: self._be_host(name, node))
 
-    async def _be_host(self, name: str, node: Node) -> None:
+    def _be_host(self, name: str, node: Node) -> None:
         store, forks = self._store(node), SimForks(node, self.slots)
         tasks, health = BackgroundTasks(), StoreHealth(node.clock)
         supervisors: dict[StageName, Supervisor] = {}
