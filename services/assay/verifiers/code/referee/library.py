@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.verifiers.code.referee.values import Decoder, Encoder, Form, Value
+    from assay.verifiers.code.referee.values import Decoder, Encoder, Value, WireForm
 
 _PATHS: Final[dict[str, type[pathlib.PurePath]]] = {
     kind.__name__: kind for kind in (pathlib.PurePosixPath, pathlib.PureWindowsPath)
@@ -42,17 +42,17 @@ _FORMATS: Final = frozenset("bBhHiIlLqQfd")
 """Of memory views; the others cannot be rebuilt from bytes."""
 
 
-def _text(form: Form) -> str:
+def _text(form: WireForm) -> str:
     if type(form) is not str:
         raise TypeError("not text")
     return form
 
 
-def _pairs(of: Decoder, forms: Form, depth: int) -> dict[Value, Value]:
+def _pairs(of: Decoder, forms: WireForm, depth: int) -> dict[Value, Value]:
     return dict(of.many(pair, depth) for pair in forms)
 
 
-def _pairs_out(to: Encoder, pairs: Any, depth: int) -> Form:  # noqa: ANN401 - of anything
+def _pairs_out(to: Encoder, pairs: Any, depth: int) -> WireForm:  # noqa: ANN401 - of anything
     return [to.many(pair, depth) for pair in pairs]
 
 
@@ -83,11 +83,11 @@ def _chained(of: Decoder, form: list[Any], depth: int) -> Value:
     return ChainMap(*(_pairs(of, pairs, depth) for pairs in form[1]))
 
 
-def _struct_time_out(to: Encoder, value: time.struct_time, depth: int) -> Form:
+def _struct_time_out(to: Encoder, value: time.struct_time, depth: int) -> WireForm:
     return ["Tz", to.many((*value, value.tm_zone, value.tm_gmtoff), depth)]
 
 
-def _view_out(_to: Encoder, value: memoryview, _depth: int) -> Form | None:
+def _view_out(_to: Encoder, value: memoryview, _depth: int) -> WireForm | None:
     if value.ndim != 1 or value.format not in _FORMATS:
         return None
     return ["mv", value.tobytes().decode("latin-1"), value.format]
@@ -141,12 +141,12 @@ READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
 }
 
 
-def path_form(value: object) -> Form | None:
+def path_form(value: object) -> WireForm | None:
     """The form of a concrete path of this machine; `None` if it is none."""
     return [PATH, str(value)] if type(value) is _CONCRETE else None
 
 
-def namespace_form(to: Encoder, value: object, depth: int) -> Form | None:
+def namespace_form(to: Encoder, value: object, depth: int) -> WireForm | None:
     """The form of a `SimpleNamespace` that the program returns; `None` if it is none.
 
     One of the tests goes to the program by reference, so this is not among the writers.
