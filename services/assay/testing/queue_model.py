@@ -298,6 +298,8 @@ class QueueModel:
                 cost = cost_us(account.finished_after_ns - account.started_after_ns)
                 served[tenant].append(cost)
                 corrections[tenant] += self.stages.correction_us(job, cost)
+            if not isinstance(report.finish, FailAttempt | GiveBack):
+                self.hosts.ended[job.worker][stage] += 1
             self._act(job, report, attempts_max, now_ns)
             statuses.append(FinishStatus.DONE)
         self.stages.learn(stage, served, corrections)
