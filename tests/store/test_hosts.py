@@ -233,7 +233,7 @@ async def test_what_a_host_judged_is_counted_by_stage_whatever_it_says_of_itself
 ) -> None:
     other, store = WorkerId("other"), drive.store
     await drive.open(size=6)
-    await drive.submit(requests(6))
+    await drive.submit(requests(*"abcdef"))
     mine = await store.claim(FIRST, claims_max=4, lease_s=LONG_S, worker=WORKER)
     theirs = await store.claim(FIRST, claims_max=1, lease_s=LONG_S, worker=other)
     await drive.hand_over(mine[:1])

@@ -17,15 +17,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from assay.core.hosts.record import HOST_GONE
-from assay.core.ids import (
-    BatchId,
-    GroupId,
-    JobId,
-    RequestId,
-    StageName,
-    TenantId,
-    WorkerId,
-)
+from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId, WorkerId
 from assay.core.ordering import cost_us
 from assay.core.outcome import Outcome
 from assay.core.records import (
