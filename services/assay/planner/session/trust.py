@@ -4,8 +4,8 @@ A host's word about its slots costs others the slots that it does not have: the 
 and requests wait. So what it says is compared with what the store has seen of it. Only time during
 which requests waited all along counts, since an idle slot takes one then. In that time a host is
 expected to end as many requests per slot-second as the median of the other hosts; it is doubted
-when it ended less than a part of that (`DOUBTED_PART`), or none within two time-outs. Slow hosts are
-far from that, and a host that ends what it should is believed again.
+when it ended less than a part of that (`DOUBTED_PART`), or none within two time-outs. Slow hosts
+are far from that, and a host that ends what it should is believed again.
 
 A host that ends requests very fast can make others look slow, so a doubted host keeps the slots
 that it has: they are not counted on, and it gets no further ones.

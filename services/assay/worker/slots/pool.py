@@ -49,7 +49,7 @@ class StartTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
+class SlotCounts:
     """A stage's slots as of one instant."""
 
     stage: StageName
@@ -154,11 +154,11 @@ class SlotPool:
         slot.finish()
         asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
 
-    def state(self) -> PoolState:
+    def state(self) -> SlotCounts:
         """Return the number of slots in each state."""
         states = [slot.state for slot in self._slots]
         busy = states.count(SlotState.BUSY)
-        return PoolState(
+        return SlotCounts(
             stage=self._stage,
             desired=self._desired,
             ready=busy + states.count(SlotState.IDLE),
