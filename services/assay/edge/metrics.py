@@ -21,7 +21,6 @@ history, so few turns share a trajectory; `released` -> clients give up: look at
 -> its disk; store fit 0 -> the API's log names the setting.
 """
 
-import contextlib
 import os
 from bisect import bisect_left
 from collections import Counter as TallyOf
@@ -32,16 +31,14 @@ from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
-from prometheus_client.multiprocess import mark_process_dead
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
+from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exposition import DirectoryRegistry
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
-FILES_OF_THE_DEAD_MAX: Final = 256
-"""Counters of dead processes stay in the sums until there are more dead processes than this."""
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
@@ -52,23 +49,6 @@ _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
-
-
-def _open_directory(directory: Path) -> None:
-    """Have prometheus-client keep values in files there; remove the oldest dead files."""
-    directory.mkdir(parents=True, exist_ok=True)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
-    dead: list[tuple[float, Path]] = []
-    for file in directory.glob("*.db"):
-        pid = file.stem.rpartition("_")[2]
-        if not pid.isdecimal() or Path("/proc", pid).exists():
-            continue
-        mark_process_dead(int(pid), str(directory))  # type: ignore[no-untyped-call]  # unannotated
-        with contextlib.suppress(FileNotFoundError):
-            dead.append((file.stat().st_mtime, file))
-    for _, file in sorted(dead)[:-FILES_OF_THE_DEAD_MAX]:
-        file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +81,7 @@ class Metrics:
         if directory is None:
             values.ValueClass = values.MutexValue
         else:
-            _open_directory(directory)
+            keep_values_in(directory)
         own = CollectorRegistry()
         new = _Definer(own)
         self._define_queues(new)
@@ -122,7 +102,10 @@ class Metrics:
             "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
         )
         self._oldest = new.gauge(
-            "assay_queue_oldest_age_seconds", "Age of the oldest.", ("stage",), "mostrecent"
+            "assay_queue_oldest_age_seconds",
+            "Age of the oldest waiting request.",
+            ("stage",),
+            "mostrecent",
         )
         self._dead = new.gauge(
             "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
@@ -141,7 +124,7 @@ class Metrics:
         )
         self._unjudged = new.counter(
             "assay_task_unjudged_total",
-            "Requests that no judge saw, by cause.",
+            "Requests of batches that ended which no judge saw, by cause.",
             (*of_task, "cause"),
         )
         self._grouped = new.counter(
@@ -180,16 +163,24 @@ class Metrics:
             "assay_artifacts_total", "Artifact lookups by result.", ("result",)
         )
         self._reused = new.counter(
-            "assay_reused_verdicts_total", "Verdicts of `reuse_results`.", ("stage", "result")
+            "assay_reused_verdicts_total",
+            "Verdicts of tasks with `reuse_results`: made, kept from before, or shared.",
+            ("stage", "result"),
         )
         self._audits = new.counter(
-            "assay_reference_audits_total", "Audits of references, by result.", ("stage", "result")
+            "assay_reference_audits_total",
+            "Audits of references by a host's slots, by result.",
+            ("stage", "result"),
         )
         self._second = new.counter(
-            "assay_second_judge_total", "Opinions of the second judge.", ("pipeline", "result")
+            "assay_second_judge_total",
+            "Verdicts checked by the second judge, by result.",
+            ("pipeline", "result"),
         )
         self._missing_packages = new.counter(
-            "assay_missing_packages_total", "Programs that lack it.", ("pipeline", "package")
+            "assay_missing_packages_total",
+            "Programs that failed because boxes lack a package.",
+            ("pipeline", "package"),
         )
 
     def _define_planner(self, new: _Definer) -> None:

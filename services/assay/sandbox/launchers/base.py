@@ -21,7 +21,7 @@ from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.accounting.directories import read
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
-from assay.sandbox.launchers.order import Done, Inside, Order
+from assay.sandbox.launchers.order import ENVIRONMENT, Done, Inside, Order
 from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.launchers.request import packed
 from assay.sandbox.launchers.watch import Started, Watch
@@ -126,6 +126,7 @@ class Launcher:
                 "packages": _importable(inside.packages),
                 "scratch": scratch,
                 "native": self._NATIVE,
+                "variables": {"HOME": "/box", **ENVIRONMENT},
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
                 ),
