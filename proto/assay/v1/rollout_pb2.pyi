@@ -1143,15 +1143,21 @@ class PauseRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODE_FIELD_NUMBER: _builtins.int
+    PAUSE_ID_FIELD_NUMBER: _builtins.int
     mode: Global___PauseMode.ValueType
+    pause_id: _builtins.str
+    """Your name for the pause, 1 to 128 of A-Z a-z 0-9 . _ -: asked for again, it is the same pause.
+    Empty: every call is another one.
+    """
     def __init__(
         self,
         *,
         mode: Global___PauseMode.ValueType = ...,
+        pause_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "pause_id", b"pause_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -174,7 +174,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
         _check_operates()
-        pause_id = await self._service.pauses.hold(wire.pause_mode(request.mode))
+        mode, named = wire.pause_mode(request.mode), wire.pause_id(request.pause_id)
+        pause_id = await self._service.pauses.hold(mode, named)
         return rollout_pb2.PauseResponse(pause_id=pause_id)
 
     async def Continue(
