@@ -198,6 +198,7 @@ class RolloutClient:
             bytes=answer.bytes,
             digest=answer.digest,
             stage_s=answer.stage_s,
+            holds=answer.staged_in == rollout_pb2.STAGED_IN_FILE,
         )
 
     async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
