@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import forms, numbers
+from assay.verifiers.math.equality import forms, numbers, systems
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -51,6 +51,9 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
+        said = systems.equal(gold, answer, self.equal)
+        if said is not None:
+            return said
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
@@ -118,6 +121,8 @@ class Comparison:
             return False
         if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):
             return False  # equal only in form: math-verify ignores these parts
+        if left.count("\\equiv") != right.count("\\equiv"):
+            return False  # of a chain it compares the ends
         left, right = forms.one_logarithm(left, right)
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:
