@@ -38,7 +38,7 @@ from assay.worker.reuse import Reuse
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
-from assay.worker.slots.pool import PoolState, SlotPool
+from assay.worker.slots.pool import SlotCounts, SlotPool
 from assay.worker.slots.process import SlotProcess
 
 BEAT_S_MAX: Final = 1.0
@@ -135,7 +135,7 @@ class Supervisor:
         )
 
     # -- for the host --------------------------------------------------------------------------
-    def resize(self, slots: int) -> PoolState:
+    def resize(self, slots: int) -> SlotCounts:
         """Set the number of slots."""
         self._pool.resize(slots)
         self._audits.resize(slots)
@@ -144,7 +144,7 @@ class Supervisor:
             self._parts.on_wanting(self.stage)
         return self.state()
 
-    def state(self) -> PoolState:
+    def state(self) -> SlotCounts:
         """Return the number of slots in each state."""
         return self._pool.state()
 

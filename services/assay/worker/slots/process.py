@@ -14,7 +14,7 @@ from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
-from assay.worker.slots.frames import FrameReader, ProtocolError, encode
+from assay.worker.slots.frames import ProtocolError, SlotFrameReader, encode
 
 LAST_WORDS_S: Final = 1.0
 """How long a dead process's channel may stay open."""
@@ -72,6 +72,7 @@ class SlotProcess(asyncio.Protocol):
         *,
         number: int,
         scratch: Path,
+        asked_ns: int,
         on_frame: Callable[["SlotProcess", list[object]], None],
         on_gone: Callable[["SlotProcess", str], None],
     ) -> None:
@@ -81,11 +82,13 @@ class SlotProcess(asyncio.Protocol):
             forked: its process and channel.
             number: unique in the pool.
             scratch: its folder.
+            asked_ns: when it was asked for, as a monotonic clock has it.
             on_frame: the slot sent a frame; raises `ProtocolError` when it is not allowed now.
             on_gone: the slot has ended; called once.
         """
         self.number = number
         self.scratch = scratch
+        self.asked_ns = asked_ns
         self.state = SlotState.STARTING
         self.assignment: Assignment | None = None
         self.served = 0
@@ -96,7 +99,7 @@ class SlotProcess(asyncio.Protocol):
         """The artifact that it has leave to make."""
         self._forked = forked
         self._on_frame, self._on_gone = on_frame, on_gone
-        self._reader = FrameReader()
+        self._reader = SlotFrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self.is_gone = False
         self._loop = asyncio.get_running_loop()
