@@ -2,7 +2,7 @@
 
     python benchmarks/pythons.py PYTHON [PYTHON ...] [--rounds 5] [--runs 100] [--only-cost]
 
-Each interpreter gets an environment below `benchmarks/out/pythons`, made once, with what the
+Each interpreter gets an environment below `~/.cache/assay/pythons`, made once, with what the
 launcher and its tests import (pip: needs an index). First `tests/sandbox` runs there, where
 one failure ends the command; then each runs trivial programs in turn with this interpreter.
 `cpu_ms` is the CPU time per program of launcher, zygote and box together: that of a process with
@@ -19,7 +19,7 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from report import OUT, Report, Spread
+from report import Report, Spread
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMPORTED: Final = (
@@ -30,6 +30,7 @@ TESTS: Final = (
     *("test_native.py", "test_networks.py", "test_harness.py", "test_launchers.py"),
     *("test_attacks_on_the_box.py", "test_shown_directories.py"),
 )
+ENVIRONMENTS: Final = Path("~/.cache/assay/pythons").expanduser()
 TARGET: Final = 1.15
 """Cost of another Python, of that of this one."""
 COST: Final = """
@@ -49,7 +50,7 @@ with ZygoteLauncher(SandboxSettings(), Clock()) as launcher:
 def environment_of(python: str) -> str:
     """An interpreter of the same version, with what is needed; made at the first call."""
     version = _said(python, "import platform; print(platform.python_version())")
-    folder = OUT / "pythons" / version
+    folder = ENVIRONMENTS / version
     own = str(folder / "bin" / "python")
     if not (folder / "made").exists():
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
