@@ -32,9 +32,9 @@ from assay.model.observation import (
     PastBatch,
     PoolView,
     TaskView,
-    past_batch,
 )
 from assay.planner.core.demand import SEQUENCE_BITS
+from assay.planner.core.thin import rows_of
 from assay.planner.session.messages import HINTED, PoolState, Snapshot, StageLimits, TaskKey
 from assay.planner.session.past_batches import past_of
 from assay.planner.session.plan_view import BatchKey
@@ -45,6 +45,8 @@ SPAN_NS_MAX: Final = to_ns(30 * 24 * 3600.0)
 """A longer time in a record is treated as an error."""
 REQUESTS_MAX: Final = 1 << SEQUENCE_BITS
 """Limit of all open batches together, requests to come included; further batches get the floors."""
+PAST_ROWS_MAX: Final = 12_000
+"""Rows of a past batch that are remembered; of a larger one, every k-th."""
 HINT_SPAN_NS: Final = to_ns(300.0)
 """How long a hint is valid without history; with history, twice the last batch's span."""
 DEADLINE_NS: Final = to_ns(600.0)
@@ -139,33 +141,26 @@ def read_batch(record: BatchHistory, pipeline: Sequence[StageName]) -> KnownBatc
         raise InvalidRequest(
             f"a time of {longest} ns, at most {SPAN_NS_MAX} are accepted", field="requests"
         )
+    past = rows_of(past, -(-len(past.arrived_ns) // PAST_ROWS_MAX))
     return KnownBatch(batch_id=record.batch_id, opened_ns=record.opened_ns, past=past)
 
 
 def in_columns(
     past: PastBatch, pipeline: Sequence[StageName], stages: Sequence[StageName]
 ) -> PastBatch:
-    """The same batch with a column for each stage that has a pool.
+    """The same batch, its columns named by their place among the stages that have a pool.
 
     A stage that the pipeline no longer has is left out; one that it gained has no work.
     """
     if tuple(pipeline) == tuple(stages):
         return past
-    service = np.zeros((len(past.arrived_ns), len(stages)), np.int64)
-    for j, stage in enumerate(stages):
-        if stage in pipeline:
-            service[:, j] = past.service_ns[:, pipeline.index(stage)]
-    return past_batch(past.arrived_ns, service)
-
-
-Columns = dict[tuple[TaskKey, BatchId], PastBatch]
-"""Past batches `in_columns` of the present stages."""
+    place = {stage: j for j, stage in enumerate(stages)}
+    return replace(past, columns=np.array([place.get(one, -1) for one in pipeline], np.int64))
 
 
 def observation_of(
     snapshot: Snapshot,
     known: Mapping[TaskKey, TaskPast],
-    columns: Columns,
     budget_ns: int | None,
     progress: Progress | None = None,
 ) -> Scene:
@@ -174,7 +169,6 @@ def observation_of(
     Args:
         snapshot: the platform at one instant.
         known: histories of the tasks.
-        columns: the same batches in the columns of `snapshot.stages`.
         budget_ns: D of tasks that name none; `None` = the policy's default.
         progress: what became of the requests of open batches; `None` = not known.
     """
@@ -190,8 +184,8 @@ def observation_of(
     for task, what in entries:
         past = known.get((task.tenant, task.task_id))
         batches = past.batches if past is not None else ()
-        key = task.tenant, task.task_id
-        history = tuple(columns[key, one.batch_id] for one in batches)
+        past_stages = past.task.stages if past is not None else ()
+        history = tuple(in_columns(one.past, past_stages, column_names) for one in batches)
         view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
         if view is not None:
             ids = tuple(one.batch_id for one in batches)
