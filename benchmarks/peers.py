@@ -3,7 +3,7 @@
     python benchmarks/peers.py [--work python lone cpp math mixed] [--repeats 5] [--programs 64]
         [--at-once 16] [--json] [--plot] [--sandboxfusion URL] [--code-judge URL] [--no-cpp]
 
-* python: trivial programs, many at once; lone: the same, one at a time
+* python: trivial programs, many at once; lone: the same, one at a time, with the median latency
 * cpp: distinct `<bits/stdc++.h>` programs with ten tests each, against `g++ -O2` and ten runs
 * math: real answers, against math-verify without its time limits in as many processes
 * mixed: 1,536 answers, 504 Python and 8 C++ programs at once (`--scale` takes a part of them);
@@ -11,11 +11,12 @@
 
 Each repeat runs every peer once, in an order that is rotated, because other load on a shared
 machine changes during the run. A ratio is taken within a repeat, to `bare`, and printed with its
-spread. `bare` reads the start-up files of the interpreter's environment, which some environments
-make slow; `bare -I -S` reads none: where the two differ much, compare with the second. `cpu_ms`
-counts all processes of this benchmark (a cgroup: needs root); it leaves out the
-servers of others. Peers that isolate nothing are marked. A precompiled header is made before the
-first repeat, as on a platform that runs.
+spread; beside it stands the target, and whether the median meets it. `bare` for Python is the
+interpreter in an empty environment; in this one it may read slow start-up files, and with `-I -S`
+it reads none. `cpu_ms` counts all processes of this benchmark (a cgroup: needs root); it leaves out
+the servers of others. Peers that isolate nothing are marked. Before the first repeat each peer has
+run once, a precompiled header is made, and the platform is idle: the planner compiles its own code
+when it first plans.
 
 A server of SandboxFusion or code-judge is started by its own instructions from a checkout, with as
 many workers as this machine has cores; Assay does not ship or start them. `headroom.py` has what
@@ -30,11 +31,13 @@ import itertools
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import venv
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -42,7 +45,7 @@ from typing import Final
 import httpx
 from headroom import Step
 from headroom import ways as machine_steps
-from platform_run import local_platform
+from platform_run import local_platform, until_idle, until_planned
 from report import OUT, Report, Spread, bar_plot
 from run_code import Account
 from workloads import Case, gsm8k, ten_test_cpp, trivial_python
@@ -72,6 +75,20 @@ CHUNK: Final = 16
 """Answers per call of a process of math-verify."""
 MATHS: Final = 1_024
 """Answers per repeat."""
+LONE: Final = "one at a time"
+TARGETS: Final = {
+    ("python", "assay, one batch"): (("of_bare", ">=", 2.0),),
+    ("python", "assay, a call per program"): (("of_bare", ">=", 1.4),),
+    (LONE, "assay, a call per program"): (("p50_of_bare", "<=", 0.8),),
+    ("ten-test C++", "assay, one batch"): (("cpu_of_bare", "<=", 0.45), ("of_bare", ">=", 2.0)),
+    ("math", "assay, one batch"): (("of_bare", ">=", 1.0),),
+    ("mixed", "assay, three batches"): (("of_bare", ">=", 1.25),),
+}
+"""Work and peer -> column, comparison and bound."""
+COLUMNS: Final = (
+    *("work", "peer", "per_s", "of_bare", "p50_ms", "p50_of_bare", "cpu_ms", "cpu_of_bare"),
+    "target",
+)
 WARM_CPP: Final = 8
 """Sources before the first repeat: enough that one process has seen the headers twice."""
 
@@ -90,6 +107,7 @@ class Peers:
         self._launchers = [
             held.enter_context(ZygoteLauncher(SandboxSettings(), Clock())) for _ in range(cores)
         ]
+        self._lean = _empty_environment(held)
         self._salt = time.time_ns() % 1_000_000_000
         self._answers = list(gsm8k())
 
@@ -97,7 +115,8 @@ class Peers:
         """Trivial Python programs."""
         source = "print(int(input()) + 1)"
         peers = {
-            "bare": self._spawned([INTERPRETER, "-c", source]),
+            "bare": self._spawned([self._lean, "-c", source]),
+            "bare, this environment": self._spawned([INTERPRETER, "-c", source]),
             "bare -I -S": self._spawned([INTERPRETER, "-I", "-S", "-c", source]),
             "process pool (no isolation)": self._pooled(source),
             "assay, one batch": self._in_one_batch(lambda n: [trivial_python(i) for i in range(n)]),
@@ -134,7 +153,7 @@ class Peers:
     def mixed(self) -> dict[str, Peer]:
         """Answers and programs at once; the count is that of all of them."""
         answers = self._next_answers()
-        python = self._spawned([INTERPRETER, "-c", "print(int(input()) + 1)"])
+        python = self._spawned([self._lean, "-c", "print(int(input()) + 1)"])
         bare = {"math": self._verified(), "python": python, "cpp": self._compiled}
         ours = {
             "math": self._in_one_batch(answers),
@@ -249,6 +268,13 @@ class Peers:
         await self._in_threads(do, count)
 
 
+def _empty_environment(held: contextlib.ExitStack) -> str:
+    """An interpreter whose environment has no packages, hence no start-up files of theirs."""
+    folder = held.enter_context(tempfile.TemporaryDirectory())
+    venv.create(folder, with_pip=False, symlinks=True)
+    return str(Path(folder, "bin", "python"))
+
+
 def _together(peers: Mapping[str, Peer]) -> Peer:
     """Run a share of each kind of work at the same time."""
 
@@ -323,49 +349,82 @@ def counted() -> Iterator[Account | None]:
         account.close()
 
 
+class Taken:
+    """What the repeats of one peer took."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        self.cpu_ms: list[float] = []
+        self.p50_ms: list[float] = []
+
+    async def repeat(self, run: Peer, count: int, account: Account | None, *, alone: bool) -> None:
+        """Run `count` programs; `alone`: one after the other, each timed."""
+        cpu_s = account.cpu_s() if account else 0.0
+        began_s = time.perf_counter()
+        each_s = []
+        for share in [1] * count if alone else [count]:
+            one_s = time.perf_counter()
+            await run(share)
+            each_s.append(time.perf_counter() - one_s)
+        self.rates.append(count / (time.perf_counter() - began_s))
+        if account:
+            self.cpu_ms.append((account.cpu_s() - cpu_s) / count * 1e3)
+        if alone:
+            self.p50_ms.append(statistics.median(each_s) * 1e3)
+
+
 async def measured(
     work: str, peers: Mapping[str, Peer], options: argparse.Namespace, count: int, report: Report
 ) -> dict[str, Spread]:
     """Run all peers in turn, `repeats` times; returns the ratios of their rates to bare."""
-    rates: dict[str, list[float]] = {name: [] for name in peers}
-    cpu: dict[str, list[float]] = {name: [] for name in peers}
     for run in peers.values():
         await run(max(2, count // 8))  # caches, slots
+    await until_idle()
+    taken = {name: Taken() for name in peers}
     names = list(peers)
     for repeat in range(options.repeats):
         for at in range(len(names)):
             name = names[(at + repeat) % len(names)]
-            cpu_s = options.account.cpu_s() if options.account else 0.0
-            began_s = time.perf_counter()
-            await peers[name](count)
-            rates[name].append(count / (time.perf_counter() - began_s))
-            if options.account:
-                cpu[name].append((options.account.cpu_s() - cpu_s) / count * 1e3)
-    ratios = {}
-    for name in names:
-        pairs = zip(rates[name], rates["bare"], strict=True)
-        ratios[name] = Spread.of([own / bare for own, bare in pairs])
-        report.add(
-            work=work,
-            peer=name,
-            per_s=Spread.of(rates[name]),
-            of_bare=ratios[name],
-            cpu_ms=Spread.of(cpu[name]) if cpu[name] else "",
-            cpu_of_bare=_ratios(cpu[name], cpu["bare"]),
-        )
-    return ratios
+            await taken[name].repeat(peers[name], count, options.account, alone=work == LONE)
+    bare = taken["bare"]
+    for name, own in taken.items():
+        row = {
+            "per_s": Spread.of(own.rates),
+            "of_bare": _ratios(own.rates, bare.rates),
+            "p50_ms": Spread.of(own.p50_ms) if own.p50_ms else "",
+            "p50_of_bare": _ratios(own.p50_ms, bare.p50_ms),
+            "cpu_ms": Spread.of(own.cpu_ms) if own.cpu_ms else "",
+            "cpu_of_bare": _ratios(own.cpu_ms, bare.cpu_ms),
+        }
+        report.add(work=work, peer=name, **row, target=_met(TARGETS.get((work, name), ()), row))
+    return {name: Spread.of(_each(own.rates, bare.rates)) for name, own in taken.items()}
+
+
+def _met(targets: Sequence[tuple[str, str, float]], row: Mapping[str, Spread | str]) -> str:
+    """Each target of a row, and whether its median meets it."""
+    told = []
+    for column, comparison, bound in targets:
+        found = row[column]
+        if isinstance(found, Spread):
+            is_met = found.median >= bound if comparison == ">=" else found.median <= bound
+            told.append(f"{column} {comparison} {bound:g}: {'met' if is_met else 'missed'}")
+    return ", ".join(told)
+
+
+def _each(own: Sequence[float], bare: Sequence[float]) -> list[float]:
+    return [a / b for a, b in zip(own, bare, strict=True)]
 
 
 def _ratios(own: list[float], bare: list[float]) -> Spread | str:
-    """Of CPU time, repeat by repeat; empty where it was not counted."""
-    return Spread.of([a / b for a, b in zip(own, bare, strict=True)]) if own else ""
+    """Repeat by repeat; empty where it was not measured."""
+    return Spread.of(_each(own, bare)) if own else ""
 
 
 async def measure(options: argparse.Namespace) -> None:
     """Everything, and the report."""
     report = Report(
         title=f"{options.at_once} at once, {options.repeats} repeats in turn: median (least-most)",
-        columns=("work", "peer", "per_s", "of_bare", "cpu_ms", "cpu_of_bare"),
+        columns=COLUMNS,
     )
     ticks, load = machine_ticks(), os.getloadavg()[0]
     with counted() as account, contextlib.ExitStack() as held:
@@ -383,11 +442,12 @@ async def measure(options: argparse.Namespace) -> None:
                         python[f"limit: {name}"] = peers.step(step)
             works: dict[str, tuple[str, Callable[[], Mapping[str, Peer]], int]] = {
                 "python": ("python", lambda: python, options.programs),
-                "lone": ("one at a time", Peers(held, client, 1).lone, options.programs // 4),
+                "lone": (LONE, Peers(held, client, 1).lone, options.programs // 4),
                 "cpp": ("ten-test C++", peers.cpp, options.at_once),
                 "math": ("math", peers.math, MATHS),
                 "mixed": ("mixed", peers.mixed, round(sum(MIXED.values()) * options.scale)),
             }
+            await until_planned(run, lambda: python["assay, one batch"](options.programs))
             bars = {}
             for name in options.work:
                 if not (name == "cpp" and options.no_cpp):
@@ -398,6 +458,7 @@ async def measure(options: argparse.Namespace) -> None:
                     bars.update({f"{what}: {peer}": ratio for peer, ratio in found.items()})
     now = machine_ticks()
     stolen = 100.0 * (now[1] - ticks[1]) / max(1, now[0] - ticks[0])
+    report.columns = [one for one in COLUMNS if any(row[one] != "" for row in report.rows)]
     report.title += f"; load before {load:.1f}, stolen {stolen:.1f} %"
     report.show(as_json=options.json)
     if options.plot:

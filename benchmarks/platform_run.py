@@ -1,17 +1,22 @@
 """A separate platform for one measurement, on free ports and in a temporary directory."""
 
+import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from assay.cli.platform.addresses import Addresses
+import grpc
+
+from assay.cli.operate.status_client import operator_metadata
+from assay.cli.platform.addresses import Addresses, planner_address
 from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import Settings, load_settings
 from assay.edge.clock import Clock
+from assay.v1 import planner_pb2, planner_pb2_grpc
 
 FREE_PORTS = {
     "ASSAY_REWARD__GRPC_PORT": "0",
@@ -48,6 +53,57 @@ async def local_platform(
                 yield Run(settings=settings, addresses=addresses)
         finally:
             await platform.stop()
+
+
+IDLE_CPU_S_MAX = 0.06
+"""Of the platform, in a second in which it is called idle."""
+IDLE_S_MAX = 300.0
+"""On a machine with other work, compiling the planner's code takes minutes."""
+
+
+async def until_planned(run: Run, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` until the planner plans it: the first plan loads or compiles code for seconds.
+
+    Raises:
+        TimeoutError: it never does.
+    """
+    async with asyncio.timeout(IDLE_S_MAX):
+        while await _planning_process(planner_address(run.settings)) != "up":
+            await work()
+
+
+async def _planning_process(address: str) -> str:
+    """Its state; empty while there is no planner yet."""
+    if not address:
+        return ""
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = planner_pb2_grpc.PlannerServiceStub(channel)
+        question = planner_pb2.GetPlanRequest()
+        answer = await stub.GetPlan(question, metadata=operator_metadata(), wait_for_ready=True)
+        return str(answer.planning_process)
+
+
+async def until_idle() -> None:
+    """Wait until what this process started is idle: after a first batch the planner compiles.
+
+    Raises:
+        TimeoutError: it never is.
+    """
+    async with asyncio.timeout(IDLE_S_MAX):
+        spent_s = float("inf")
+        while spent_s > IDLE_CPU_S_MAX:
+            before_s = _cpu_s_below()
+            await asyncio.sleep(1.0)
+            spent_s = _cpu_s_below() - before_s
+
+
+def _cpu_s_below() -> float:
+    spent_ns = 0
+    for pid in processes_below(os.getpid()):
+        for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                spent_ns += int(task.read_text().split()[0])
+    return spent_ns / 1e9
 
 
 def processes_below(pid: int) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.client.driven import Driven
 
 from assay.client import Backoff, Outcome, Request, SyncClient
-from assay.client.http import HttpClient
+from assay.client.http import AsyncHttpClient, HttpClient
 from assay.client.http.bodies import chunks, error_of, joined
+from assay.config.access import TenantSettings
 from assay.core.errors import (
     AssayError,
     Conflict,
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 
     from tests.running import RunApi, Running, RunWorker
 
-Any_ = SyncClient | HttpClient
+Any_ = SyncClient | HttpClient | Driven
+KINDS_OF_CLIENT = ("grpc", "http", "http of an event loop")
 Work = Callable[..., Any]
 ONCE = Backoff(total_s=0)
 
@@ -41,10 +45,12 @@ def opened(kind: str, running: Running, **options: Any) -> Any_:
     given_ = {"backoff": ONCE, **options}
     if kind == "grpc":
         return SyncClient(running.addresses.grpc, **given_)
-    return HttpClient(running.addresses.http, **given_)
+    if kind == "http":
+        return HttpClient(running.addresses.http, **given_)
+    return Driven(lambda: AsyncHttpClient(running.addresses.http, **given_))
 
 
-@pytest.fixture(params=["grpc", "http"])
+@pytest.fixture(params=KINDS_OF_CLIENT)
 async def client(request: pytest.FixtureRequest, api: Running) -> AsyncIterator[Any_]:
     made = await asyncio.to_thread(opened, request.param, api)
     yield made
@@ -129,16 +135,16 @@ async def test_results_continue_after_the_service_was_away(
     """Streams of both kinds take up the log where the reader stopped."""
     await run_worker()
 
-    def use(kind: str) -> list[str]:
+    def use(kind: str, task: str) -> list[str]:
         with opened(kind, api) as one:
-            batch = one.open_batch(one.register_task(kind, pipeline="noop"), size=700)
+            batch = one.open_batch(one.register_task(task, pipeline="noop"), size=700)
             batch.submit(requests_of(700))
             first = next(iter(batch.pages()))
             rest = batch.results(cursor=first.cursor)
             return [result.request_id for result in [*first.results, *rest]]
 
-    for kind in ("grpc", "http"):
-        found = await asyncio.to_thread(use, kind)
+    for at, kind in enumerate(KINDS_OF_CLIENT):
+        found = await asyncio.to_thread(use, kind, f"task{at}")
         assert sorted(found) == sorted(f"r{i}" for i in range(700))
 
 
@@ -197,26 +203,32 @@ def in_batch(client: Any_) -> Any:
 
 
 @pytest.mark.parametrize("case", ERRORS)
-async def test_both_raise_the_same_error(case: str, run_api: RunApi) -> None:
-    """Its class, its field and whether it says what is wrong, for each fault."""
+async def test_all_raise_the_same_error(case: str, run_api: RunApi) -> None:
+    """Its class, its field and whether it says what is wrong, for each fault; each client is a
+    tenant of its own, so that none meets what another has made."""
+    tenants = {
+        f"t{at}": TenantSettings(
+            token_sha256=hashlib.sha256(kind.encode()).hexdigest(), requests_per_s_max=1e6
+        )
+        for at, kind in enumerate(KINDS_OF_CLIENT)
+    }
+    running = await run_api(tenants=tenants)
 
-    def fault(kind: str, running: Running) -> tuple[type[AssayError], str]:
-        with opened(kind, running) as client:
+    def fault(kind: str) -> tuple[type[AssayError], str]:
+        with opened(kind, running, token=kind) as client:
             with pytest.raises(AssayError) as caught:
                 ERRORS[case](client)
             assert caught.value.message
             return caught.type, caught.value.field
 
-    found = [await asyncio.to_thread(fault, kind, await run_api()) for kind in ("grpc", "http")]
+    found = [await asyncio.to_thread(fault, kind) for kind in KINDS_OF_CLIENT]
     if case == "an empty file":  # over gRPC it is a stream without a part, and named so
         found = [(kind, "") for kind, _ in found]
-    assert found[0] == found[1]
+    assert found == [found[0]] * len(found)
     assert found[0][0] is KINDS.get(case, found[0][0])
 
 
 async def test_a_wrong_token_and_a_closed_port_are_errors_of_their_own(run_api: RunApi) -> None:
-    from assay.config.access import TenantSettings
-
     digest = "0" * 64
     running = await run_api(tenants={"a": TenantSettings(token_sha256=digest)})
 
@@ -225,19 +237,22 @@ async def test_a_wrong_token_and_a_closed_port_are_errors_of_their_own(run_api: 
             client.list_pipelines()
         return caught.type
 
-    assert await asyncio.to_thread(fault, "http") is Unauthenticated
-    assert await asyncio.to_thread(fault, "grpc") is Unauthenticated
+    for kind in KINDS_OF_CLIENT:
+        assert await asyncio.to_thread(fault, kind) is Unauthenticated
     client = HttpClient("http://127.0.0.1:1", backoff=ONCE)
     with pytest.raises(DependencyDown):
         client.list_pipelines()
+    with pytest.raises(DependencyDown):
+        await AsyncHttpClient("http://127.0.0.1:1", backoff=ONCE).list_pipelines()
 
 
 @pytest.mark.parametrize(
     "url", ["ftp://a", "http://", "http://a:x", "http://a:70000", "http://a/path", "http://[a"]
 )
 def test_addresses_that_are_none_are_refused(url: str) -> None:
-    with pytest.raises(InvalidRequest, match="url"):
-        HttpClient(url)
+    for kind in (HttpClient, AsyncHttpClient):
+        with pytest.raises(InvalidRequest, match="url"):
+            kind(url)
 
 
 def test_the_client_over_http_needs_neither_protobuf_nor_grpc() -> None:

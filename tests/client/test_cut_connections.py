@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.client.driven import Driven
 
 from assay.client import Backoff, Request, SyncClient
-from assay.client.http import HttpClient
+from assay.client.http import AsyncHttpClient, HttpClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 REQUESTS = 500
 CUTS_MAX = 12
-BYTES_MAX = {"grpc": 20_000, "http": 240_000}
+BYTES_MAX = {"grpc": 20_000, "http": 240_000, "http of an event loop": 240_000}
 """After which a connection is cut at the latest: less than the results have over each."""
 PATIENT = Backoff(first_s=0.01, longest_s=0.05, total_s=120.0)
 
@@ -86,7 +87,7 @@ async def cutting(address: str, kind: str, seed: int) -> AsyncIterator[tuple[Cut
             await asyncio.wait(proxy.serving)  # the client has closed all connections
 
 
-@pytest.mark.parametrize("kind", ["grpc", "http"])
+@pytest.mark.parametrize("kind", BYTES_MAX)
 async def test_every_result_arrives_once_and_in_order_through_a_network_that_cuts(
     run_api: RunApi, run_worker: RunWorker, kind: str
 ) -> None:
@@ -95,10 +96,13 @@ async def test_every_result_arrives_once_and_in_order_through_a_network_that_cut
     address = api.addresses.grpc if kind == "grpc" else api.addresses.http
 
     def use(port: int) -> list[str]:
+        url = f"http://127.0.0.1:{port}"
         if kind == "grpc":
-            client: SyncClient | HttpClient = SyncClient(f"127.0.0.1:{port}", backoff=PATIENT)
+            client: Any = SyncClient(f"127.0.0.1:{port}", backoff=PATIENT)
+        elif kind == "http":
+            client = HttpClient(url, backoff=PATIENT)
         else:
-            client = HttpClient(f"http://127.0.0.1:{port}", backoff=PATIENT)
+            client = Driven(lambda: AsyncHttpClient(url, backoff=PATIENT))
         with client:
             task = client.register_task("t", pipeline="noop")
             batch = client.open_batch(task, size=REQUESTS, batch_id="b")

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.codec import (
-    Body,
     Carried,
     CodecError,
+    ResultDetails,
     evidence_fields,
     pack,
     pack_body,
@@ -40,15 +40,15 @@ EVIDENCES = st.builds(
 
 @given(evidence=EVIDENCES, use=USES)
 def test_a_body_comes_back_as_it_was_packed(evidence: Evidence, use: ResourceUse) -> None:
-    assert unpack_body(pack_body(evidence, use)) == Body(evidence, use)
+    assert unpack_body(pack_body(evidence, use)) == ResultDetails(evidence, use)
     packed = pack_body(evidence, use, components=COMPONENTS, pipeline_version="v", rescorable=True)
-    assert unpack_body(packed) == Body(evidence, use, COMPONENTS, "v", True)
+    assert unpack_body(packed) == ResultDetails(evidence, use, COMPONENTS, "v", True)
 
 
 def test_what_an_earlier_release_packed_is_read() -> None:
     fields = (*evidence_fields(Evidence(verdict="pass")), 1.5, 7)
     use = ResourceUse(cpu_s=1.5, memory_bytes_peak=7)
-    assert unpack_body(pack((1, *fields))) == Body(Evidence(verdict="pass"), use)
+    assert unpack_body(pack((1, *fields))) == ResultDetails(Evidence(verdict="pass"), use)
     assert unpack_handover(pack((1, b"artifact", 1.5, 7))) == Carried(b"artifact", use)
 
 
@@ -60,7 +60,7 @@ def test_a_handover_comes_back_as_it_was_packed(artifact: bytes, use: ResourceUs
 
 
 def test_nothing_means_nothing_found_and_nothing_used() -> None:
-    assert unpack_body(b"") == Body(Evidence(), ResourceUse())
+    assert unpack_body(b"") == ResultDetails(Evidence(), ResourceUse())
     assert unpack_handover(b"") == Carried(b"", ResourceUse())
 
 

@@ -29,7 +29,7 @@ from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import MetricsReader, Operator, OwnLimits, Tenants
 from assay.edge.calls import Arrival, CallGuard
 from assay.edge.clock import Clock
-from assay.edge.door import Door, DoorLimits, Kind, Limit, Pace
+from assay.edge.door import Door, DoorLimit, DoorLimits, Kind, RateLimit
 from assay.edge.tracing import NoTracer
 
 if TYPE_CHECKING:
@@ -379,13 +379,13 @@ def test_a_tenants_own_limits_stand_in_for_its_share() -> None:
 
 
 def test_a_tenants_own_rate_stands_in_for_the_common_one() -> None:
-    pace = Pace(1_000.0)
+    pace = RateLimit(1_000.0)
     waits = [pace.wait_s(RED, 1, 10.0, own_per_s=2.0) for _ in range(5)]
     assert waits == [0.0, 0.0, 0.0, 0.5, 1.0], "a second's worth at once, then its rate"
 
 
 def test_totals_are_divided_anew_when_tenants_come_and_go() -> None:
-    limit = Limit("things", total=12, tenants=2, share=0.5)
+    limit = DoorLimit("things", total=12, tenants=2, share=0.5)
     limit.take(RED, 6)
     limit.divide(6)
     limit.take(TenantId("blue"), 2)

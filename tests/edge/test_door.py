@@ -22,10 +22,10 @@ from assay.edge.door import (
     ANSWER_REST_S_MAX,
     LARGE_BYTES,
     Door,
+    DoorLimit,
     DoorLimits,
     Kind,
-    Limit,
-    Pace,
+    RateLimit,
     limited,
     within,
 )
@@ -35,7 +35,7 @@ NAMES = tuple(map(TenantId, ("red", "blue", "green")))
 RED, BLUE, _ = NAMES
 
 
-def _taken(limit: Limit, tenant: TenantId, amount: int = 1) -> bool:
+def _taken(limit: DoorLimit, tenant: TenantId, amount: int = 1) -> bool:
     try:
         limit.take(tenant, amount)
     except Saturated:
@@ -51,7 +51,7 @@ def _taken(limit: Limit, tenant: TenantId, amount: int = 1) -> bool:
 def test_no_order_of_taking_passes_a_total_or_a_reserve(
     total: int, share: float, steps: list[tuple[TenantId, int]]
 ) -> None:
-    limit = Limit("things", total=total, tenants=3, share=share)
+    limit = DoorLimit("things", total=total, tenants=3, share=share)
     reserve = total // 6
     held: Counter[TenantId] = Counter()
     for tenant, amount in steps:
@@ -73,7 +73,7 @@ def test_no_order_of_taking_passes_a_total_or_a_reserve(
 
 @given(total=st.integers(4, 1_000), others=st.integers(1, 20))
 def test_one_tenant_alone_never_has_the_total(total: int, others: int) -> None:
-    limit = Limit("things", total=total, tenants=1 + others, share=0.5)
+    limit = DoorLimit("things", total=total, tenants=1 + others, share=0.5)
     assert sum(_taken(limit, RED) for _ in range(total)) <= max(1, round(total / 2))
     with pytest.raises(Saturated, match="this tenant's limit") as caught:
         limit.take(RED)
@@ -84,14 +84,14 @@ def test_one_tenant_alone_never_has_the_total(total: int, others: int) -> None:
 def test_more_callers_than_tenants_pass_no_total(
     total: int, tenants: int, takers: list[int]
 ) -> None:
-    limit, held = Limit("things", total=total, tenants=tenants, share=0.5), 0
+    limit, held = DoorLimit("things", total=total, tenants=tenants, share=0.5), 0
     for taker in takers:
         held += _taken(limit, TenantId(str(taker)))
     assert limit.held == held <= total
 
 
 def test_the_only_tenant_may_have_everything() -> None:
-    limit = Limit("things", total=7, tenants=1, share=0.5)
+    limit = DoorLimit("things", total=7, tenants=1, share=0.5)
     limit.take(RED, 7)
     with pytest.raises(Saturated):
         limit.take(RED)
@@ -119,7 +119,7 @@ def test_streams_hold_no_slots_of_calls_and_loads_end_with_their_calls() -> None
     arrivals=st.lists(st.floats(0, 5), min_size=1, max_size=60).map(sorted),
 )
 def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[float]) -> None:
-    pace = Pace(per_s)
+    pace = RateLimit(per_s)
     starts = sorted(now_s + pace.wait_s(RED, 1, now_s) for now_s in arrivals)
     assert pace.wait_s(BLUE, 1, 0.0) == 0.0, "one tenant's pace is not another's"
     for first in range(len(starts)):
@@ -129,7 +129,7 @@ def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[f
 
 
 def test_without_a_pace_nothing_waits() -> None:
-    pace = Pace(math.inf)
+    pace = RateLimit(math.inf)
     assert not any(pace.wait_s(RED, 10**9, 1.0) for _ in range(100))
 
 

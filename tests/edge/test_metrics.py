@@ -13,8 +13,8 @@ from assay.config.ready_files import REPLACES
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchState
-from assay.edge import metrics as metrics_module
 from assay.edge.metrics import Metrics, observe_all, open_metrics
+from assay.edge.scrape import directory as scrape_directory
 
 OTHER = """
 import sys
@@ -58,7 +58,7 @@ def test_slots_of_a_dead_host_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_files_of_the_dead_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "FILES_OF_THE_DEAD_MAX", 2)
+    monkeypatch.setattr(scrape_directory, "FILES_OF_THE_DEAD_MAX", 2)
     for _ in range(3):
         count_elsewhere(tmp_path)
     open_metrics(tmp_path)

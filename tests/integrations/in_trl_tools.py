@@ -27,9 +27,9 @@ def call(argument: str, answer: str) -> str:
     return f"<tool_call>\n{said}\n</tool_call>"
 
 
-def tokenizer(argument: str) -> PreTrainedTokenizerFast:
-    """One token per call; other words are unknown."""
-    words = [*SPECIAL, "user", "assistant", "tool", *(call(argument, one) for one in ANSWERS)]
+def tokenizer(said: list[str]) -> PreTrainedTokenizerFast:
+    """One token for each that the model says, the last ones; other words are unknown."""
+    words = [*SPECIAL, "user", "assistant", "tool", *said]
     level = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "<unk>"))
     level.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made = PreTrainedTokenizerFast(
@@ -81,7 +81,7 @@ def environment(kind: str, url: str) -> tuple[dict[str, Any], str]:
 
 def main(kind: str, url: str = "") -> None:
     options, argument = environment(kind, url)
-    words = tokenizer(argument)
+    words = tokenizer([call(argument, one) for one in ANSWERS])
     first = len(words) - len(ANSWERS)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Seen(

@@ -18,7 +18,7 @@ from tests.integrations.interpreters import INTERPRETERS, interpreter_with
 ROOT: Final = Path(__file__).resolve().parents[2]
 TRAINERS: Final = "tests/integrations/test_real_trainers.py"
 CLIENTS: Final[dict[str, tuple[str, str, str]]] = {
-    "trl": (TRAINERS, "trl and not standard", "five steps: function sync, async, environment"),
+    "trl": (TRAINERS, "trl and not standard", "five steps: function, environment, rollouts; async"),
     "openreward": (TRAINERS, "standard", "five steps of TRL through OpenRewardSpec"),
     "verl": (TRAINERS, "verl", "managers `naive` and ours, agent loop, GRPO's advantages"),
     "openrlhf": (TRAINERS, "openrlhf", "reward function and dynamic filter"),

@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("numpy")
+
 from tests.integrations.interpreters import run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
+from tests.rollout.service.served import leftovers, rollouts
 
 from assay.core.codec import pack_body
 from assay.core.outcome import Outcome
@@ -70,6 +74,34 @@ async def test_five_steps_of_trl_whose_environment_owns_the_reward(
 ) -> None:
     await run_worker(FewJudged(), stage="extract")
     check_steps(await run("trl", api.addresses.grpc, "environment", program="trl_tools"))
+
+
+async def test_five_steps_of_trls_asynchronous_trainer_with_failures_of_the_platform(
+    api: Any, run_worker: Any
+) -> None:
+    """Its child process asks group by group; it divides by the deviation of what was judged."""
+    judge = FewJudged()
+    await run_worker(judge, stage="extract")
+    found = await run("trl", api.addresses.grpc, program="trl_async")
+    assert found["steps"] == 5
+    deviation = 2**0.5 / 3
+    found["advantages"] = [[one * deviation for one in group] for group in found["advantages"]]
+    check_steps(found)
+
+
+async def test_five_steps_of_trl_that_generate_on_the_rollout_service(
+    api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step's weights are pushed first: the log-probs are those of the trainer's own model."""
+    await run_worker(FewJudged(), stage="extract")
+    async with rollouts() as own:
+        monkeypatch.setenv("ASSAY_ROLLOUT_URL", own.address)
+        found = await run("trl", api.addresses.grpc, program="trl_rollouts")
+        assert not leftovers(own)
+    check_steps(found)
+    assert found["versions"] == [[step] * 4 for step in range(1, 6)]
+    assert all(length > 0 for length in found["lengths"])
+    assert max(found["differences"]) < 1e-3
 
 
 async def test_five_steps_of_trl_through_the_open_reward_standard(

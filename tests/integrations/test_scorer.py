@@ -12,6 +12,7 @@ from tests.integrations.stand_in import FAILS, LIMIT, RIGHT, WRONG, Judge
 from tests.running import working
 
 from assay.client.batch import Batch
+from assay.client.http import AsyncHttpBatch
 from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest, NotFound
 from assay.integrations import Sample, Scorer, Scoring
@@ -59,10 +60,11 @@ async def test_calls_with_one_sample_share_the_batch_of_their_step(judge: Judge)
     await asyncio.to_thread(scorer.close)
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:1", "http://127.0.0.1:1"])
 async def test_a_dead_platform_stalls_for_a_bounded_time_and_says_so(
-    caplog: pytest.LogCaptureFixture,
+    url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scorer = Scorer.of("math", url="127.0.0.1:1", patience_s=0.2, say_every_s=0.01, retry_s=0.01)
+    scorer = Scorer.of("math", url=url, patience_s=0.2, say_every_s=0.01, retry_s=0.01)
     with caplog.at_level(logging.WARNING, "assay.integrations"):
         judged = await scorer.judge_async(samples(RIGHT, WRONG))
         alone = await scorer.judge_one_async(samples(RIGHT)[0])
@@ -73,10 +75,11 @@ async def test_a_dead_platform_stalls_for_a_bounded_time_and_says_so(
     assert "2 samples stay unscored" in caplog.text
 
 
+@pytest.mark.parametrize("port", ["grpc", "http"])
 async def test_a_platform_without_workers_is_waited_for_and_its_batch_cancelled(
-    api: Any, store_settings: StoreSettings
+    api: Any, store_settings: StoreSettings, port: str
 ) -> None:
-    scorer = Scorer.of("math", url=api.addresses.grpc, patience_s=0.3)
+    scorer = Scorer.of("math", url=getattr(api.addresses, port), patience_s=0.3)
     judged = await scorer.judge_async(samples(RIGHT))
     assert judged[0].outcome == "UNREACHABLE"
     # What no one waits for is not scored later: a worker that starts now finds only the next step.
@@ -137,13 +140,18 @@ def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:
     assert wrong.value.field == "patience_s"
 
 
+@pytest.mark.parametrize(("port", "kind"), [("grpc", Batch), ("http", AsyncHttpBatch)])
 async def test_a_cancelled_caller_withdraws_its_request_and_no_other(
-    api: Any, store_settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
+    api: Any,
+    store_settings: StoreSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    port: str,
+    kind: Any,
 ) -> None:
     reached = {name: threading.Event() for name in ("submit", "cancel_requests")}
     for name, event in reached.items():
-        monkeypatch.setattr(Batch, name, saying(getattr(Batch, name), event))
-    scorer = Scorer.of("math", url=api.addresses.grpc, step_size=2)
+        monkeypatch.setattr(kind, name, saying(getattr(kind, name), event))
+    scorer = Scorer.of("math", url=getattr(api.addresses, port), step_size=2)
     abandoned = asyncio.ensure_future(scorer.judge_one_async(samples(RIGHT)[0]))
     assert await asyncio.to_thread(reached["submit"].wait, 60)
     abandoned.cancel()

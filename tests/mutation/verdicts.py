@@ -223,9 +223,9 @@ OUTCOMES: Final = [
         ("    if status is RunStatus.SIGNALED:\n", "    if False:\n"),
         ("    if exit_code:\n", "    if exit_code and exit_code > 1:\n"),
         ("failed_at is None and passed < total", "False"),
-        ("if is_limit and not (settings.partial_credit and passed):", "if is_limit:"),
+        ("if is_limit and not (settings.partial_credit and earned):", "if is_limit:"),
         (
-            "share = passed / total",
+            "share = earned / total",
             "share = passed / len(outcomes)",
         ),
         ("    if is_limit and not (", "    if False and not ("),

@@ -38,7 +38,14 @@ from assay.rollout.layout import (
     Status,
 )
 
-LIMITS = (None, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
+LIMITS = (
+    None,
+    Limit.TRAJECTORY,
+    Limit.REWARD,
+    Limit.KV_BLOCKS,
+    Limit.DECODE,
+    Limit.SLOTS,
+)
 ENDED_EARLY = [RolloutOutcome.CANCELLED, RolloutOutcome.CRASHED, RolloutOutcome.NOT_FINITE]
 slots = st.integers(0, 3)
 rarely = st.sampled_from([False] * 7 + [True])

@@ -76,6 +76,7 @@ def look_around(connection: socket.socket, wanted: dict[str, Any]) -> None:
         "pids": sorted(filter(str.isdigit, os.listdir("/proc"))),
         "descriptors": len(os.listdir("/proc/self/fd")) - 1,
         "files": os.listdir("/box") + os.listdir("/tmp"),
+        "variables": sorted(os.environ),
         "capabilities": "CapEff:\t0000000000000000" in Path("/proc/self/status").read_text(),
     }
     for pid in (-1, os.getppid()):

@@ -48,14 +48,16 @@ def test_the_search_finds_what_the_payload_shows(zygote: ZygoteLauncher) -> None
 
 
 def test_the_candidate_sees_itself_alone_and_holds_its_own_pipe_only(
-    zygote: ZygoteLauncher,
+    zygote: ZygoteLauncher, fallback: ZygoteLauncher
 ) -> None:
-    seen = json.loads(report(judge(zygote, "look_around"))["heard"])
-    assert seen["pid"] == 1
-    assert seen["pids"] == ["1"]
-    assert seen["descriptors"] == 4
-    assert seen["files"] == []
-    assert seen["capabilities"] is True
+    for launcher in (zygote, fallback):
+        seen = json.loads(report(judge(launcher, "look_around"))["heard"])
+        assert seen["pid"] == 1
+        assert seen["pids"] == ["1"]
+        assert seen["descriptors"] == 4
+        assert seen["files"] == []
+        assert seen["variables"] == []
+        assert seen["capabilities"] is True
 
 
 def test_a_candidate_that_leaves_ends_itself_only(zygote: ZygoteLauncher) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sandbox.ways import INTERPRETER, QUICK
 
+from assay.sandbox.launchers.order import ENVIRONMENT
 from assay.sandbox.launchers.request import packed
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, PythonRun, SandboxError
@@ -218,3 +219,17 @@ def test_no_namespace_serves_two_boxes_at_once(zygote: ZygoteLauncher) -> None:
     names = {one for lines in seen for one in lines[1].decode().split()}
     names = {one for one in names if one.partition(":")[0] in own}
     assert len(names) == 3 * (len(own) - 1)  # pid_for_children is pid
+
+
+def test_a_program_has_the_variables_of_its_run_and_no_others(
+    zygote: ZygoteLauncher, fallback: ZygoteLauncher
+) -> None:
+    source = b"import os, subprocess; subprocess.run(['env']); print(sorted(os.environ.items()))"
+    usual = {"HOME": "/box", **ENVIRONMENT}
+    for wanted in ({}, {"LANG": "C", "MINE": "é"}):
+        whole = {**usual, **wanted}
+        for launcher in (zygote, fallback):
+            lines = launcher.run_python(PythonRun(source=source, env=wanted)).stdout.decode()
+            *executed, own = lines.splitlines()
+            assert sorted(executed) == sorted(f"{name}={whole[name]}" for name in whole)
+            assert own == str(sorted(whole.items()))

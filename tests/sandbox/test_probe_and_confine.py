@@ -133,3 +133,27 @@ def test_a_confined_worker_keeps_its_pipes_and_loses_the_rest() -> None:
     assert found["missing"] == []
     assert (found["network"], found["files"], found["seccomp"]) == (True, True, True)
     assert "DONE" not in found["answers"].values(), found["answers"]
+
+
+COMPILED_IN_ADVANCE = """
+import pyseccomp
+from assay.config.settings import SandboxSettings
+from assay.edge.clock import Clock
+from assay.sandbox.confine import confine_process
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.seccomp import compile_in_advance
+compile_in_advance()
+def refuse(*_):
+    raise AssertionError("a filter is compiled")
+pyseccomp.SyscallFilter = refuse
+for cgroup in ("auto", "none"):
+    ZygoteLauncher(SandboxSettings(cgroup=cgroup), Clock()).close()
+confine_process(SandboxSettings(), memory_bytes=2**30)
+print("confined", flush=True)
+"""
+
+
+def test_what_is_forked_after_the_filters_were_compiled_compiles_none() -> None:
+    code = [sys.executable, "-c", COMPILED_IN_ADVANCE]
+    said = subprocess.run(code, capture_output=True, text=True, check=False, timeout=60)
+    assert said.stdout == "confined\n", said.stderr

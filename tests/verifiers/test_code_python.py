@@ -7,11 +7,13 @@ from typing import Any
 import numpy
 import pytest
 
+from assay.config.environment import SettingError
 from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.local import LocalPipelines
+from assay.verifiers.registry import load_pipelines
 
 Judge = Callable[..., Ended]
 PYTHON = "code.python"
@@ -490,9 +492,16 @@ NUMPY = "import numpy as np\ndef total(xs):\n    return int(np.array(xs).sum())\
 
 @pytest.fixture(scope="module")
 def judge_with_packages(new_bench: Callable[[VerifierSettings], LocalPipelines]) -> Iterator[Judge]:
+    with new_bench(VerifierSettings(program_packages=("numpy",))) as made:
+        yield made.judge
+
+
+def test_a_directory_of_packages_can_be_offered_whole(
+    new_bench: Callable[[VerifierSettings], LocalPipelines],
+) -> None:
     packages = Path(numpy.__file__).parents[1]
     with new_bench(VerifierSettings(program_paths=(packages,))) as made:
-        yield made.judge
+        assert made.judge(PYTHON, NUMPY, calls("total", ([[1, 2]], 3))).reward == 1.0
 
 
 @pytest.mark.parametrize(
@@ -512,6 +521,38 @@ def test_no_package_is_there_that_the_operator_does_not_offer(judge: Judge) -> N
     ended = judge(PYTHON, NUMPY, calls("total", ([[1, 2]], 3)))
     assert (ended.reward, ended.evidence.verdict) == (0.0, "runtime_error")
     assert "ModuleNotFoundError" in ended.evidence.error
+    named = "no package in the box: numpy (verifiers.program_packages)"
+    assert ended.evidence.error.startswith(named), "so that an operator sees what to offer"
+
+
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [
+        ("import sortedcontainers as s\nprint(3)", "sortedcontainers "),
+        ("from scipy.sparse import csgraph\nprint(3)", "scipy "),
+        ("print(4)", None),
+        (
+            "import sys\nprint(\"ModuleNotFoundError: No module named 'numpy'\")\nraise Exception",
+            None,
+        ),
+        (
+            "import sys\nprint(\"ModuleNotFoundError: No module named 'numpy'\", file=sys.stderr)",
+            None,
+        ),
+    ],
+)
+def test_a_package_that_the_box_lacks_is_named_where_it_decided(
+    judge: Judge, program: str, named: str | None
+) -> None:
+    evidence = judge(PYTHON, program, {"tests": [{"stdin": "", "stdout": "3"}]}).evidence
+    prefix = "no package in the box: "
+    assert evidence.error.startswith(prefix) == (named is not None)
+    assert named is None or evidence.error.startswith(prefix + named)
+
+
+def test_a_package_that_is_not_installed_is_an_error_that_names_the_setting() -> None:
+    with pytest.raises(SettingError, match=r"verifiers\.program_packages\[1\]: no package"):
+        load_pipelines(VerifierSettings(program_packages=("numpy", "no-such-package")))
 
 
 def test_the_time_that_all_tests_together_sleep_is_bounded(judge: Judge) -> None:

@@ -8,13 +8,13 @@ import pytest
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.verifiers.execution.definition import ProgramRun
-from assay.verifiers.execution.report import Report, report_key, unpack_report
+from assay.verifiers.execution.report import RunReport, report_key, unpack_report
 from assay.verifiers.local import LocalPipelines
 
 CALL = "a name that no one guesses"
 
 
-def report_of(bench: LocalPipelines, pipeline: str, program: str, **run: Any) -> Report:
+def report_of(bench: LocalPipelines, pipeline: str, program: str, **run: Any) -> RunReport:
     """Run it, check that evidence and report agree, and return the report."""
     reference = {"call": CALL, **run}
     ended = bench.judge(pipeline, program, reference)

@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
+from assay.verifiers.judged.points import share_of
 
 CHECKER = """
 import sys
@@ -125,6 +128,80 @@ def test_partial_credit_counts_the_tests_that_the_checker_accepts(bench: Any) ->
     program = "n = int(input())\nprint(n if n < 30 else n + 1, 0)\n"
     ended = bench.judge("code.checked", program, SPLITS, **PYTHON, partial_credit=True)
     assert ended.reward == pytest.approx(2 / 3)
+
+
+def giving(said: str, code: int = 7) -> dict[str, Any]:
+    """Three tests, of ten points each; the checker's points, or what else it says, for each."""
+    source = f"""
+import sys
+text, output = open("input").read().strip(), open("output").read()
+sys.stderr.write({said})
+sys.exit({code})
+"""
+    return {**SPLITS, "checker": {"language": "python", "source": source}, "points_max": 10}
+
+
+ECHO = "'points ' + output.split()[0] + ' of ten'"
+
+
+@pytest.mark.parametrize(
+    ("program", "reward", "passed"),
+    [
+        ("print(10)", 1.0, 3),
+        ("print(25)", 1.0, 3),
+        ("print(2.5)", 0.25, 0),
+        ("print(10 if int(input()) == 5 else 1)", 0.4, 1),
+        ("print(0)", 0.0, 0),
+        ("print(-3)", 0.0, 0),
+        ("print('nan')", 0.0, 0),  # no points: the checker has failed for this output alone
+    ],
+)
+def test_points_of_a_checker_are_the_share_of_a_test(
+    bench: Any, program: str, reward: float, passed: int
+) -> None:
+    ended = bench.judge("code.checked", program, giving(ECHO), **PYTHON, partial_credit=True)
+    assert ended.outcome is Outcome.SCORED
+    assert ended.reward == pytest.approx(reward)
+    assert ended.evidence.tests_passed == passed
+
+
+def test_without_partial_credit_part_of_the_points_is_none(bench: Any) -> None:
+    ended = bench.judge("code.checked", "print(9.9)", giving(ECHO), **PYTHON)
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "wrong_answer")
+    assert ended.evidence.error == "points 9.9 of ten"
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [giving("'points 10'") | {"points_max": None}, giving("'found: points 10'"), giving("''")],
+    ids=["no points_max", "not at the beginning", "nothing said"],
+)
+def test_code_7_without_points_is_a_failure_of_the_judge(
+    bench: Any, reference: dict[str, Any]
+) -> None:
+    ended = bench.judge("code.checked", "print(10)", reference, **PYTHON)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert "exit code 7" in ended.evidence.error
+
+
+def test_a_quoted_line_gives_no_points(bench: Any) -> None:
+    """What the program wrote comes after the judge's own points, on a line of its own."""
+    said = "'points 1 found:\\n' + output"
+    ended = bench.judge(
+        "code.checked", "print('points 10')", giving(said), **PYTHON, partial_credit=True
+    )
+    assert ended.reward == pytest.approx(0.1)
+
+
+@given(
+    st.binary(max_size=40) | st.from_regex(rb"points [0-9.eE+-]{0,12}.{0,4}"), st.floats(1e-9, 1e9)
+)
+def test_any_messages_are_a_share_or_none(messages: bytes, points_max: float) -> None:
+    share = share_of(messages, points_max)
+    assert share is None or 0.0 <= share <= 1.0
+    assert share is None or messages.startswith(b"points")
+    assert share_of(messages, None) is None
+    assert share_of(b"x" + messages, points_max) is None
 
 
 SNOOPS = [
@@ -260,3 +337,41 @@ def test_an_interactor_that_accepts_silence_is_refused(bench: Any) -> None:
 def test_a_reference_without_a_judge_is_named(bench: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"reference\.checker"):
         bench.judge("code.checked", "1", {"tests": [{"stdin": "1"}]})
+
+
+@pytest.mark.parametrize(
+    ("questions", "ends", "reward"),
+    [(1, 0, 1.0), (2, 0, 0.5), (4, 0, 0.25), (2, 3, 0.0)],
+)
+def test_points_of_an_interactor_need_a_program_that_ends_well(
+    bench: Any, questions: int, ends: int, reward: float
+) -> None:
+    """It counts questions and gives eight points for one, four for two."""
+    interactor = """
+import sys
+asked = 0
+for line in sys.stdin:
+    asked += 1
+    if line.strip() == "end":
+        break
+    print("go on", flush=True)
+sys.stderr.write(f"points {8 / (asked - 1) if asked > 1 else 0}")
+sys.exit(7)
+"""
+    program = f"""
+import sys
+for _ in range({questions}):
+    print("?", flush=True)
+    input()
+print("end", flush=True)
+sys.stdin.read()  # until the interactor has ended, which ends no program
+raise SystemExit({ends})
+"""
+    reference = {
+        "tests": [{"stdin": ""}],
+        "interactor": {"language": "python", "source": interactor},
+        "points_max": 8,
+    }
+    ended = bench.judge("code.interactive", program, reference, **PYTHON, partial_credit=True)
+    assert ended.outcome is Outcome.SCORED
+    assert ended.reward == pytest.approx(reward)

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
-from assay.verifiers.shaping.rules import Form, LengthUnit, count, fault_of_form, overlong_penalty
+from assay.verifiers.shaping.rules import (
+    LengthUnit,
+    ResponseForm,
+    count,
+    fault_of_form,
+    overlong_penalty,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,30 +38,34 @@ def test_the_penalty_falls_with_length_and_stays_between_minus_one_and_zero(
 @pytest.mark.parametrize(
     ("text", "form", "fault"),
     [
-        ("<think>so</think>42", Form.THINK, ""),
-        ("\n<think>\nso\n</think>\n\n42\n", Form.THINK, ""),
-        ("so</think>42", Form.OPENED_THINK, ""),
-        ("<think>so</think>42", Form.OPENED_THINK, "2 of <think>"),
-        ("<think>so</think> <answer>42</answer>", Form.THINK_ANSWER, ""),
-        ("42", Form.THINK, "0 of <think>"),
-        ("<think>so</think>", Form.THINK, "no answer after </think>"),
-        ("<think></think>42", Form.THINK, "no reasoning"),
-        ("Well, <think>so</think>42", Form.THINK, "text before <think>"),
-        ("<think>a</think><think>b</think>42", Form.THINK, "2 of <think>"),
-        ("</think>so<think>42", Form.THINK, "tags in another order"),
-        ("<think>a</think>b<answer>42</answer>", Form.THINK_ANSWER, "text between </think>"),
-        ("<think>a</think><answer>42</answer>c", Form.THINK_ANSWER, "text after </answer>"),
-        ("<think>a</think><answer> </answer>", Form.THINK_ANSWER, "an empty answer"),
+        ("<think>so</think>42", ResponseForm.THINK, ""),
+        ("\n<think>\nso\n</think>\n\n42\n", ResponseForm.THINK, ""),
+        ("so</think>42", ResponseForm.OPENED_THINK, ""),
+        ("<think>so</think>42", ResponseForm.OPENED_THINK, "2 of <think>"),
+        ("<think>so</think> <answer>42</answer>", ResponseForm.THINK_ANSWER, ""),
+        ("42", ResponseForm.THINK, "0 of <think>"),
+        ("<think>so</think>", ResponseForm.THINK, "no answer after </think>"),
+        ("<think></think>42", ResponseForm.THINK, "no reasoning"),
+        ("Well, <think>so</think>42", ResponseForm.THINK, "text before <think>"),
+        ("<think>a</think><think>b</think>42", ResponseForm.THINK, "2 of <think>"),
+        ("</think>so<think>42", ResponseForm.THINK, "tags in another order"),
+        (
+            "<think>a</think>b<answer>42</answer>",
+            ResponseForm.THINK_ANSWER,
+            "text between </think>",
+        ),
+        ("<think>a</think><answer>42</answer>c", ResponseForm.THINK_ANSWER, "text after </answer>"),
+        ("<think>a</think><answer> </answer>", ResponseForm.THINK_ANSWER, "an empty answer"),
     ],
 )
-def test_forms(text: str, form: Form, fault: str) -> None:
+def test_forms(text: str, form: ResponseForm, fault: str) -> None:
     found = fault_of_form(text, form)
     assert found.startswith(fault) if fault else found == ""
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(["<think>", "</think>", "a"])).map("".join))
 def test_any_text_has_a_form_or_a_fault(text: str) -> None:
-    for form in Form:
+    for form in ResponseForm:
         fault_of_form(text, form)
     assert count(text, LengthUnit.WORDS) <= count(text, LengthUnit.CHARACTERS)
 

@@ -20,7 +20,7 @@ from assay.store.port import Store
 from assay.verifiers.audit import reference_key
 from assay.verifiers.port import PipelineSettings, StageDefinition
 from assay.worker.auditing.slots import AuditingSlots
-from assay.worker.host import Tasks
+from assay.worker.host import BackgroundTasks
 
 
 def pids(log: Path) -> list[str]:
@@ -102,7 +102,7 @@ async def test_tenants_that_wait_for_audits_are_served_in_turn(tmp_path: Path) -
         scratch=tmp_path,
         clock=Clock(),
         metrics=Metrics(),
-        spawn=Tasks().spawn,
+        spawn=BackgroundTasks().spawn,
     )
     asked = [asyncio.create_task(slots.lets_pass(claim_of(name))) for name in "aaab"]
     await asyncio.sleep(0)

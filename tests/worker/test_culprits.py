@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from tests.worker.hosts import Judged, RunHost, Trainer
 
 from assay.core.outcome import Outcome
-from assay.worker.auditing.culprits import CONTROL, CulpritSearch, Failure, Part, runs_max
+from assay.worker.auditing.culprits import CONTROL, CulpritSearch, Failure, Suspects, runs_max
 
 BROKE = Failure(error="the handler broke")
 OVER = Failure(error="killed", limit="cpu_limit")
 
 
 def searched(
-    members: int, fails: Callable[[Part], Failure | None], *, has_control: bool = True
+    members: int, fails: Callable[[Suspects], Failure | None], *, has_control: bool = True
 ) -> tuple[CulpritSearch, int]:
     """The finished search, and its number of runs."""
     search = CulpritSearch(order=tuple(range(members)), first=BROKE, has_control=has_control)
@@ -35,7 +35,7 @@ def test_exactly_the_members_that_make_it_fail_are_blamed(
     the part without a culprit has to be large enough to be found."""
     culprits = data.draw(st.sets(st.integers(0, members - 1)))
 
-    def fails(part: Part) -> Failure | None:
+    def fails(part: Suspects) -> Failure | None:
         if part == CONTROL:
             return None
         return failure if culprits & set(part) or len(part) < needed else None
@@ -62,9 +62,9 @@ def test_a_failure_that_passes_the_next_time_blames_no_one(
     members: int, data: st.DataObject
 ) -> None:
     at_most_two = iter(data.draw(st.lists(st.booleans(), min_size=500, max_size=500)))
-    in_a_row: dict[Part, int] = {}
+    in_a_row: dict[Suspects, int] = {}
 
-    def fails(part: Part) -> Failure | None:
+    def fails(part: Suspects) -> Failure | None:
         in_a_row[part] = in_a_row.get(part, 0) + 1 if next(at_most_two) else 0
         if in_a_row[part] > 2:
             in_a_row[part] = 0
@@ -76,7 +76,7 @@ def test_a_failure_that_passes_the_next_time_blames_no_one(
 
 
 def test_where_only_the_sum_is_too_much_the_last_in_order_are_over_the_limit() -> None:
-    def fails(part: Part) -> Failure | None:
+    def fails(part: Suspects) -> Failure | None:
         return OVER if len(part) > 5 else None
 
     search, _ = searched(8, fails)

@@ -36,7 +36,7 @@ from assay.worker.assignment import (
 )
 from assay.worker.finish import broke_limit, finish_of, times
 from assay.worker.slots import messages
-from assay.worker.slots.frames import BlockingFrames, FrameReader, ProtocolError, encode
+from assay.worker.slots.frames import BlockingFrames, ProtocolError, SlotFrameReader, encode
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.binary(max_size=50)
 VALUES = st.recursive(PLAIN | st.text(max_size=20), lambda some: st.lists(some, max_size=5))
@@ -79,7 +79,7 @@ def held(name: str = "r", *, payload_bytes: int = 10, alone: bool = False) -> He
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=4), max_size=4), st.data())
 def test_frames_survive_any_cutting(frames: list[list[object]], data: st.DataObject) -> None:
     stream = b"".join(encode(*frame) for frame in frames)
-    reader = FrameReader()
+    reader = SlotFrameReader()
     arrived: list[list[object]] = []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
@@ -91,7 +91,7 @@ def test_frames_survive_any_cutting(frames: list[list[object]], data: st.DataObj
 @given(st.binary(max_size=200))
 def test_what_is_no_frame_is_nonsense_or_waits_for_more(data: bytes) -> None:
     try:
-        for frame in FrameReader().feed(data):
+        for frame in SlotFrameReader().feed(data):
             assert isinstance(frame, list)
     except ProtocolError:
         pass
@@ -99,7 +99,7 @@ def test_what_is_no_frame_is_nonsense_or_waits_for_more(data: bytes) -> None:
 
 def test_a_frame_too_long_is_nonsense_before_it_arrives() -> None:
     with pytest.raises(ProtocolError, match="4294967295"):
-        list(FrameReader().feed(b"\xff\xff\xff\xff"))
+        list(SlotFrameReader().feed(b"\xff\xff\xff\xff"))
 
 
 def test_a_slot_hears_of_its_hosts_end() -> None:
@@ -130,7 +130,7 @@ def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
     frame = encode(
         messages.VERDICTS, [(0, 5, 9, messages.said_by(said, before, version="v"))], False
     )
-    (arrived,) = FrameReader().feed(frame)
+    (arrived,) = SlotFrameReader().feed(frame)
     (verdict,), retiring = messages.read_verdicts(arrived, 1)
     assert (verdict.at, verdict.started_ns, verdict.finished_ns, retiring) == (0, 5, 9, False)
     if isinstance(said, HandedOver):
@@ -195,7 +195,7 @@ BODY = pack_body(Evidence(), ResourceUse())
     ],
 )
 def test_a_verdict_that_cannot_be_is_nonsense(verdict: object) -> None:
-    (frame,) = FrameReader().feed(encode(messages.VERDICTS, [verdict], False))
+    (frame,) = SlotFrameReader().feed(encode(messages.VERDICTS, [verdict], False))
     with pytest.raises(ProtocolError):
         messages.read_verdicts(frame, 1)
 

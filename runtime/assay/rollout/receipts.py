@@ -58,7 +58,7 @@ class Receipt:
         return len(self.versions) <= 1 and not self.mixed
 
 
-class Ended(Protocol):
+class EndedRollout(Protocol):
     """A completed rollout, as `poll` returns it."""
 
     @property
@@ -122,7 +122,7 @@ def receipt_of(
     )
 
 
-def write_record(path: Path, completed: Ended) -> None:
+def write_record(path: Path, completed: EndedRollout) -> None:
     """Write a completed rollout's receipt, prompt, tokens and log-probs, as JSON.
 
     Raises:

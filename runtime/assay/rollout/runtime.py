@@ -73,7 +73,14 @@ if TYPE_CHECKING:
     from assay.rollout.rollouts import GroupOptions
 
 
-_LIMITS = (Limit.SLOTS, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
+_LIMITS = (
+    Limit.SLOTS,
+    Limit.TRAJECTORY,
+    Limit.REWARD,
+    Limit.KV_BLOCKS,
+    Limit.DECODE,
+    Limit.SLOTS,
+)
 _CAUSES = (*CrashCause,)
 _WORKER_CRASHED = 3
 _FLOAT_MAX = sys.float_info.max

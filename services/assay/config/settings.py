@@ -433,8 +433,9 @@ class VerifierSettings(Branch):
     match_cpu_s: float = Field(default=2.0, gt=0)
     """CPU time of one text match (`regex`, `json_schema` ...)."""
     program_paths: tuple[Path, ...] = ()
-    """Directories with packages that programs and tests of `code.python` may import, such as the
-    `site-packages` of an environment with NumPy. Programs can read every file in them."""
+    """Directories that programs and tests of `code.python` may import from, and read as a whole."""
+    program_packages: tuple[str, ...] = Field(default=(), max_length=64)
+    """Packages of this environment (`numpy`) that they may import, with those these require."""
     function_paths: tuple[Path, ...] = ()
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
     judges: dict[str, JudgeProvider] = Field(default_factory=dict)
@@ -481,8 +482,7 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
     Raises:
-        SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is not the JSON it
-            must be.
+        SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is no JSON.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
     tree = read_tree(_FromEnvironment, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)

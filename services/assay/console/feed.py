@@ -137,7 +137,7 @@ class Feed:
                 await asyncio.sleep(0)
         except AssayError as error:
             return dict.fromkeys(viewers, event("failed", detail_of(error).body()))
-        except Exception:  # a bug: those who look are told, and the next reading may succeed
+        except Exception:  # a bug: viewers see an error, and the next reading may succeed
             log.exception("console_reading_failed")
             return dict.fromkeys(viewers, event("failed", internal_detail("").body()))
         return events

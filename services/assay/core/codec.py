@@ -48,7 +48,7 @@ def unpack(packed: bytes | memoryview) -> object:
         raise CodecError(message) from error
 
 
-class Body(NamedTuple):
+class ResultDetails(NamedTuple):
     """What a worker says about a request that ended, beside outcome and reward."""
 
     evidence: Evidence = Evidence()
@@ -91,20 +91,20 @@ def pack_body(
     )
 
 
-def unpack_body(body: bytes) -> Body:
+def unpack_body(body: bytes) -> ResultDetails:
     """Undo `pack_body`; an empty body gives an empty evidence.
 
     Raises:
         CodecError: the bytes are no body of a known version.
     """
     if not body:
-        return Body()
+        return ResultDetails()
     match unpack(body):
         case [2, fields, use, list() as components, str() as version, bool() as rescorable]:
             parts = tuple(map(_component, components))
-            return Body(evidence_from(fields), _use(use), parts, version, rescorable)
+            return ResultDetails(evidence_from(fields), _use(use), parts, version, rescorable)
         case [1, *fields, int() | float() as cpu_s, int() as memory_bytes]:
-            return Body(evidence_from(fields), _use([cpu_s, memory_bytes]))
+            return ResultDetails(evidence_from(fields), _use([cpu_s, memory_bytes]))
     raise CodecError("not a result body of a known version")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-Number = TypeVar("Number", int, float)
+NumberT = TypeVar("NumberT", int, float)
 
 
 class Outcome(StrEnum):
@@ -36,10 +36,10 @@ def outcome_named(name: str) -> Outcome:
         return Outcome.INFRA_FAILED
 
 
-def by_outcome(values: Mapping[str, Number]) -> dict[Outcome, Number]:
+def by_outcome(values: Mapping[str, NumberT]) -> dict[Outcome, NumberT]:
     """Numbers per outcome, by its name; those of outcomes that this release does not know are
     added to `INFRA_FAILED`, so that the sum stays."""
-    found: dict[Outcome, Number] = {}
+    found: dict[Outcome, NumberT] = {}
     for name, value in values.items():
         outcome = outcome_named(name)
         found[outcome] = found[outcome] + value if outcome in found else value

@@ -13,7 +13,9 @@ TEXT_CHARS_MAX = 4_000
 SECOND_JUDGE = "second judge: "
 """Prefix of `Evidence.error` when a second judge ran too; followed by `agrees`, `disagrees` or
 `abstains`. Evidence and a metric, never a reward."""
-
+MISSING_PACKAGE = "no package in the box: "
+"""Prefix of `Evidence.error` of a program that failed because it imports a package which boxes do
+not have; followed by its name."""
 
 COMPONENTS_MAX = 64
 """Components of one result."""

@@ -74,7 +74,7 @@ class Kind(StrEnum):
     UPLOAD = "sending streams"
 
 
-class Limit:
+class DoorLimit:
     """A total in which every tenant has a reserve, and may hold at most its own limit."""
 
     def __init__(self, what: str, *, total: int, tenants: int, share: float) -> None:
@@ -138,7 +138,7 @@ class Limit:
 class Load:
     """Bytes that one call holds; released once, early or at its end."""
 
-    def __init__(self, limit: Limit, tenant: TenantId) -> None:
+    def __init__(self, limit: DoorLimit, tenant: TenantId) -> None:
         self._limit = limit
         self._tenant = tenant
         self._bytes = 0
@@ -159,7 +159,7 @@ class Load:
             self._limit.give_back(self._tenant, count)
 
 
-class Pace:
+class RateLimit:
     """A rate in units per second per tenant, with a short burst."""
 
     def __init__(self, per_s: float) -> None:
@@ -238,9 +238,9 @@ class Door:
         self._discarding = self._limit_each("refused streams", DISCARDS_MAX)
         self._bytes = self._limit("bytes of messages", limits.bytes_max)
         several = limits.tenants > 1
-        self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
-        self._bytes_pace = Pace(limits.tenant_bytes_per_s if several else math.inf)
-        self._requests_pace = Pace(limits.tenant_requests_per_s if several else math.inf)
+        self._calls_pace = RateLimit(limits.tenant_calls_per_s if several else math.inf)
+        self._bytes_pace = RateLimit(limits.tenant_bytes_per_s if several else math.inf)
+        self._requests_pace = RateLimit(limits.tenant_requests_per_s if several else math.inf)
         self._refusals = self._limit("refusals", REFUSALS_MAX)
         self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)
@@ -261,14 +261,14 @@ class Door:
             for limit in (*self._slots.values(), self._bytes, self._refusals, self._discarding):
                 limit.divide(count)
 
-    def _limit(self, what: str, total: int) -> Limit:
+    def _limit(self, what: str, total: int) -> DoorLimit:
         limits = self.limits
-        return Limit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
+        return DoorLimit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
 
-    def _limit_each(self, what: str, each: int) -> Limit:
+    def _limit_each(self, what: str, each: int) -> DoorLimit:
         """So many for each tenant; twice as many for a single one."""
         tenants = self.limits.tenants
-        return Limit(what, total=2 * each * tenants, tenants=tenants, share=0.5 / tenants)
+        return DoorLimit(what, total=2 * each * tenants, tenants=tenants, share=0.5 / tenants)
 
     def held(self, kind: Kind) -> int:
         """Slots of this kind in use."""

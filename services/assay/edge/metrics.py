@@ -10,7 +10,8 @@ the store is slow; slack below zero -> pools too small for the deadline; batches
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started again
 and again -> the planner's log; condition of a pool -> docs/kubernetes.md has each; start-up times
 of pods rise -> larger images, slow pulls or nodes; second judge `disagrees` -> look at those
-verdicts (the evidence has details); unjudged of a task rises -> its causes: `INFRA_FAILED` as for
+verdicts (the evidence has details); missing packages rise -> name them in
+`verifiers.program_packages`; unjudged of a task rises -> its causes: `INFRA_FAILED` as for
 attempts, `EXPIRED` pools too small or deadlines too tight, `REJECTED_INVALID` its references; bias
 avoided per grouped request says what zeros in their place would do to training; parts replaced ->
 `data_dir/logs` of the part; loop lag above 5 ms -> one call computes too long, or the machine is
@@ -20,7 +21,6 @@ history, so few turns share a trajectory; `released` -> clients give up: look at
 -> its disk; store fit 0 -> the API's log names the setting.
 """
 
-import contextlib
 import os
 from bisect import bisect_left
 from collections import Counter as TallyOf
@@ -31,16 +31,14 @@ from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
-from prometheus_client.multiprocess import mark_process_dead
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
+from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exposition import DirectoryRegistry
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
-FILES_OF_THE_DEAD_MAX: Final = 256
-"""Counters of dead processes stay in the sums until there are more dead processes than this."""
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
@@ -51,23 +49,6 @@ _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
-
-
-def _open_directory(directory: Path) -> None:
-    """Have prometheus-client keep values in files there; remove the oldest dead files."""
-    directory.mkdir(parents=True, exist_ok=True)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
-    dead: list[tuple[float, Path]] = []
-    for file in directory.glob("*.db"):
-        pid = file.stem.rpartition("_")[2]
-        if not pid.isdecimal() or Path("/proc", pid).exists():
-            continue
-        mark_process_dead(int(pid), str(directory))  # type: ignore[no-untyped-call]  # unannotated
-        with contextlib.suppress(FileNotFoundError):
-            dead.append((file.stat().st_mtime, file))
-    for _, file in sorted(dead)[:-FILES_OF_THE_DEAD_MAX]:
-        file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +81,7 @@ class Metrics:
         if directory is None:
             values.ValueClass = values.MutexValue
         else:
-            _open_directory(directory)
+            keep_values_in(directory)
         own = CollectorRegistry()
         new = _Definer(own)
         self._define_queues(new)
@@ -195,6 +176,11 @@ class Metrics:
             "assay_second_judge_total",
             "Verdicts checked by the second judge, by result.",
             ("pipeline", "result"),
+        )
+        self._missing_packages = new.counter(
+            "assay_missing_packages_total",
+            "Programs that failed because boxes lack a package.",
+            ("pipeline", "package"),
         )
 
     def _define_planner(self, new: _Definer) -> None:
@@ -367,6 +353,10 @@ class Metrics:
     def second_judged(self, *, pipeline: str, result: str) -> None:
         """A second judge `agrees`, `disagrees` or `abstains`."""
         self._second.labels(pipeline, result).inc()
+
+    def package_missed(self, *, pipeline: str, package: str) -> None:
+        """A program failed because boxes lack a package (`verifiers.program_packages`)."""
+        self._missing_packages.labels(pipeline, package).inc()
 
     def sandbox_seen(self, *, mode: str) -> None:
         """Set the isolation mode of this machine."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from assay.client import Backoff, Client
+from assay.client import Backoff
 from assay.client.loop_thread import LoopThread
 from assay.core.errors import InvalidRequest
 from assay.integrations.step import Patience, Step
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
-    from assay.client import Batch
+    from assay.client import Batch, Client
+    from assay.client.http import AsyncHttpBatch, AsyncHttpClient
     from assay.integrations.judgement import Judgement
     from assay.integrations.sample import Sample
 
@@ -52,7 +53,8 @@ class Scoring:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the pipeline."""
     url: str = ""
-    """`host:port`; empty: that of `ASSAY_URL`."""
+    """`host:port`, or `http://host:port` of the HTTP port, which needs neither grpcio nor protobuf;
+    with TLS `grpcs://` or `https://`; empty: that of `ASSAY_URL`."""
     token: str | None = None
     """The tenant's token; by default that of `ASSAY_TOKEN`."""
     root_certificates: bytes | None = None
@@ -228,7 +230,7 @@ class _Engine:
     def __init__(self, scoring: Scoring) -> None:
         self.loop = LoopThread()
         self._scoring = scoring
-        self._client: Client | None = None
+        self._client: Client | AsyncHttpClient | None = None
         self._filling: Step | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._proven = False
@@ -289,16 +291,10 @@ class _Engine:
     def _step(self, *, size: int) -> Step:
         scoring = self._scoring
         if self._client is None:
-            self._client = Client(
-                scoring.url or os.environ.get("ASSAY_URL") or URL_DEFAULT,
-                token=scoring.token,
-                root_certificates=scoring.root_certificates,
-                backoff=Backoff(total_s=scoring.retry_s),
-                timeout_s=max(scoring.retry_s, 1.0),
-            )
+            self._client = _client(scoring)
         client = self._client
 
-        async def open_batch(batch_id: str) -> Batch:
+        async def open_batch(batch_id: str) -> Batch | AsyncHttpBatch:
             task = await client.register_task(
                 scoring.task_id, pipeline=scoring.pipeline, settings=scoring.settings or None
             )
@@ -338,3 +334,25 @@ class _Engine:
         self._judged += 1
         if not judged.scored:
             self._unscored[judged.outcome] += 1
+
+
+def _client(scoring: Scoring) -> Client | AsyncHttpClient:
+    """The client for the scheme of the URL; grpcio is imported only where it is used.
+
+    Raises:
+        InvalidRequest: `url` or `token` is malformed.
+    """
+    url = scoring.url or os.environ.get("ASSAY_URL") or URL_DEFAULT
+    options: dict[str, Any] = {
+        "token": scoring.token,
+        "root_certificates": scoring.root_certificates,
+        "backoff": Backoff(total_s=scoring.retry_s),
+        "timeout_s": max(scoring.retry_s, 1.0),
+    }
+    if url.startswith(("http://", "https://")):
+        from assay.client.http import AsyncHttpClient
+
+        return AsyncHttpClient(url, **options)
+    from assay.client import Client
+
+    return Client(url, **options)

@@ -41,8 +41,11 @@ from assay.integrations.judgement import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from assay.client import Batch
+    from assay.client import Batch as GrpcBatch
+    from assay.client.http import AsyncHttpBatch
     from assay.integrations.sample import Sample
+
+    Batch = GrpcBatch | AsyncHttpBatch
 
 LOG: Final = logging.getLogger("assay.integrations")
 CALLERS_MISTAKE: Final = (

@@ -180,6 +180,20 @@ def compile_filter(
         raise IsolationUnavailable(f"libseccomp cannot compile the filter: {error}") from error
 
 
+def compile_in_advance() -> None:
+    """Compile the filters of slots and of their boxes, for all processes forked from this one.
+
+    A fork that compiles one itself writes to pages all over the heap that it shares, 7 MiB of them
+    in a slot of `math.verify`: libseccomp frees and allocates in every gap.
+
+    Raises:
+        IsolationUnavailable: libseccomp cannot compile one.
+    """
+    compile_filter(exec_allowed=False, fork_allowed=False, sockets_allowed=False)
+    for counted in (True, False):
+        compile_filter(memory_files_allowed=counted)
+
+
 def numbers_of(names: Iterable[str]) -> dict[int, str]:
     """System call number -> name, for the calls that this machine and libseccomp know."""
     arch = pyseccomp.system_arch()

@@ -226,14 +226,14 @@ def without_payload(row: Row) -> Row:
     return request, group, digest, b"", b"", size, hashes
 
 
-Part = bytes | str
+PayloadPart = bytes | str
 """Payload part: the content, or the name of its blob."""
 
 
 class Payload(NamedTuple):
     """The contents of a job; large ones by name."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PayloadPart]
     """Response and reference; with more contents also the messages, then each artifact."""
     names: Sequence[str]
     """Of the artifacts."""

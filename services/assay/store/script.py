@@ -10,6 +10,7 @@ outside it copies references. So cut, a script costs a third less before its fir
 """
 
 import dataclasses
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ class Script:
         return f"assay_{self.name}_{self.sha}"
 
 
+@functools.cache
 def load_script(name: str) -> Script:
-    """Read `scripts/<name>.lua` and the files that it includes."""
+    """Read `scripts/<name>.lua` and the files that it includes, once per process."""
     folder = resources.files("assay.store") / "scripts"
     source = (folder / f"{name}.lua").read_text(encoding="utf-8")
 

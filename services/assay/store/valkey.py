@@ -54,15 +54,15 @@ from assay.store import codec
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
-from assay.store.operations.artifacts import Artifacts
+from assay.store.operations.artifacts import ArtifactCommands
 from assay.store.operations.filling import Filling
-from assay.store.operations.hosts import HostCalls, Hosts
+from assay.store.operations.hosts import HostCalls, HostRegistry
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
-from assay.store.operations.uploads import Uploads
+from assay.store.operations.uploads import UploadCommands
 from assay.store.port import Finished, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
@@ -117,25 +117,9 @@ class ValkeyStore(HostCalls):
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._filling = Filling(self._link, self._opening, payloads)
         self._leases = Leases(self._link, settings, payloads)
-        self._hosts = Hosts(self._link, settings)
-        self._artifacts = Artifacts(self._link, settings)
-        self._permit = load_script("permit")
-        self._uploads = Uploads(self._link, settings)
-        self._settle = load_script("settle")
-        self._cancel_requests = load_script("cancel_requests")
-        self._replay = load_script("replay")
-        self._depths = load_script("depths")
-        self._batches = load_script("batches")
-        self._dead_letters = load_script("dead_letters")
-        self._open_work = load_script("open_work")
-        self._list_tasks = load_script("tasks")
-        self._hint = load_script("hint")
-        self._hints = load_script("hints")
-        self._lead = load_script("lead")
-        self._resign = load_script("resign")
-        self._mark_at_risk = load_script("mark_at_risk")
-        self._prioritize = load_script("prioritize")
-        self._put_plan = load_script("put_plan")
+        self._hosts = HostRegistry(self._link, settings)
+        self._artifacts = ArtifactCommands(self._link, settings)
+        self._uploads = UploadCommands(self._link, settings)
 
     # -- tasks and batches ---------------------------------------------------------------------
 
@@ -209,7 +193,7 @@ class ValkeyStore(HostCalls):
     ) -> tuple[BatchRecord, int]:
         ended_in_all = 0
         while True:
-            reply = await self._link.run(self._settle, tenant, batch_id, action, SLICE)
+            reply = await self._link.run(load_script("settle"), tenant, batch_id, action, SLICE)
             if reply[0] == b"NOT_FOUND":
                 raise no_batch(batch_id)
             _, flat, ended, more = reply
@@ -240,7 +224,7 @@ class ValkeyStore(HostCalls):
         ended_in_all, cursor = 0, b"0"
         while True:
             reply = await self._link.run(
-                self._cancel_requests, tenant, batch_id, cursor, SLICE, *names
+                load_script("cancel_requests"), tenant, batch_id, cursor, SLICE, *names
             )
             if reply[0] == b"NOT_FOUND":
                 raise no_batch(batch_id)
@@ -293,7 +277,7 @@ class ValkeyStore(HostCalls):
         """See `Store.hint`."""
         kept_ms = int(self._settings.results_kept_s * 1000)
         limits = (HINTS_MAX, HINTS_PER_TENANT_MAX)
-        await self._link.run(self._hint, tenant, task_id, size, kept_ms, *limits)
+        await self._link.run(load_script("hint"), tenant, task_id, size, kept_ms, *limits)
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -333,26 +317,26 @@ class ValkeyStore(HostCalls):
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
         """See `Store.depths`."""
-        now_us, *found = await self._link.run(self._depths, *stages)
+        now_us, *found = await self._link.run(load_script("depths"), *stages)
         return [
             codec.stage_depth(stage, now_us, one) for stage, one in zip(stages, found, strict=True)
         ]
 
     async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
         """See `Store.batches`."""
-        found = await self._link.run(self._batches, batches_max)
+        found = await self._link.run(load_script("batches"), batches_max)
         return [codec.batch_record(flat) for flat in found]
 
     async def dead_letters(
         self, *, stage: StageName | None = None, letters_max: int
     ) -> Sequence[DeadLetter]:
         """See `Store.dead_letters`."""
-        found = await self._link.run(self._dead_letters, stage or "", letters_max)
+        found = await self._link.run(load_script("dead_letters"), stage or "", letters_max)
         return [codec.dead_letter(one) for one in found]
 
     async def replay(self, job_id: JobId) -> bool:
         """See `Store.replay`."""
-        return bool(await self._link.run(self._replay, job_id))
+        return bool(await self._link.run(load_script("replay"), job_id))
 
     async def history(
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
@@ -379,7 +363,7 @@ class ValkeyStore(HostCalls):
         names = await self._link.call("ZRANGE", self._link.prefix + "open", 0, batches_max - 1)
 
         async def read_piece(*arguments: Argument) -> Reply:
-            return await self._link.run(self._open_work, *arguments)
+            return await self._link.run(load_script("open_work"), *arguments)
 
         return await read_open_work(
             names, read_piece=read_piece, task_of=self._leases.task_of, requests_max=requests_max
@@ -387,22 +371,22 @@ class ValkeyStore(HostCalls):
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
         """See `Store.tasks`."""
-        found = await self._link.run(self._list_tasks, tasks_max)
+        found = await self._link.run(load_script("tasks"), tasks_max)
         return [codec.unpack_task(*codec.task_name(name), packed) for name, packed in found]
 
     async def hints(self) -> Sequence[HintRecord]:
         """See `Store.hints`."""
-        found = await self._link.run(self._hints)
+        found = await self._link.run(load_script("hints"))
         return sorted(map(codec.hint, found), key=lambda hint: hint.hinted_ns)
 
     async def lead(self, planner: str, *, lease_s: float) -> Leadership:
         """See `Store.lead`."""
         lease_ms = max(1, int(lease_s * 1000))
-        return codec.leadership(await self._link.run(self._lead, planner, lease_ms))
+        return codec.leadership(await self._link.run(load_script("lead"), planner, lease_ms))
 
     async def resign(self, planner: str) -> None:
         """See `Store.resign`."""
-        await self._link.run(self._resign, planner)
+        await self._link.run(load_script("resign"), planner)
 
     def watch_planning(self) -> AsyncGenerator[None, None]:
         """See `Store.watch_planning`."""
@@ -412,19 +396,19 @@ class ValkeyStore(HostCalls):
         self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
     ) -> None:
         """See `Store.mark_at_risk`."""
-        if not await self._link.run(self._mark_at_risk, tenant, batch_id, int(at_risk)):
+        if not await self._link.run(load_script("mark_at_risk"), tenant, batch_id, int(at_risk)):
             raise no_batch(batch_id)
 
     async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
         """See `Store.prioritize`."""
         rank_us = -(-deadline_ns // codec.US)  # rounded up, as `order_key` does
-        if not await self._link.run(self._prioritize, tenant, batch_id, rank_us):
+        if not await self._link.run(load_script("prioritize"), tenant, batch_id, rank_us):
             raise no_batch(batch_id)
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """See `Store.put_plan`."""
         check_plan(body)
-        if not await self._link.run(self._put_plan, tenant, batch_id, body, PLANS_MAX):
+        if not await self._link.run(load_script("put_plan"), tenant, batch_id, body, PLANS_MAX):
             raise no_batch(batch_id)
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
@@ -468,7 +452,7 @@ class ValkeyStore(HostCalls):
     ) -> float:
         """See `Store.permit`."""
         asked = [part for kind, (cost, most) in limits.items() for part in (kind, cost, most)]
-        wait_us: int = await self._link.run(self._permit, f"{tenant}:{provider}", *asked)
+        wait_us: int = await self._link.run(load_script("permit"), f"{tenant}:{provider}", *asked)
         return wait_us / 1e6
 
     # -- life cycle ----------------------------------------------------------------------------

@@ -13,16 +13,23 @@ There is no race: the warden watches the owner through a pidfd and checks that i
 parent; the ward asks the kernel for a signal at its parent's death and checks likewise, before it
 executes its program. Both hold the lock file that they inherit, so a process that can lock it knows
 that both are gone; the file holds their pids.
+
+There is one per part of the platform, which waits and does nothing else. So it imports little: what
+is for a type checker only, and what only the owner or the store's warden calls, is not loaded.
 """
+
+from __future__ import annotations
 
 import ctypes
 import os
 import select
 import signal
-import socket
 import sys
-from pathlib import Path
-from typing import Final, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Final, NoReturn
 
 ANSWER_S_MAX: Final = 1.0
 BUSY_POLL_S: Final = 0.2
@@ -52,7 +59,8 @@ def command(
 def wards_pid(warden_pid: int) -> int | None:
     """The process that a warden wards, while there is one."""
     try:
-        found = Path(f"/proc/{warden_pid}/task/{warden_pid}/children").read_text().split()
+        with open(f"/proc/{warden_pid}/task/{warden_pid}/children", encoding="ascii") as file:  # noqa: PTH123 -- see above
+            found = file.read().split()
     except OSError:
         return None
     return int(found[0]) if found else None
@@ -96,6 +104,8 @@ def _wait(ward: int, timeout_s: float) -> bool:
 
 def _users(busy: str) -> int:
     """Number of clients of the store; none when it does not answer."""
+    import socket
+
     try:
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(ANSWER_S_MAX)
@@ -138,6 +148,8 @@ def main(words: list[str]) -> None:
     """Ward until the ward ends; then end in the same way."""
     owner_pid, lock, drain_s = int(words[0]), int(words[1]), float(words[2])
     busy, argv = words[3], words[4:]
+    if busy:
+        import socket  # noqa: F401 -- now, as files may be gone when `_users` needs it
     asked: list[int] = []
     # A signal before the ward exists is passed on later.
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))

@@ -25,15 +25,15 @@ _log = logging.getLogger(__name__)
 RUNS_MAX: Final = 3
 """Number of failed runs, each followed by a successful control, that put the response at fault."""
 
-Result = TypeVar("Result")
+JudgedT = TypeVar("JudgedT")
 
 
 def total(
-    judge: Callable[[], Result],
+    judge: Callable[[], JudgedT],
     *,
     control: Callable[[], object],
-    at_fault: Callable[[Exception], Result],
-) -> Result:
+    at_fault: Callable[[Exception], JudgedT],
+) -> JudgedT:
     """Return the result of `judge`, or of `at_fault` for its last error.
 
     Args:

@@ -31,6 +31,8 @@ LOOK_SHARE_MAX: Final = 0.01
 """Share of the time that is spent on looking whether tools have changed."""
 LOOK_EVERY_S_MIN: Final = 1.0
 _ABSENT: Final = "absent"
+_NOT_LIMITS: Final = frozenset({"program_paths", "program_packages", "function_paths"})
+"""Settings that name tools, which are looked at themselves."""
 
 
 def version_after(before: str, own: str) -> str:
@@ -57,7 +59,7 @@ class Versions:
             settings: the operator's limits.
             now_s: a monotonic clock.
         """
-        limits = settings.model_dump_json(exclude={"program_paths", "function_paths"}).encode()
+        limits = settings.model_dump_json(exclude=set(_NOT_LIMITS)).encode()
         self._code = {
             name: _hash((limits, *_code_of(definition))) for name, definition in pipelines.items()
         }

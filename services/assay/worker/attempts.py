@@ -11,15 +11,24 @@ from assay.core.codec import CodecError
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
 from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
 from assay.worker.assignment import HeldClaim
 from assay.worker.auditing.culprits import Failure
 from assay.worker.auditing.searches import GroupSearches
-from assay.worker.finish import broke_limit, finish_of
+from assay.worker.finish import broke_limit, finish_of, missing_package, second_opinion
 from assay.worker.reports import Reports
 from assay.worker.slots.messages import Said
 
 log = structlog.get_logger(__name__)
+
+
+def count_evidence(metrics: Metrics, claim: Claim, said: Said) -> None:
+    """Count what evidence says to an operator; slots open no metrics."""
+    if opinion := second_opinion(said):
+        metrics.second_judged(pipeline=claim.task.pipeline, result=opinion)
+    if package := missing_package(said):
+        metrics.package_missed(pipeline=claim.task.pipeline, package=package)
 
 
 class Attempts:

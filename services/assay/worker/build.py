@@ -41,7 +41,7 @@ from assay.verifiers.version import Versions
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.forking.client import ForkServers, environment_for_slots
-from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.host import BackgroundTasks, HostSettings, WorkerHost
 from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
 from assay.worker.reuse import ReusePolicy
@@ -67,7 +67,7 @@ class WorkerService:
     host: WorkerHost
     control: ControlServer
     probes: Probes
-    tasks: Tasks
+    tasks: BackgroundTasks
     scratch: Path
     worker: WorkerId
     membership: Membership
@@ -158,7 +158,7 @@ def build(
         health=StoreHealth(clock),
         clock=clock,
         metrics=metrics,
-        tasks=Tasks(),
+        tasks=BackgroundTasks(),
         scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
         pipelines=known,
@@ -260,7 +260,7 @@ class _Shared:
     health: StoreHealth
     clock: Clock
     metrics: Metrics
-    tasks: Tasks
+    tasks: BackgroundTasks
     scratch: Path
     tracer: Tracer | None
     pipelines: Mapping[PipelineName, PipelineDefinition]

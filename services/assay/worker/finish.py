@@ -14,8 +14,16 @@ from assay.core.records import (
     HandOver,
     StageReport,
 )
-from assay.core.verdict import SECOND_JUDGE, TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
+from assay.core.verdict import (
+    MISSING_PACKAGE,
+    SECOND_JUDGE,
+    TEXT_CHARS_MAX,
+    Ended,
+    Evidence,
+    ResourceUse,
+)
 from assay.verifiers.audit import audit_setting, refused
+from assay.verifiers.packages import USUAL_PACKAGES
 from assay.verifiers.port import reward_at_fault, reward_at_limit
 from assay.verifiers.version import version_after
 from assay.worker.slots.messages import (
@@ -80,6 +88,18 @@ def second_opinion(said: Said) -> str | None:
         return None
     opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
     return opinion if opinion in _OPINIONS else None
+
+
+def missing_package(said: Said) -> str | None:
+    """Return the package that the program wanted and boxes lack; `other` for an unusual name, as
+    responses choose it. `None`: it did not fail by that."""
+    if not isinstance(said, SaidEnded) or MISSING_PACKAGE.encode() not in said.body:
+        return None
+    error = unpack_body(said.body)[0].error
+    if not error.startswith(MISSING_PACKAGE):
+        return None
+    name = error.removeprefix(MISSING_PACKAGE).partition(" ")[0]
+    return name if name in USUAL_PACKAGES else "other"
 
 
 def refused_by_audit(claim: Claim, said: SaidEnded) -> SaidEnded:

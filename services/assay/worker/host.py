@@ -20,7 +20,7 @@ from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
 from assay.worker.forking.client import SlotForks
-from assay.worker.slots.pool import PoolState
+from assay.worker.slots.pool import SlotCounts
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
 from assay.worker.sweeps import SweepTurns
@@ -37,7 +37,7 @@ class HostFailed(Exception):
     """A bug ended the host."""
 
 
-class Tasks:
+class BackgroundTasks:
     """Tasks that must not fail; the first failure is recorded."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class WorkerHost:
         forks: SlotForks,
         clock: Clock,
         metrics: Metrics,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
     ) -> None:
         self._settings = settings
         self._supervisors = supervisors
@@ -116,11 +116,11 @@ class WorkerHost:
         """How untrusted code is isolated here."""
         return self._settings.sandbox_mode
 
-    def pools(self) -> Sequence[PoolState]:
+    def pools(self) -> Sequence[SlotCounts]:
         """Return all stages."""
         return [supervisor.state() for supervisor in self._supervisors.values()]
 
-    def resize(self, stage: str, slots: int) -> PoolState:
+    def resize(self, stage: str, slots: int) -> SlotCounts:
         """Set the size of a stage's pool.
 
         Raises:

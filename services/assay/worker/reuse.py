@@ -37,7 +37,7 @@ WRITES_MAX: Final = 256
 """Verdicts on their way to the store; beyond that they are kept here only."""
 SETTINGS_KNOWN_MAX: Final = 1_024
 
-Spawn = Callable[..., object]
+StartTask = Callable[..., object]
 
 
 class ReusePolicy:
@@ -72,7 +72,7 @@ class Reuse:
         version_of: Callable[[PipelineName, bytes], str],
         metrics: Metrics,
         now_s: Callable[[], float],
-        spawn: Spawn,
+        spawn: StartTask,
     ) -> None:
         self._stage = stage
         self._store = store

@@ -28,17 +28,17 @@ from assay.worker.assignment import (
     wire_work,
     works_in_vain,
 )
-from assay.worker.attempts import Attempts
+from assay.worker.attempts import Attempts, count_evidence
 from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.auditing.searches import GroupSearches
-from assay.worker.finish import second_opinion, times
+from assay.worker.finish import times
 from assay.worker.parts import HostParts
 from assay.worker.reports import Reports, note_reaped
 from assay.worker.reuse import Reuse
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
-from assay.worker.slots.pool import PoolState, SlotPool
+from assay.worker.slots.pool import SlotCounts, SlotPool
 from assay.worker.slots.process import SlotProcess
 
 BEAT_S_MAX: Final = 1.0
@@ -135,7 +135,7 @@ class Supervisor:
         )
 
     # -- for the host --------------------------------------------------------------------------
-    def resize(self, slots: int) -> PoolState:
+    def resize(self, slots: int) -> SlotCounts:
         """Set the number of slots."""
         self._pool.resize(slots)
         self._audits.resize(slots)
@@ -144,7 +144,7 @@ class Supervisor:
             self._parts.on_wanting(self.stage)
         return self.state()
 
-    def state(self) -> PoolState:
+    def state(self) -> SlotCounts:
         """Return the number of slots in each state."""
         return self._pool.state()
 
@@ -337,8 +337,7 @@ class Supervisor:
             )
             if isinstance(verdict.said, messages.SaidFailed):
                 self._attempts.log_failure(held, verdict.said.error)
-            if opinion := second_opinion(verdict.said):
-                self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
+            count_evidence(self._parts.metrics, held.claim, verdict.said)
             self._conclude(held, report, verdict.said)
         if assignment.open and works_in_vain(assignment):
             self._stop_in_vain(slot, assignment)

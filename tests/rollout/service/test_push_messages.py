@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from random import Random
 
-    from assay.rollout.service.weights.parts import Part
+    from assay.rollout.service.weights.parts import WeightPart
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
@@ -61,7 +61,7 @@ def test_however_they_are_divided_the_same_tensors_arrive(
         divided = client_pushes.pieces(first, sent, together_bytes=together, piece_bytes=piece)
         messages = [one async for one in divided]
 
-        async def parts() -> AsyncIterator[Part]:
+        async def parts() -> AsyncIterator[WeightPart]:
             for one in messages:
                 body = one.SerializeToString()
                 yield wire.part(rollout_pb2.PushWeightsRequest.FromString(body))

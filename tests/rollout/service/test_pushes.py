@@ -30,7 +30,7 @@ from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import Engine, read_adapter
-from assay.rollout.service.weights import Part, Pushes, PushSpec
+from assay.rollout.service.weights import Pushes, PushSpec, WeightPart
 from assay.rollout.service.weights.push import TENSORS_AHEAD, _Hand
 from assay.v1 import rollout_pb2
 
@@ -446,8 +446,8 @@ async def test_a_push_that_is_cancelled_twice_leaves_no_error_without_a_reader(
     unread: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, said: unread.append(said))
 
-    async def begun() -> AsyncIterator[Part]:
-        yield Part(push=PushSpec(version=1))
+    async def begun() -> AsyncIterator[WeightPart]:
+        yield WeightPart(push=PushSpec(version=1))
         await asyncio.Event().wait()
 
     for _ in range(5):

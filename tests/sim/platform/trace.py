@@ -43,7 +43,7 @@ from assay.sim.pools.world import FastWorld
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
-from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.host import BackgroundTasks, HostSettings, WorkerHost
 from assay.worker.parts import HostParts
 from assay.worker.reuse import ReusePolicy
 from assay.worker.slots import messages
@@ -272,7 +272,7 @@ class Platform:
                     costs[TenantId(batch.tenant)] = max(known, cost_us(costs_ns))
 
     def _host(self, node: Node, stages: Mapping[StageName, StageDefinition]) -> WorkerHost:
-        store, metrics, tasks = self._store(node), Metrics(), Tasks()
+        store, metrics, tasks = self._store(node), Metrics(), BackgroundTasks()
         health, forks = StoreHealth(node.clock), TraceForks(node, self.slots)
         supervisors: dict[StageName, Supervisor] = {}
         host = WorkerHost(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import InvalidRequest
 from assay.edge.calls import CallGuard
-from assay.edge.door import Door, DoorLimits, Limit
+from assay.edge.door import Door, DoorLimit, DoorLimits
 from assay.edge.tracing import NoTracer
 from assay.rollout.gateway.app import build_app
 from assay.rollout.gateway.calls import Calls, Served
@@ -52,7 +52,7 @@ def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> 
     sessions = Sessions(
         settings=limits,
         callers=callers,
-        limit=Limit(
+        limit=DoorLimit(
             "sessions", total=limits.sessions_max, tenants=max(1, tenants), share=TENANT_SHARE
         ),
         rewards=rewards,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from assay.core.ids import TenantId
     from assay.edge.auth import Callers, Tenant
     from assay.edge.clock import Clock
-    from assay.edge.door import Limit
+    from assay.edge.door import DoorLimit
     from assay.rollout.gateway.bodies import EndBody, SamplingDefaults, SessionBody
     from assay.rollout.gateway.rewards import Claim, SessionRewards
     from assay.rollout.gateway.turns import Turns
@@ -155,7 +155,7 @@ class Sessions:
         *,
         settings: GatewaySettings,
         callers: SessionCallers,
-        limit: Limit,
+        limit: DoorLimit,
         rewards: SessionRewards,
         turns: Turns,
         clock: Clock,

@@ -31,7 +31,7 @@ from assay.rollout.layout import RolloutOutcome
 from assay.rollout.service.inspection import (
     ROLLOUTS_LISTED_MAX,
     Place,
-    Queue,
+    QueueName,
     last_error,
     queue_of,
 )
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from assay.edge.metrics import Metrics
     from assay.rollout.rollout_engine import RolloutEngine
     from assay.rollout.rollouts import Completed, RolloutRef, ScoreRequest
-    from assay.rollout.service.groups import Member, Running
+    from assay.rollout.service.groups import GroupMember, Running
     from assay.rollout.service.records import EndedGroup, GroupSpec, SessionKey
     from assay.rollout.service.rewards import RewardDesk
     from assay.rollout.service.sessions import Batches, Session
@@ -65,7 +65,7 @@ class _Flight:
 
     session: Session
     running: Running
-    member: Member
+    member: GroupMember
     ref: RolloutRef
 
 
@@ -245,7 +245,11 @@ class Flights:
         return refs
 
     def _give(
-        self, session: Session, spec: GroupSpec, members: Sequence[Member], numbers: Sequence[int]
+        self,
+        session: Session,
+        spec: GroupSpec,
+        members: Sequence[GroupMember],
+        numbers: Sequence[int],
     ) -> list[RolloutRef]:
         decoding = spec.decoding
         return self._engine.submit(
@@ -394,9 +398,9 @@ class Flights:
 
     def _place_of(self, number: int, flight: _Flight) -> Place:
         if number in self._unplaced:
-            queue = Queue.TRAJECTORY
+            queue = QueueName.TRAJECTORY
         elif flight.member.decoded_ns:
-            queue = Queue.REWARD
+            queue = QueueName.REWARD
         else:
             queue = queue_of(self._engine, flight.ref)
         return Place(

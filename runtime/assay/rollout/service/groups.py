@@ -44,7 +44,7 @@ STALE_RETRIES_MAX: Final = 4
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """One rollout of a running group."""
 
     index: int
@@ -64,7 +64,7 @@ class Running:
     """A group with rollouts in the engine, or waiting for rewards."""
 
     spec: GroupSpec
-    members: list[Member]
+    members: list[GroupMember]
     left: int
     cut: bool = False
     """The members that are left were cancelled because the group cannot vary."""
@@ -193,7 +193,7 @@ class Groups:
         """Move the first waiting group to running."""
         spec = self.waiting.popleft()
         members = [
-            Member(index=i, seed=(spec.seed + i) & SEED_MASK, submitted_ns=now_ns)
+            GroupMember(index=i, seed=(spec.seed + i) & SEED_MASK, submitted_ns=now_ns)
             for i in range(spec.k)
         ]
         running = Running(spec=spec, members=members, left=spec.k)
@@ -206,7 +206,7 @@ class Groups:
         self.waiting.appendleft(running.spec)
 
     def end(
-        self, running: Running, member: Member, decoded: Decoded, judged: Judged, now_ns: int
+        self, running: Running, member: GroupMember, decoded: Decoded, judged: Judged, now_ns: int
     ) -> EndedGroup | None:
         """A member ended; return its group if that has ended."""
         member.decoded, member.judged, member.ended_ns = decoded, judged, now_ns
@@ -318,7 +318,7 @@ def _never_started(spec: GroupSpec, judged: Judged, now_ns: int) -> EndedGroup:
     return EndedGroup(spec=spec, trajectories=trajectories, summary=summary)
 
 
-def _trajectory(spec: GroupSpec, member: Member) -> Trajectory:
+def _trajectory(spec: GroupSpec, member: GroupMember) -> Trajectory:
     if member.decoded is None or member.judged is None:
         message = f"member {member.index} has not ended"
         raise ValueError(message)

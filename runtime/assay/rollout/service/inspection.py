@@ -22,7 +22,7 @@ TRACE_EVERY_S: Final = 0.1
 TRACE_PAGE_MAX: Final = 8_192
 
 
-class Queue(StrEnum):
+class QueueName(StrEnum):
     """The queue that owns a rollout."""
 
     PREFILL = "prefill"
@@ -38,7 +38,7 @@ class Place:
     session_id: str
     group_id: str
     member: int
-    queue: Queue
+    queue: QueueName
     submitted_ns: int
     decoded_ns: int
     ref: RolloutRef
@@ -87,17 +87,17 @@ def last_error(stats: object) -> str:
     return stats.last_error if isinstance(stats, Remote) else ""
 
 
-def queue_of(engine: object, ref: RolloutRef) -> Queue:
+def queue_of(engine: object, ref: RolloutRef) -> QueueName:
     """The queue of a rollout that has not finished decoding."""
     if not isinstance(engine, Peeked):
-        return Queue.DECODE
+        return QueueName.DECODE
     try:
-        return Queue.DECODE if engine.peek(ref, 0, 1).tokens else Queue.PREFILL
+        return QueueName.DECODE if engine.peek(ref, 0, 1).tokens else QueueName.PREFILL
     except RolloutGone:
-        return Queue.TRAJECTORY
+        return QueueName.TRAJECTORY
 
 
-class Tracer:
+class TraceReaders:
     """The trace of one engine, for any number of readers; it is recorded while there is one."""
 
     def __init__(self, engine: object, clock: Clock) -> None:

@@ -20,7 +20,7 @@ from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
 from assay.edge.metrics import Metrics
 from assay.rollout.service.flights import Flights
 from assay.rollout.service.groups import Groups
-from assay.rollout.service.inspection import Place, Tracer, server_away
+from assay.rollout.service.inspection import Place, TraceReaders, server_away
 from assay.rollout.service.pauses import HOLD_S_MAX, Pauses
 from assay.rollout.service.pump import Pump
 from assay.rollout.service.sessions import Batches, Session, check_batches
@@ -63,7 +63,7 @@ CREDIT: Final = "_available"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class ServiceStatus:
     """Counts per state."""
 
     sessions: int
@@ -116,7 +116,7 @@ class RolloutService:
             batches=self._batches,
         )
         self.pauses = Pauses(engine, new_id)
-        self.tracer = Tracer(engine, clock)
+        self.tracer = TraceReaders(engine, clock)
 
     def add_guest(self, guest: Guest) -> None:
         """Share the engine with `guest`: while groups and its work wait, they start in turn.
@@ -374,11 +374,11 @@ class RolloutService:
         """The rollouts of a tenant's sessions, oldest first, up to `ROLLOUTS_LISTED_MAX`."""
         return self.flights.places(tenant_id)
 
-    def status(self) -> Status:
+    def status(self) -> ServiceStatus:
         """Counts per state."""
         stats = self._engine.stats()
         counts = [session.groups.counts() for session in self._sessions.values()]
-        return Status(
+        return ServiceStatus(
             sessions=len(self._sessions),
             groups_waiting=sum(c.waiting for c in counts),
             groups_running=sum(c.running for c in counts),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import grpc
 
     from assay.rollout.service.service import RolloutService
-    from assay.rollout.service.weights import Part, WeightSlots
+    from assay.rollout.service.weights import WeightPart, WeightSlots
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -225,7 +225,7 @@ async def _discard(bodies: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[Part]:
+async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[WeightPart]:
     async for body in bodies:
         yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, body))
 

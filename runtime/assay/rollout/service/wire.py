@@ -17,7 +17,7 @@ from assay.core.ids import NAME_FORM
 from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
 from assay.rollout.layout import Event, PauseMode
 from assay.rollout.rollouts import Sampling
-from assay.rollout.service.inspection import Queue
+from assay.rollout.service.inspection import QueueName
 from assay.rollout.service.records import (
     Decoding,
     GroupSpec,
@@ -27,7 +27,7 @@ from assay.rollout.service.records import (
     SessionSpec,
 )
 from assay.rollout.service.rewards import json_object
-from assay.rollout.service.weights import Head, Part, PushKind, PushSpec
+from assay.rollout.service.weights import Head, PushKind, PushSpec, WeightPart
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ PAUSE_MODE: Final = {
     rollout_pb2.PAUSE_MODE_RETRACT: PauseMode.RETRACT,
 }
 QUEUE: Final = {
-    Queue.PREFILL: rollout_pb2.ROLLOUT_QUEUE_PREFILL,
-    Queue.DECODE: rollout_pb2.ROLLOUT_QUEUE_DECODE,
-    Queue.REWARD: rollout_pb2.ROLLOUT_QUEUE_REWARD,
-    Queue.TRAJECTORY: rollout_pb2.ROLLOUT_QUEUE_TRAJECTORY,
+    QueueName.PREFILL: rollout_pb2.ROLLOUT_QUEUE_PREFILL,
+    QueueName.DECODE: rollout_pb2.ROLLOUT_QUEUE_DECODE,
+    QueueName.REWARD: rollout_pb2.ROLLOUT_QUEUE_REWARD,
+    QueueName.TRAJECTORY: rollout_pb2.ROLLOUT_QUEUE_TRAJECTORY,
 }
 EVENT: Final = {event.value: event.name.lower() for event in Event}
 PUSH_KIND: Final = {
@@ -351,7 +351,7 @@ def pause_mode(mode: int) -> PauseMode:
     return PauseMode(found)
 
 
-def part(message: rollout_pb2.PushWeightsRequest) -> Part:
+def part(message: rollout_pb2.PushWeightsRequest) -> WeightPart:
     """One message of PushWeights.
 
     Raises:
@@ -365,7 +365,7 @@ def part(message: rollout_pb2.PushWeightsRequest) -> Part:
         head = _head(message.tensor, "tensor")
     elif message.tensors:
         together = tuple(_head(one, f"tensors[{i}]") for i, one in enumerate(message.tensors))
-    return Part(push=_push(message), head=head, together=together, data=message.data)
+    return WeightPart(push=_push(message), head=head, together=together, data=message.data)
 
 
 def _head(tensor: rollout_pb2.TensorHead, where: str) -> Head:

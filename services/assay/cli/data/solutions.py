@@ -14,6 +14,7 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, Limits, PythonRun, RunStatus
 from assay.verifiers.code.literals import form_of
 from assay.verifiers.intake import plain_json
+from assay.verifiers.packages import program_packages
 
 CPU_S_MAX: Final = 60.0
 """Of all calls of one solution."""
@@ -31,7 +32,10 @@ class Solutions:
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
-        inside = Inside(python_path=settings.verifiers.program_paths)
+        inside = Inside(
+            python_path=settings.verifiers.program_paths,
+            packages=program_packages(settings.verifiers),
+        )
         self._launcher = ZygoteLauncher(settings.sandbox, Clock(), inside=inside)
 
     def results(self, wanted: Outputs) -> Sequence[str]:

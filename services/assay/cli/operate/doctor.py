@@ -2,22 +2,38 @@
 
 import asyncio
 import importlib.util
+import json
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import typer
 from rich.table import Table
 
 from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, out, print_json, settings_with
+from assay.config.environment import SettingError
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import PythonRun, SandboxError
 from assay.sandbox.probe import probe, probe_tools
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import open_store
 from assay.verifiers.languages.trial import try_languages
+from assay.verifiers.packages import program_packages
+
+_IMPORTS: Final = b"""
+import importlib, importlib.util
+wanted = %s
+for name in wanted:
+    importlib.import_module(name)
+more = [name for name in ["numpy"] if name not in wanted and importlib.util.find_spec(name)]
+print(*wanted, *more)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +67,7 @@ def doctor(*, as_json: AsJson = False) -> None:
             _finding(f"code.{found.language.name}", found.detail, available=found.available)
             for found in try_languages(settings.sandbox)
         ),
+        _packages(settings),
         _finding("confinement", tools.confinement.detail, available=tools.confinement.available),
         _planning(settings),
         asyncio.run(_store(settings)),
@@ -67,6 +84,27 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 def _finding(name: str, detail: str, *, available: bool) -> Check:
     return Check(name=name, state="fine" if available else "limited", detail=detail)
+
+
+def _packages(settings: Settings) -> Check:
+    """Import in a box what the settings offer to programs; without NumPy many solutions fail."""
+    name = "program packages"
+    try:
+        packages = program_packages(settings.verifiers)
+        inside = Inside(python_path=settings.verifiers.program_paths, packages=packages)
+        wanted = sorted({*packages.places, *packages.modules})
+        with ZygoteLauncher(settings.sandbox, Clock(), inside=inside) as launcher:
+            found = launcher.run_python(PythonRun(source=_IMPORTS % json.dumps(wanted).encode()))
+    except (AssayError, SettingError, SandboxError) as error:
+        return Check(name=name, state="missing", detail=str(error))
+    if found.exit_code:
+        told = found.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return Check(name=name, state="missing", detail=told[-300:] or found.status.value)
+    has = found.stdout.decode("ascii", "replace").split()
+    detail = ", ".join(has) or "the standard library only"
+    if "numpy" not in has:
+        detail += "; name numpy in verifiers.program_packages if solutions import it"
+    return Check(name=name, state="fine" if "numpy" in has else "limited", detail=detail)
 
 
 def _planning(settings: Settings) -> Check:

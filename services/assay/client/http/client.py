@@ -8,19 +8,16 @@ better one: it joins small submissions, and sends again what a store that was ro
 Here such a batch is `NotFound`, or ends without these results.
 """
 
-import hashlib
-import os
-import ssl
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
-from urllib.parse import quote
+from typing import Any, Self
 
 from assay.client.backoff import Backoff
-from assay.client.http import bodies
-from assay.client.http.transport import WORTH_REPEATING, Call, Silent, Transport
+from assay.client.http import bodies, calls
+from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.transport import LINE_BYTES_MAX, WORTH_REPEATING, Silent, Transport
 from assay.client.types import (
     BatchStatus,
     GroupSummary,
@@ -33,16 +30,7 @@ from assay.client.types import (
     Submitted,
     Task,
 )
-from assay.core.errors import AssayError, DependencyDown, InvalidRequest, TooLarge
-
-TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
-MESSAGE_BYTES: Final = 2 * 1024**2
-MESSAGE_REQUESTS: Final = 512
-LISTEN_S: Final = 30.0
-"""Silence of a stream after which the service is asked whether it still has the batch."""
-LINE_BYTES_MAX: Final = 256 * 1024**2
-"""Of one page of a stream."""
-_JSON: Final = {"Content-Type": "application/json"}
+from assay.core.errors import AssayError, DependencyDown, TooLarge
 
 
 class HttpClient:
@@ -73,18 +61,12 @@ class HttpClient:
         Raises:
             InvalidRequest: `url` or `token` is malformed.
         """
-        told = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
-        if not told.isascii() or not told.isprintable():
-            raise InvalidRequest("token: not printable ASCII", field="token")
-        tls = None
-        if root_certificates is not None or identity is not None:
-            tls = ssl.create_default_context(
-                cadata=root_certificates.decode("ascii") if root_certificates else None
-            )
-        if tls is not None and identity is not None:
-            tls.load_cert_chain(*identity)
         self._transport = Transport(
-            url, token=told, tls=tls, backoff=backoff or Backoff(), timeout_s=timeout_s
+            url,
+            token=token_of(token),
+            tls=tls_of(root_certificates, identity),
+            backoff=backoff or Backoff(),
+            timeout_s=timeout_s,
         )
 
     def __enter__(self) -> Self:
@@ -101,7 +83,7 @@ class HttpClient:
 
     def list_pipelines(self) -> list[Pipeline]:
         """See `SyncClient.list_pipelines`."""
-        told = bodies.parsed(self._transport.call(Call(method="GET", path="/v1/pipelines")))
+        told = bodies.parsed(self._transport.call(calls.LIST_PIPELINES))
         return [bodies.pipeline(one) for one in told["pipelines"]]
 
     def register_task(
@@ -115,8 +97,7 @@ class HttpClient:
         trainer_cost_rate: float = 0.0,
     ) -> Task:
         """See `SyncClient.register_task`."""
-        told = self._post(
-            "/v1/tasks",
+        call = calls.register_task(
             task_id=task_id,
             pipeline=pipeline,
             settings=dict(settings or {}),
@@ -124,20 +105,15 @@ class HttpClient:
             delay_budget_ms=delay_budget_ms,
             trainer_cost_rate=trainer_cost_rate,
         )
-        return bodies.task(told)
+        return bodies.task(self._told(call))
 
     def hint(self, task: Task | str, *, size: int = 0) -> None:
         """See `SyncClient.hint`."""
-        body = bodies.encoded({"size": size}, "size")
-        path = f"/v1/tasks/{_quoted(_task_id(task), 'task_id')}/hint"
-        self._transport.call(Call(method="POST", path=path, body=body, headers=_JSON))
+        self._transport.call(calls.hint(task, size=size))
 
     def put_artifact(self, content: bytes) -> StoredArtifact:
         """See `SyncClient.put_artifact`."""
-        path = f"/v1/artifacts/{hashlib.sha256(content).hexdigest()}"
-        headers = {"Content-Type": "application/octet-stream"}
-        call = Call(method="PUT", path=path, body=content, headers=headers)
-        return bodies.stored_artifact(bodies.parsed(self._transport.call(call)))
+        return bodies.stored_artifact(self._told(calls.put_artifact(content)))
 
     def open_batch(
         self,
@@ -150,16 +126,15 @@ class HttpClient:
         deadline_ns: int | None = None,
     ) -> "HttpBatch":
         """See `SyncClient.open_batch`."""
-        told = self._post(
-            "/v1/batches",
-            task_id=_task_id(task),
-            batch_id=batch_id or uuid.uuid4().hex,  # so that a repeated call opens the same batch
+        call = calls.open_batch(
+            task,
+            batch_id=batch_id or uuid.uuid4().hex,
             size=size,
             group_size=group_size,
-            deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
+            deadline_s=deadline_s,
             deadline_ns=deadline_ns,
         )
-        return self.batch(told["batch"]["batch_id"])
+        return self.batch(self._told(call)["batch"]["batch_id"])
 
     def batch(self, batch_id: str) -> "HttpBatch":
         """See `SyncClient.batch`."""
@@ -176,21 +151,20 @@ class HttpClient:
         deadline_ns: int | None = None,
     ) -> Scores:
         """See `SyncClient.score`."""
-        body = bodies.joined(
-            bodies.reward_requests(list(requests)),
-            task_id=_task_id(task),
+        call = calls.score(
+            requests,
+            task=task,
             pipeline=pipeline,
             settings=dict(settings or {}),
             timeout_s=timeout_s,
             deadline_ns=deadline_ns,
         )
         until_s = None if timeout_s is None else self._transport.now_s() + timeout_s
-        call = Call(method="POST", path="/v1/score", body=body, headers=_JSON)
         content = self._transport.call(call, deadline_s=until_s, waits=True)
         return bodies.scores(bodies.parsed(content))
 
-    def _post(self, path: str, **told: object) -> dict[str, Any]:
-        return _post(self._transport, path, **told)
+    def _told(self, call: calls.Call) -> dict[str, Any]:
+        return bodies.parsed(self._transport.call(call))
 
 
 class HttpBatch:
@@ -199,9 +173,6 @@ class HttpBatch:
     def __init__(self, batch_id: str, *, transport: Transport) -> None:
         self.batch_id = batch_id
         self._transport = transport
-
-    def _path(self) -> str:
-        return f"/v1/batches/{_quoted(self.batch_id, 'batch_id')}"
 
     def submit(self, requests: Iterable[Request]) -> Submitted:
         """See `SyncBatch.submit`."""
@@ -212,14 +183,8 @@ class HttpBatch:
         )
         while waiting:
             first, chunk = waiting.popleft()
-            call = Call(
-                method="POST",
-                path=f"{self._path()}/requests",
-                body=bodies.joined(chunk),
-                headers=_JSON,
-            )
             try:
-                answer = bodies.parsed(self._transport.call(call))
+                answer = self._told(calls.submit(self.batch_id, chunk))
             except AssayError as error:
                 if not isinstance(error, TooLarge) or len(chunk) == 1:
                     raise bodies.shifted(error, first) from error
@@ -232,28 +197,22 @@ class HttpBatch:
 
     def seal(self) -> BatchStatus:
         """See `SyncBatch.seal`."""
-        return bodies.batch_status(_post(self._transport, f"{self._path()}/seal"))
+        return bodies.batch_status(self._told(calls.seal(self.batch_id)))
 
     def cancel(self) -> int:
         """See `SyncBatch.cancel`."""
-        return int(_post(self._transport, f"{self._path()}/cancel")["cancelled"])
+        return int(self._told(calls.cancel(self.batch_id))["cancelled"])
 
     def cancel_requests(
         self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
     ) -> int:
         """See `SyncBatch.cancel_requests`."""
-        told = _post(
-            self._transport,
-            f"{self._path()}/requests/cancel",
-            request_ids=list(request_ids),
-            group_ids=list(group_ids),
-        )
-        return int(told["cancelled"])
+        call = calls.cancel_requests(self.batch_id, request_ids, group_ids)
+        return int(self._told(call)["cancelled"])
 
     def status(self) -> BatchStatus:
         """See `SyncBatch.status`."""
-        content = self._transport.call(Call(method="GET", path=self._path()))
-        return bodies.batch_status(bodies.parsed(content))
+        return bodies.batch_status(self._told(calls.status(self.batch_id)))
 
     def pages(self, *, cursor: int = 0) -> Iterator[Page]:
         """See `SyncBatch.pages`; after a lost connection it resumes from the last page's cursor."""
@@ -278,7 +237,7 @@ class HttpBatch:
             DependencyDown: the stream ended before the batch did.
             AssayError: the service ended it.
         """
-        call = Call(method="GET", path=f"{self._path()}/results/stream?cursor={cursor}")
+        call = calls.listen(self.batch_id, cursor)
         last = False
         with self._transport.answer(call, timeout_s=LISTEN_S) as answer:
             while line := answer.readline(LINE_BYTES_MAX):
@@ -309,23 +268,5 @@ class HttpBatch:
             groups.update((group.group_id, group) for group in page.groups)
         return Scores(results=list(results.values()), groups=list(groups.values()))
 
-
-def _post(transport: Transport, path: str, **told: object) -> dict[str, Any]:
-    body = bodies.encoded({k: v for k, v in told.items() if v is not None}, "body")
-    call = Call(method="POST", path=path, body=body, headers=_JSON)
-    return bodies.parsed(transport.call(call))
-
-
-def _quoted(name: str, field: str) -> str:
-    """A name as one part of a path.
-
-    Raises:
-        InvalidRequest: it would be another path; other names are the service's to refuse.
-    """
-    if not name or "/" in name or name in {".", ".."}:
-        raise InvalidRequest(f"{field}: {name[:64]!r} is not a name", field=field)
-    return quote(name, safe="", errors="surrogatepass")
-
-
-def _task_id(task: Task | str) -> str:
-    return task if isinstance(task, str) else task.task_id
+    def _told(self, call: calls.Call) -> dict[str, Any]:
+        return bodies.parsed(self._transport.call(call))

@@ -12,17 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 from assay.client.backoff import Backoff
+from assay.client.http.address import target
 from assay.client.http.bodies import error_of
+from assay.client.http.calls import Call
 from assay.core.errors import (
     AssayError,
     DeadlinePassed,
     DependencyDown,
-    InvalidRequest,
     Saturated,
     TooLarge,
 )
@@ -30,23 +29,13 @@ from assay.core.errors import (
 WORTH_REPEATING: Final = (DependencyDown, Saturated)
 ANSWER_BYTES_MAX: Final = 256 * 1024**2
 ERROR_BYTES_MAX: Final = 64 * 1024
-PORT_DEFAULT: Final = 8471
+LINE_BYTES_MAX: Final = 256 * 1024**2
+"""Of one page of a stream."""
 _FAILURES: Final = (OSError, http.client.HTTPException)
 
 
 class Silent(DependencyDown):
     """Nothing came within the timeout of one attempt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One call."""
-
-    method: str
-    path: str
-    """With the query, if any."""
-    body: bytes | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Transport:
@@ -68,7 +57,7 @@ class Transport:
         Raises:
             InvalidRequest: `url` is not that of a service.
         """
-        self._host, self._port, is_tls = _target(url)
+        self._host, self._port, is_tls = target(url)
         self._tls = tls if tls is not None or not is_tls else ssl.create_default_context()
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._backoff = backoff
@@ -228,15 +217,3 @@ def _has_ended(connection: http.client.HTTPConnection) -> bool:
     except OSError:
         return True
     return True  # its end, or what no call has asked for
-
-
-def _target(url: str) -> tuple[str, int, bool]:
-    message = f"url: {url!r} is not http://host:port or https://host:port"
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        port = parts.port or PORT_DEFAULT
-    except ValueError as error:
-        raise InvalidRequest(f"{message}: {error}", field="url") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
-        raise InvalidRequest(message, field="url")
-    return parts.hostname, port, parts.scheme == "https"

@@ -91,9 +91,10 @@ class Leader:
         """The leader's own answers; `None`: it is not known where it is."""
         address = self._address()
         if address != self._to:
-            await self.close()
-            self._to = address
+            old, self._to = self._channel, address
             self._channel = self._connect(address) if address else None
+            if old is not None:  # last: other calls come while this one waits
+                await old.close()
         if self._channel is None:
             return None
         return externalscaler_pb2_grpc.ExternalScalerStub(self._channel)

@@ -42,9 +42,11 @@ class HostConnections:
         """Its pool service; connects when it is called."""
         address, channel = self._channels.get(host.worker, ("", None))
         if channel is None or address != host.address:
-            await self.forget(host.worker)
+            old = channel
             channel = grpc.aio.insecure_channel(target_of(host.address), options=OPTIONS)
             self._channels[host.worker] = (host.address, channel)
+            if old is not None:  # last: other calls come while this one waits
+                await old.close()
         return worker_pb2_grpc.PoolServiceStub(channel)
 
     def shown_to(self, host: HostRecord) -> Metadata:

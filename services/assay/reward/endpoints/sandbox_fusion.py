@@ -24,7 +24,7 @@ from assay.reward.endpoints.sandbox_fusion_bodies import UNAVAILABLE
 from assay.reward.reading import Form
 from assay.sandbox.port import RunStatus
 from assay.verifiers.code.scoring import LIMITS, PASS
-from assay.verifiers.execution.report import Report, Step, unpack_report
+from assay.verifiers.execution.report import RunReport, Step, unpack_report
 
 PAYLOADS: Final = r"sandboxfusion/(run_code|submit)"
 _TIME: Final = frozenset({RunStatus.CPU_LIMIT.value, RunStatus.BLOCKED_LIMIT.value})
@@ -95,7 +95,7 @@ async def _run_answer(answer: Answer, kept: Kept) -> dict[str, Any]:
     return _report_body(unpack_report(packed))
 
 
-def _report_body(report: Report) -> dict[str, Any]:
+def _report_body(report: RunReport) -> dict[str, Any]:
     return _run_body(
         "Success" if report.verdict == PASS else "Failed",
         compiled=_step_body(report.compiled),
@@ -209,10 +209,10 @@ def _exec_info(evidence: Evidence, *, compiled: bool) -> dict[str, Any]:
             exit_code=1 if verdict == "compile_error" else None,
             stderr=evidence.stderr_tail.encode(),
         )
-        return _report_body(Report(compiled=failed))
+        return _report_body(RunReport(compiled=failed))
     code = _EXIT_CODE.search(evidence.error)
     exit_code = int(code[1]) if code else 0 if verdict in {PASS, "wrong_answer"} else 1
     ran = Step(verdict=verdict, exit_code=exit_code, stderr=evidence.stderr_tail.encode())
     built = Step(verdict=PASS, exit_code=0) if compiled else None
-    found = _report_body(Report(compiled=built, ran=ran))
+    found = _report_body(RunReport(compiled=built, ran=ran))
     return {**found, "status": "Success" if exit_code == 0 and verdict not in LIMITS else "Failed"}

@@ -56,10 +56,12 @@ def receive(box: socket.socket) -> Request | None:
 
 def python_part(descriptor: int) -> Any:  # noqa: ANN401 - any form that `launchers.request` sends
     """Read and close a request; return its part for Python."""
-    with os.fdopen(descriptor, "rb") as file:
-        at = int.from_bytes(file.read(_PART_AT.stop)[_PART_AT], sys.byteorder)
-        file.seek(at)
-        return marshal.load(file)  # noqa: S302 - it comes from the launcher, which is trusted
+    # Without file objects: they copy a dozen pages in a process that was just forked.
+    head = os.pread(descriptor, _PART_AT.stop, 0)
+    at = int.from_bytes(head[_PART_AT], sys.byteorder)
+    part = os.pread(descriptor, os.fstat(descriptor).st_size - at, at)
+    os.close(descriptor)
+    return marshal.loads(part)  # noqa: S302 - it comes from the launcher, which is trusted
 
 
 def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence[int] = ()) -> None:

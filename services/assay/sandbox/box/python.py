@@ -24,9 +24,7 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
     """
     prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
-    for name, value in env.items():
-        os.environ[name] = value
-    renew_standard_streams(_opened)
+    set_variables(env)
     main = ModuleType("__main__")
     main.__file__ = path
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -121,8 +119,23 @@ def _flushed(*streams: TextIO | None) -> bool:
     return whole
 
 
-_opened: list[TextIO] = []
-"""What `prepare_standard_streams` opened."""
+_prepared: dict[str, str] = {}
+"""The variables that the zygote has set for the programs to come."""
+
+
+def prepare_variables(env: dict[str, str]) -> None:
+    """Set, in the zygote, the variables that nearly every program gets: each copies a page."""
+    set_variables(env)
+    _prepared.update(env)
+
+
+def set_variables(env: dict[str, str]) -> None:
+    """Make `env` all of this process's variables; those that are so already cost nothing."""
+    for name in _prepared.keys() - env.keys():
+        del os.environ[name]
+    for name, value in env.items():
+        if _prepared.get(name) != value:
+            os.environ[name] = value
 
 
 def prepare_standard_streams() -> None:
@@ -130,23 +143,24 @@ def prepare_standard_streams() -> None:
 
     A stream asks its descriptor only when it is opened: whether it can seek, and how large its
     buffer is to be. So 0, 1 and 2 are then of the kinds that every program gets: a sealed file in
-    memory and two pipes. A program need not open its own, which copies forty pages.
+    memory and two pipes. A program need not open its own, nor put them in their places: both copy
+    pages. What the zygote itself writes to them goes to its own descriptors 1 and 2.
     """
     kept = [os.dup(number) for number in range(3)]
     stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
     reader, writer = os.pipe()
     for number, descriptor in enumerate((stdin, writer, writer)):
         os.dup2(descriptor, number)
-    _opened[:] = _open_standard_streams()
+    renew_standard_streams()
     for number, descriptor in enumerate(kept):
         os.dup2(descriptor, number)
     for descriptor in (*kept, stdin, reader, writer):
         os.close(descriptor)
 
 
-def renew_standard_streams(opened: Sequence[TextIO] = ()) -> None:
-    """Replace the zygote's streams by `opened`, or by new ones on descriptors 0, 1 and 2."""
-    streams: Any = opened or _open_standard_streams()
+def renew_standard_streams() -> None:
+    """Replace this process's streams by new ones on descriptors 0, 1 and 2."""
+    streams: Any = _open_standard_streams()
     sys.stdin, sys.stdout, sys.stderr = streams
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # as at a start
     _FIRST[:] = streams

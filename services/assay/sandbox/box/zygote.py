@@ -39,6 +39,7 @@ from assay.sandbox.box.channel import (
     tell_start,
 )
 from assay.sandbox.box.harness import Box
+from assay.sandbox.box.packages import Packages
 from assay.sandbox.box.prepare import (
     NAMESPACES,
     USER,
@@ -53,7 +54,13 @@ from assay.sandbox.box.prepare import (
     write_files,
 )
 from assay.sandbox.box.program import await_program, execute, kill_descendants, start_program
-from assay.sandbox.box.python import prepare_standard_streams, renew_standard_streams, run_source
+from assay.sandbox.box.python import (
+    prepare_standard_streams,
+    prepare_variables,
+    renew_standard_streams,
+    run_source,
+    set_variables,
+)
 
 sys.path.pop(0)
 
@@ -83,8 +90,12 @@ class Setup:
         self.covered: list[tuple[str, str]] = []
         """The directories among those that each box must bind again: source -> target."""
         self.python_path: list[str] = wanted["python_path"]
+        self.packages = Packages(**wanted["packages"])
+        """Packages of directories that are not shown as a whole."""
         self.scratch: str = wanted["scratch"]
         """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
+        self.variables: dict[str, str] = wanted["variables"]
+        """What programs find in their environment unless their run says otherwise."""
         self.filter = linux.Filter(wanted["filter"])
         self.library = native.load() if wanted["native"] else None
         self.harnesses: dict[str, ModuleType] = {
@@ -151,9 +162,10 @@ def _own_mounts(setup: Setup) -> int:
     return outside
 
 
-def _warm() -> None:
+def _warm(variables: dict[str, str]) -> None:
     """Load modules that programs commonly need, and exempt them from garbage collection."""
     os.environ.clear()  # an interpreter adds a variable for its locale
+    prepare_variables(variables)
     prepare_standard_streams()
     for name in _MODULES_WARM:
         importlib.import_module(name)
@@ -224,6 +236,7 @@ def _work(setup: Setup, request: Request, channel: socket.socket, where: str) ->
 def _run_harness(setup: Setup, request: Request, channel: socket.socket, where: str) -> None:
     keep = [channel.fileno(), *request.special, *blocked.kept()]
     take_stdio(request.stdio, keep=keep)
+    set_variables({})
     renew_standard_streams()
     os.chdir(where)
     set_limits(request.limits)
@@ -338,6 +351,11 @@ class Zygote:
         )
 
     @property
+    def variables(self) -> dict[str, str]:
+        """Those of nearly every program."""
+        return self._setup.variables
+
+    @property
     def is_native(self) -> bool:
         """Whether requests need the form that C code reads."""
         return self._native is not None
@@ -448,9 +466,10 @@ def main() -> None:
     except OSError as error:
         control.send(f"failed: {error}".encode())
         return
-    _warm()
+    _warm(zygote.variables)
     # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
+    sys.meta_path.append(setup.packages)
     control.send(b"ready native" if zygote.is_native else b"ready")
     zygote.serve()
 

@@ -12,7 +12,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
@@ -21,7 +21,8 @@ from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.accounting.directories import read
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
-from assay.sandbox.launchers.order import Done, Inside, Order
+from assay.sandbox.launchers.order import ENVIRONMENT, Done, Inside, Order
+from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.launchers.request import packed
 from assay.sandbox.launchers.watch import Started, Watch
 from assay.sandbox.port import Limits, MonotonicClock, SandboxError
@@ -84,6 +85,15 @@ def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> di
     }
 
 
+def _importable(packages: Packages) -> dict[str, dict[str, Any]]:
+    return {
+        "places": {name: str(place) for name, place in packages.places.items()},
+        "modules": {
+            name: (str(path), path.read_bytes()) for name, path in packages.modules.items()
+        },
+    }
+
+
 def _address_bytes(limits: Limits) -> int:
     return limits.memory_bytes * 2 if limits.address_bytes is None else limits.address_bytes
 
@@ -113,8 +123,10 @@ class Launcher:
                 "uid": self.uid,
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
+                "packages": _importable(inside.packages),
                 "scratch": scratch,
                 "native": self._NATIVE,
+                "variables": {"HOME": "/box", **ENVIRONMENT},
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
                 ),

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.sandbox.launchers.collect import check_name
+from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.launchers.watch import Ending
 from assay.sandbox.port import CommandRun, Limits, RunResult
 
@@ -25,12 +26,15 @@ class Inside:
     """Directories shown read-only, at their own paths."""
     python_path: tuple[Path, ...] = ()
     """Directories that Python programs import from; also shown."""
+    packages: Packages = field(default_factory=Packages)
+    """Packages that Python programs import, of directories that are not shown as a whole."""
     harnesses: Mapping[str, Path] = field(default_factory=dict)
     """Name (`HarnessRun.module`) -> source file."""
 
     def shown(self) -> list[str]:
         """All directories to show, including the interpreter's own."""
-        wanted = {*self.readable, *self.python_path, Path(sys.base_prefix)}
+        wanted = {*self.readable, *self.python_path, *self.packages.folders}
+        wanted.add(Path(sys.base_prefix))
         paths = sorted({os.path.realpath(path) for path in wanted if path.is_dir()})
         return [path for path in paths if not Path(path).is_relative_to("/usr")]
 

@@ -16,7 +16,7 @@ ARTIFACT: Final = b"="
 """Prefix of the content of an artifact, so that even an empty one is not empty in the store."""
 
 
-class Artifacts:
+class ArtifactCommands:
     """Reads, makes and awaits artifacts."""
 
     def __init__(self, link: Link, settings: StoreSettings) -> None:

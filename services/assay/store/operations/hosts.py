@@ -24,7 +24,7 @@ _FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "cr
 _OF_ONE: Final = -2
 
 
-class Hosts:
+class HostRegistry:
     """What worker hosts and planners call."""
 
     def __init__(self, link: Link, settings: StoreSettings) -> None:
@@ -83,7 +83,7 @@ class Hosts:
 class HostCalls:
     """The calls of a store about hosts."""
 
-    _hosts: Hosts
+    _hosts: HostRegistry
 
     async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """See `Store.put_host`."""

@@ -155,7 +155,7 @@ class Leases:
         )
 
 
-def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
+def _content(part: codec.PayloadPart, blobs: Mapping[str, bytes]) -> bytes | None:
     return blobs.get(part) if isinstance(part, str) else part
 
 

@@ -70,7 +70,7 @@ class Payloads:
         if not await self._link.call("RENAMENX", trial, key):
             await self._link.call("UNLINK", trial)
 
-    async def download(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
+    async def download(self, parts: Iterable[codec.PayloadPart]) -> Mapping[str, bytes]:
         """The contents of the uploaded ones among `parts`, except those that are no longer kept."""
         names = {part for part in parts if isinstance(part, str)}
         found = {name: content for name in names if (content := self._blobs.get(name))}

@@ -29,9 +29,10 @@ from assay.store.operations.payloads import Payloads
 from assay.store.port import Pace
 from assay.store.script import load_script
 
-RELEASE_SLICE: Final = 32
-"""Requests that a paced message puts into the queue at once: few enough that the resulting work of
-the workers does not delay another tenant's call."""
+RELEASE_SLICE: Final = 8
+"""Requests that a paced message puts into the queue at once. All the work of a slice, in the store,
+the worker host and the API, may come before another tenant's call, so it is small; slices of four
+cost the store twice as much per request as slices of sixteen."""
 PART_BYTES_MAX: Final = 256 * 1024
 """Payload bytes that one script call stores."""
 STAGED_KEPT_MS: Final = 120_000

@@ -16,7 +16,7 @@ from assay.store.operations.payloads import PIECE_BYTES, UPLOAD_KEPT_S
 from assay.store.script import load_script
 
 
-class Uploads:
+class UploadCommands:
     """Keeps and reads them."""
 
     def __init__(self, link: Link, settings: StoreSettings) -> None:

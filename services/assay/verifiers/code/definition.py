@@ -29,6 +29,7 @@ from assay.verifiers.code.literals import form_of
 from assay.verifiers.code.preamble import Preamble
 from assay.verifiers.code.programs import BlockChoice, Extraction
 from assay.verifiers.intake import plain_json
+from assay.verifiers.packages import program_tools
 from assay.verifiers.port import (
     PipelineDefinition,
     PipelineSettings,
@@ -478,7 +479,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         settings=PythonSettings,
         reference=PythonReference,
         controls=python_controls,
-        tools=Tools(folders=settings.program_paths),
+        tools=program_tools(settings),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )
     yield PipelineDefinition(

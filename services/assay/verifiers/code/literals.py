@@ -17,9 +17,9 @@ from typing import Any, Final
 from assay.verifiers.code.referee.values import (
     LINKED,
     Encoder,
-    Form,
     Linked,
     Malformed,
+    WireForm,
 )
 
 _INF: Final = float("inf")
@@ -59,7 +59,7 @@ def literal(text: str) -> Any:  # noqa: ANN401 - any value
         raise ValueError(f"not a Python literal: {type(error).__name__}") from None
 
 
-def form_of(text: str) -> Form:
+def form_of(text: str) -> WireForm:
     """Return the wire form of a Python literal; see `referee.values`.
 
     Raises:
@@ -71,7 +71,7 @@ def form_of(text: str) -> Form:
         raise ValueError(str(error)) from None
 
 
-def _foreign(value: object) -> Form:
+def _foreign(value: object) -> WireForm:
     raise Malformed(f"a {type(value).__name__} cannot be sent")
 
 

@@ -50,6 +50,7 @@ from assay.verifiers.code.scoring import (
 )
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.runs import run_python
+from assay.verifiers.packages import naming_missing, program_packages
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
 from assay.verifiers.total import total
 
@@ -75,6 +76,7 @@ class PythonRunHandler:
         """
         inside = Inside(
             python_path=context.verifiers.program_paths,
+            packages=program_packages(context.verifiers),
             harnesses={_REFEREE: Path(run.__file__)},
         )
         self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
@@ -87,7 +89,7 @@ class PythonRunHandler:
         return [
             run_python(self._launcher, self._artifacts, work)
             if isinstance(work.reference, ProgramRun)
-            else _with_audit(work, self._one(work))
+            else naming_missing(_with_audit(work, self._one(work)))
             for work in works
         ]
 

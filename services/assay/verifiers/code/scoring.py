@@ -33,6 +33,13 @@ class TestOutcome:
     stderr: bytes = b""
     use: ResourceUse = field(default_factory=ResourceUse)
     blocked_s: float = 0.0
+    share: float = 0.0
+    """Of the test's reward that a program earns which does not pass: points of a judge."""
+
+    @property
+    def earned(self) -> float:
+        """1 for a test that passed."""
+        return 1.0 if self.verdict == PASS else self.share
 
 
 def use_of(result: RunResult) -> ResourceUse:
@@ -87,11 +94,12 @@ def conclude(
     use = ResourceUse()
     for outcome in outcomes:
         use = use.plus(outcome.use)
+    earned = sum(outcome.earned for outcome in outcomes)
     is_limit = verdict in LIMITS
-    if is_limit and not (settings.partial_credit and passed):
+    if is_limit and not (settings.partial_credit and earned):
         return resource_limited(settings=settings, evidence=evidence, use=use)
-    if settings.partial_credit and 0 < passed < total:
-        share = passed / total
+    if settings.partial_credit and earned and passed < total:
+        share = earned / total
         reward = settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share
         return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use)
     return scored(passed=failed_at is None, settings=settings, evidence=evidence, use=use)

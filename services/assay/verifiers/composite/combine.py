@@ -20,7 +20,7 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ScoredComponent:
     """The reward of one component."""
 
     name: str
@@ -30,7 +30,7 @@ class Part:
     """Whether the whole is `closed` unless its value is positive."""
 
 
-def combined(parts: Sequence[Part], how: Combination, *, closed: float) -> float:
+def combined(parts: Sequence[ScoredComponent], how: Combination, *, closed: float) -> float:
     """The reward of all parts.
 
     Args:

@@ -19,7 +19,7 @@ from assay.core.verdict import (
     StageVerdict,
 )
 from assay.sandbox.port import HeldUp
-from assay.verifiers.composite.combine import Part, combined
+from assay.verifiers.composite.combine import ScoredComponent, combined
 from assay.verifiers.composite.definition import (
     ComponentSettings,
     CompositeReference,
@@ -119,7 +119,7 @@ class CompositeHandler:
 
 def _combined(ended: dict[str, Ended], settings: CompositeSettings, notes: Sequence[str]) -> Ended:
     parts = [
-        Part(
+        ScoredComponent(
             name=name,
             value=one.reward or 0.0,
             weight=settings.components[name].weight,

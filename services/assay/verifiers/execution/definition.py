@@ -27,6 +27,7 @@ from assay.verifiers.code.definition import (
     PYTHON_RUN,
     PYTHON_RUN_STAGE,
 )
+from assay.verifiers.packages import program_tools
 from assay.verifiers.port import PipelineDefinition, Reference, Tools
 
 RUN_PYTHON: Final = PipelineName("run.python")
@@ -121,7 +122,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         ),
         stages=(PYTHON_RUN_STAGE,),
         reference=ProgramRun,
-        tools=Tools(folders=settings.program_paths),
+        tools=program_tools(settings),
         example_reference={"stdin": "2 3\n"},
     )
     yield PipelineDefinition(

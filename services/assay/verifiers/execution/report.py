@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class RunReport:
     """What happened to a program."""
 
     compiled: Step | None = None
@@ -93,7 +93,7 @@ def bounded_files(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
 
 
 def reported(
-    make: Callable[[], Report],
+    make: Callable[[], RunReport],
     *,
     artifacts: Artifacts,
     program: str,
@@ -116,7 +116,7 @@ def reported(
     return _ended(report, program, settings)
 
 
-def _ended(report: Report, program: str, settings: PipelineSettings) -> Ended:
+def _ended(report: RunReport, program: str, settings: PipelineSettings) -> Ended:
     verdict = report.verdict
     step = report.ran or report.compiled
     passed = verdict == PASS
@@ -136,7 +136,7 @@ def _ended(report: Report, program: str, settings: PipelineSettings) -> Ended:
     return ended
 
 
-def pack_report(report: Report) -> bytes:
+def pack_report(report: RunReport) -> bytes:
     """The report as an artifact."""
     return pack(
         (
@@ -150,7 +150,7 @@ def pack_report(report: Report) -> bytes:
     )
 
 
-def unpack_report(packed: bytes) -> Report:
+def unpack_report(packed: bytes) -> RunReport:
     """Undo `pack_report`.
 
     Raises:
@@ -158,7 +158,7 @@ def unpack_report(packed: bytes) -> Report:
     """
     match unpack(packed):
         case [1, compiled, ran, dict() as files, int() | float() as cpu_s, int() as memory]:
-            return Report(
+            return RunReport(
                 compiled=_step(compiled),
                 ran=_step(ran),
                 files={str(name): content for name, content in files.items()},

@@ -16,7 +16,7 @@ from assay.verifiers.code.scoring import use_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import (
     BROKE_THE_RUN,
-    Report,
+    RunReport,
     Step,
     bounded_files,
     reported,
@@ -96,7 +96,7 @@ def run_compiled(
 def not_compiled(artifacts: Artifacts, work: Work, *, compiled: Step, use: ResourceUse) -> Ended:
     """End a response that is no program."""
     return reported(
-        lambda: Report(compiled=compiled, use=use),
+        lambda: RunReport(compiled=compiled, use=use),
         artifacts=artifacts,
         program=work.response,
         run=work.reference,
@@ -120,18 +120,18 @@ def ran_and_reported(
     """
     spent = use or ResourceUse()
 
-    def ran() -> Report:
+    def ran() -> RunReport:
         result = repeat_while_killed(judged, was_killed)
-        return Report(
+        return RunReport(
             compiled=compiled,
             ran=step_of(result),
             files=bounded_files(result.files),
             use=spent.plus(use_of(result)),
         )
 
-    def at_fault(error: Exception) -> Report:
+    def at_fault(error: Exception) -> RunReport:
         step = Step(verdict=BROKE_THE_RUN, exit_code=1, stderr=str(error).encode())
-        return Report(compiled=compiled, ran=step, use=spent)
+        return RunReport(compiled=compiled, ran=step, use=spent)
 
     return reported(
         lambda: total(ran, control=control, at_fault=at_fault),

@@ -49,7 +49,7 @@ def text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ConstraintFamily:
     """One family of constraints."""
 
     follows: Callable[[str, Arguments], bool]

@@ -5,7 +5,7 @@ from typing import Final
 
 from assay.verifiers.instructions.arguments import (
     Arguments,
-    Rule,
+    ConstraintFamily,
     count,
     percentage,
     positive,
@@ -148,18 +148,22 @@ def _same_length(value: str, _given: Arguments) -> bool:
 
 
 RULES: Final = {
-    "count:word_count_range": Rule(_word_count_range, {"min_words": count, "max_words": count}),
-    "count:unique_word_count": Rule(_unique_words, {"N": count}),
-    "count:conjunctions": Rule(_conjunctions, {"small_n": count}),
-    "count:person_names": Rule(_person_names, {"N": count}),
-    "count:numbers": Rule(_numbers, {"N": count}),
-    "count:punctuation": Rule(_punctuation),
-    "count:words_japanese": Rule(_japanese, {"N": positive}),
-    "count:pronouns": Rule(_pronouns, {"N": count}),
-    "count:keywords_multiple": Rule(_keywords, {f"keyword{n}": text for n in range(1, 6)}),
-    "ratio:stop_words": Rule(_stop_words, {"percentage": percentage}),
-    "ratio:sentence_type": Rule(_two_to_one),
-    "ratio:sentence_balance": Rule(_balanced),
-    "ratio:sentence_words": Rule(_same_length),
-    "ratio:overlap": Rule(_overlap, {"percentage": percentage, "reference_text": text}),
+    "count:word_count_range": ConstraintFamily(
+        _word_count_range, {"min_words": count, "max_words": count}
+    ),
+    "count:unique_word_count": ConstraintFamily(_unique_words, {"N": count}),
+    "count:conjunctions": ConstraintFamily(_conjunctions, {"small_n": count}),
+    "count:person_names": ConstraintFamily(_person_names, {"N": count}),
+    "count:numbers": ConstraintFamily(_numbers, {"N": count}),
+    "count:punctuation": ConstraintFamily(_punctuation),
+    "count:words_japanese": ConstraintFamily(_japanese, {"N": positive}),
+    "count:pronouns": ConstraintFamily(_pronouns, {"N": count}),
+    "count:keywords_multiple": ConstraintFamily(
+        _keywords, {f"keyword{n}": text for n in range(1, 6)}
+    ),
+    "ratio:stop_words": ConstraintFamily(_stop_words, {"percentage": percentage}),
+    "ratio:sentence_type": ConstraintFamily(_two_to_one),
+    "ratio:sentence_balance": ConstraintFamily(_balanced),
+    "ratio:sentence_words": ConstraintFamily(_same_length),
+    "ratio:overlap": ConstraintFamily(_overlap, {"percentage": percentage, "reference_text": text}),
 }

@@ -10,7 +10,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
-from assay.verifiers.instructions.arguments import ArgumentError, Arguments, Rule
+from assay.verifiers.instructions.arguments import ArgumentError, Arguments, ConstraintFamily
 from assay.verifiers.instructions.rules import RULES
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference, StageDefinition
 
@@ -60,7 +60,7 @@ class Instruction(BaseModel):
         return self
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> ConstraintFamily:
         """How it is judged."""
         return RULES[self.id]
 

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from assay.verifiers.instructions.arguments import Arguments, Rule, text
+from assay.verifiers.instructions.arguments import Arguments, ConstraintFamily, text
 from assay.verifiers.instructions.language import (
     PUNCTUATION,
     lines,
@@ -140,18 +140,18 @@ def _no_whitespace(value: str, _given: Arguments) -> bool:
 
 
 RULES: Final = {
-    "format:parentheses": Rule(_parentheses),
-    "format:quotes": Rule(_quotes),
-    "format:options": Rule(_options, {"options": text}),
-    "format:newline": Rule(_one_word_per_line),
-    "format:emoji": Rule(_emoji),
-    "format:line_indent": Rule(_stairs),
-    "format:quote_unquote": Rule(_quote_unquote),
-    "format:list": Rule(_list, {"sep": text}),
-    "format:thesis": Rule(_thesis),
-    "format:sub-bullets": Rule(_sub_bullets),
-    "format:no_bullets_bullets": Rule(_no_bullets_bullets),
-    "format:title_case": Rule(_title_case),
-    "format:output_template": Rule(_template),
-    "format:no_whitespace": Rule(_no_whitespace),
+    "format:parentheses": ConstraintFamily(_parentheses),
+    "format:quotes": ConstraintFamily(_quotes),
+    "format:options": ConstraintFamily(_options, {"options": text}),
+    "format:newline": ConstraintFamily(_one_word_per_line),
+    "format:emoji": ConstraintFamily(_emoji),
+    "format:line_indent": ConstraintFamily(_stairs),
+    "format:quote_unquote": ConstraintFamily(_quote_unquote),
+    "format:list": ConstraintFamily(_list, {"sep": text}),
+    "format:thesis": ConstraintFamily(_thesis),
+    "format:sub-bullets": ConstraintFamily(_sub_bullets),
+    "format:no_bullets_bullets": ConstraintFamily(_no_bullets_bullets),
+    "format:title_case": ConstraintFamily(_title_case),
+    "format:output_template": ConstraintFamily(_template),
+    "format:no_whitespace": ConstraintFamily(_no_whitespace),
 }

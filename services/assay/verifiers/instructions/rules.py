@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.verifiers.instructions import counting, layout, single, wording
-from assay.verifiers.instructions.arguments import Arguments, Rule
+from assay.verifiers.instructions.arguments import Arguments, ConstraintFamily
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+RULES: Final[Mapping[str, ConstraintFamily]] = MappingProxyType(
     {**counting.RULES, **wording.RULES, **layout.RULES, **single.RULES}
 )
 
 
-def follows(rule: Rule, given: Arguments, response: str, *, loose: bool) -> bool:
+def follows(rule: ConstraintFamily, given: Arguments, response: str, *, loose: bool) -> bool:
     """Whether a response follows an instruction; a blank one follows none.
 
     Args:

@@ -8,7 +8,7 @@ import unicodedata
 from itertools import pairwise
 from typing import Final
 
-from assay.verifiers.instructions.arguments import Arguments, Rule
+from assay.verifiers.instructions.arguments import Arguments, ConstraintFamily
 from assay.verifiers.instructions.language import sentences, stripped, unpunctuated
 
 _NUMBER: Final = re.compile(r"\d+")
@@ -132,15 +132,15 @@ def _dates(value: str, _given: Arguments) -> bool:
 
 
 RULES: Final = {
-    "custom:multiples": Rule(_multiples),
-    "custom:mcq_count_length": Rule(_questions),
-    "custom:reverse_newline": Rule(_reverse_countries),
-    "custom:word_reverse": Rule(_reverse_words),
-    "custom:character_reverse": Rule(_reverse_letters),
-    "custom:sentence_alphabet": Rule(_alphabet_story),
-    "custom:european_capitals_sort": Rule(_capitals),
-    "custom:csv_city": Rule(_city_table),
-    "custom:csv_special_character": Rule(_product_table),
-    "custom:csv_quotes": Rule(_student_table),
-    "custom:date_format_list": Rule(_dates),
+    "custom:multiples": ConstraintFamily(_multiples),
+    "custom:mcq_count_length": ConstraintFamily(_questions),
+    "custom:reverse_newline": ConstraintFamily(_reverse_countries),
+    "custom:word_reverse": ConstraintFamily(_reverse_words),
+    "custom:character_reverse": ConstraintFamily(_reverse_letters),
+    "custom:sentence_alphabet": ConstraintFamily(_alphabet_story),
+    "custom:european_capitals_sort": ConstraintFamily(_capitals),
+    "custom:csv_city": ConstraintFamily(_city_table),
+    "custom:csv_special_character": ConstraintFamily(_product_table),
+    "custom:csv_quotes": ConstraintFamily(_student_table),
+    "custom:date_format_list": ConstraintFamily(_dates),
 }

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from assay.verifiers.instructions.arguments import Arguments, Rule, count, positive, text
+from assay.verifiers.instructions.arguments import (
+    Arguments,
+    ConstraintFamily,
+    count,
+    positive,
+    text,
+)
 from assay.verifiers.instructions.language import (
     PUNCTUATION,
     lines,
@@ -137,25 +143,25 @@ def _repeat_span(value: str, given: Arguments) -> bool:
 
 
 RULES: Final = {
-    "words:alphabet": Rule(_alphabet),
-    "words:vowel": Rule(_vowels),
-    "words:consonants": Rule(_clusters),
-    "words:palindrome": Rule(_palindromes),
-    "words:prime_lengths": Rule(_prime_lengths),
-    "words:repeats": Rule(_repeats, {"small_n": count}),
-    "words:no_consecutive": Rule(_no_consecutive),
-    "words:last_first": Rule(_last_first),
-    "words:paragraph_last_first": Rule(_paragraph_last_first),
-    "words:keywords_specific_position": Rule(
+    "words:alphabet": ConstraintFamily(_alphabet),
+    "words:vowel": ConstraintFamily(_vowels),
+    "words:consonants": ConstraintFamily(_clusters),
+    "words:palindrome": ConstraintFamily(_palindromes),
+    "words:prime_lengths": ConstraintFamily(_prime_lengths),
+    "words:repeats": ConstraintFamily(_repeats, {"small_n": count}),
+    "words:no_consecutive": ConstraintFamily(_no_consecutive),
+    "words:last_first": ConstraintFamily(_last_first),
+    "words:paragraph_last_first": ConstraintFamily(_paragraph_last_first),
+    "words:keywords_specific_position": ConstraintFamily(
         _specific_position, {"keyword": text, "n": positive, "m": positive}
     ),
-    "words:words_position": Rule(_second_and_second_to_last, {"keyword": text}),
-    "sentence:alliteration_increment": Rule(_growing_alliteration),
-    "sentence:increment": Rule(_increment, {"small_n": count}),
-    "sentence:keyword": Rule(_keyword_in_sentence, {"word": text, "N": positive}),
-    "repeat:repeat_change": Rule(_repeat_changed, {"prompt_to_repeat": text}),
-    "repeat:repeat_simple": Rule(_repeat_simple),
-    "repeat:repeat_span": Rule(
+    "words:words_position": ConstraintFamily(_second_and_second_to_last, {"keyword": text}),
+    "sentence:alliteration_increment": ConstraintFamily(_growing_alliteration),
+    "sentence:increment": ConstraintFamily(_increment, {"small_n": count}),
+    "sentence:keyword": ConstraintFamily(_keyword_in_sentence, {"word": text, "N": positive}),
+    "repeat:repeat_change": ConstraintFamily(_repeat_changed, {"prompt_to_repeat": text}),
+    "repeat:repeat_simple": ConstraintFamily(_repeat_simple),
+    "repeat:repeat_span": ConstraintFamily(
         _repeat_span, {"prompt_to_repeat": text, "n_start": count, "n_end": count}
     ),
 }

@@ -31,6 +31,8 @@ _PENDING_MAX: Final = 1 << 20
 _TAIL: Final = 2_000
 _SIGNALED: Final = 128
 """A shell's exit code for signal 0; a program's own code above it reads as a signal too."""
+_LETS_FINISH: Final = (0, 7)
+"""Exit codes of an interactor that has accepted, or given points: the program may end by itself."""
 _LAST_WORD_MS: Final = 200
 """How long the end of an interactor's output may come before its own end, which says more."""
 
@@ -87,6 +89,7 @@ def main(payload: bytes, box: Box) -> None:
         "interactor": _ending(interactor),
         "flood": program.written > order["output_bytes"],
         "tail": tail.decode("utf-8", "replace"),
+        "tail_cut": len(tail) == _TAIL,
     }
     box.channel_write(json.dumps(report).encode("ascii"))
 
@@ -229,7 +232,7 @@ def _reap(side: _Side) -> None:
 
 def _ended(side: _Side, program: _Side, interactor: _Side) -> None:
     """An interactor that refuses ends the program; otherwise the program may finish by itself."""
-    if side is interactor and interactor.code != 0:
+    if side is interactor and interactor.code not in _LETS_FINISH:
         program.kill()
     if side is interactor:
         program.close_stdin()

@@ -17,6 +17,7 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, HarnessResult, HarnessRun, Limits, RunStatus, SandboxError
 from assay.verifiers.code.scoring import PASS, TestOutcome, run_verdict
 from assay.verifiers.judged import harness
+from assay.verifiers.judged.points import GIVEN, share_of
 from assay.verifiers.languages.language import Language
 from assay.verifiers.languages.programs import Programs, present
 
@@ -37,6 +38,8 @@ class Interaction:
     """What the harness said; absent where a limit of the box ended it."""
     cpu_s_max: float
     """Of the program."""
+    points_max: float | None
+    """Of the test, where the interactor gives points."""
 
     @property
     def failure(self) -> str:
@@ -47,6 +50,8 @@ class Interaction:
         code = interactor["code"]
         if self.report["flood"] or self._program_over() or code == _ACCEPTED or code in _REFUSED:
             return ""
+        if self._share() is not None:
+            return ""
         return f"exit code {code} {self.report['tail'][-300:]}"
 
     def _program_over(self) -> bool:
@@ -56,13 +61,23 @@ class Interaction:
         over = program["cpu_s"] > self.cpu_s_max
         return bool(over or program["code"] == -signal.SIGXCPU)
 
+    def _share(self) -> float | None:
+        """Of the test's points; `None` where the interactor has given none, or has said so much
+        that the beginning is not here."""
+        assert self.report is not None  # noqa: S101 - the callers'
+        if self.report["interactor"]["code"] != GIVEN or self.report["tail_cut"]:
+            return None
+        return share_of(self.report["tail"].encode("utf-8", "replace"), self.points_max)
+
     def outcome(self) -> TestOutcome:
         """The outcome of the test."""
         use = ResourceUse(cpu_s=self.result.cpu_s, memory_bytes_peak=self.result.memory_bytes_peak)
         verdict, error = self._verdict()
+        share = self._share() if verdict == "wrong_answer" else None
         return TestOutcome(
             verdict=verdict,
             error=error,
+            share=share or 0.0,
             stderr=self.result.stderr,
             use=use,
             blocked_s=self.result.blocked_s,
@@ -80,7 +95,7 @@ class Interaction:
         if own and not program["killed"] and own != -signal.SIGPIPE:
             status = RunStatus.EXITED if own > 0 else RunStatus.SIGNALED
             return run_verdict(status, own)
-        if code == _ACCEPTED:
+        if code == _ACCEPTED or self._share() == 1.0:
             return PASS, ""
         return "wrong_answer", str(self.report["tail"])
 
@@ -102,6 +117,7 @@ class Interactions:
         limits: Limits,
         judge_cpu_s: float,
         judge_memory_bytes: int,
+        points_max: float | None = None,
     ) -> Interaction:
         """Connect the two until both have ended.
 
@@ -112,6 +128,7 @@ class Interactions:
             limits: bounds of the program.
             judge_cpu_s: CPU time of the interactor.
             judge_memory_bytes: memory of the interactor.
+            points_max: of the test, where the interactor gives points.
 
         Raises:
             SandboxError: the sandbox broke.
@@ -134,7 +151,9 @@ class Interactions:
             )
         )
         report = _read(result)
-        return Interaction(result=result, report=report, cpu_s_max=limits.cpu_s)
+        return Interaction(
+            result=result, report=report, cpu_s_max=limits.cpu_s, points_max=points_max
+        )
 
     def _order(
         self,

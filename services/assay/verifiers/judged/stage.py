@@ -1,6 +1,7 @@
 """The stage `judged.run`: runs the program and lets the reference's checker or interactor judge it.
 
-A judge that fails (crashes, breaks a limit, ends with another code than 0, 1 or 2) is tried again
+A judge that fails (crashes, breaks a limit, ends with another code than 0, 1 or 2, or 7 with points
+where the reference has points) is tried again
 with a trusted control in place of the response: the jury's answer as output, or a program that does
 nothing. A judge that fails there too is the reference's fault (`REJECTED_INVALID`); one that fails
 only because of the response has refused it.
@@ -28,6 +29,7 @@ from assay.verifiers.code.scoring import (
 )
 from assay.verifiers.judged.definition import CheckedReference, InteractiveReference, JudgedSettings
 from assay.verifiers.judged.interaction import Interaction, Interactions
+from assay.verifiers.judged.points import GIVEN, share_of
 from assay.verifiers.languages.commands import Source
 from assay.verifiers.languages.programs import Programs
 from assay.verifiers.languages.stages import (
@@ -161,31 +163,38 @@ class _Checker:
             was_killed,
         )
         verdict, error = run_verdict(result.status, result.exit_code)
+        share = 0.0
         if verdict == PASS:
-            verdict, error = self._checked(at, result.stdout)
+            verdict, error, share = self._checked(at, result.stdout)
         return TestOutcome(
             verdict=verdict,
             error=error,
+            share=share,
             stderr=result.stderr,
             use=use_of(result),
             blocked_s=result.blocked_s,
         )
 
-    def _checked(self, at: int, output: bytes) -> tuple[str, str]:
-        """Verdict and message of the checker.
+    def _checked(self, at: int, output: bytes) -> tuple[str, str, float]:
+        """Verdict, message and points of the checker.
 
         Raises:
             InvalidJudge: it fails for the jury's answer too.
         """
+        points_max = self._reference.points_max
         result = self._call(at, output)
-        failure = failure_of(result)
+        failure = failure_of(result, points_max)
         if failure:
-            control = failure_of(self._call(at, encoded(self._reference.tests[at].answer)))
+            trusted = self._call(at, encoded(self._reference.tests[at].answer))
+            control = failure_of(trusted, points_max)
             if control:
                 raise InvalidJudge(f"reference.checker: test {at}: {control}")
-            return "wrong_answer", f"the checker cannot judge it: {failure}"
+            return "wrong_answer", f"the checker cannot judge it: {failure}", 0.0
+        share = float(result.exit_code == ACCEPTED)
+        if result.exit_code == GIVEN:
+            share = share_of(result.stderr, points_max) or 0.0
         said = text_tail(result.stderr or result.stdout)
-        return (PASS, "") if result.exit_code == ACCEPTED else ("wrong_answer", said)
+        return (PASS, "", 1.0) if share == 1.0 else ("wrong_answer", said, share)
 
     def _call(self, at: int, output: bytes) -> RunResult:
         test = self._reference.tests[at]
@@ -217,10 +226,12 @@ def _judge_limits(settings: JudgedSettings, files_bytes: int) -> Limits:
     )
 
 
-def failure_of(result: RunResult) -> str:
+def failure_of(result: RunResult, points_max: float | None) -> str:
     """Why a checker has judged nothing; empty if it has."""
     verdict, error = run_verdict(result.status, result.exit_code)
     if result.exit_code == ACCEPTED or result.exit_code in REFUSED:
+        return ""
+    if result.exit_code == GIVEN and share_of(result.stderr, points_max) is not None:
         return ""
     said = text_tail(result.stderr)[-300:]
     return " ".join(part for part in (verdict, error, said) if part)
@@ -275,4 +286,5 @@ class _Interactor:
             limits=limits,
             judge_cpu_s=self._settings.judge_cpu_s,
             judge_memory_bytes=self._settings.judge_memory_bytes,
+            points_max=self._reference.points_max,
         )

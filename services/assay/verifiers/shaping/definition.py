@@ -10,7 +10,7 @@ from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference, StageDefinition
-from assay.verifiers.shaping.rules import Form, LengthUnit
+from assay.verifiers.shaping.rules import LengthUnit, ResponseForm
 
 SHAPE: Final = StageName("shape")
 
@@ -18,7 +18,7 @@ SHAPE: Final = StageName("shape")
 class ShapeSettings(PipelineSettings):
     """Settings of `shape`."""
 
-    form: Form = Form.NONE
+    form: ResponseForm = ResponseForm.NONE
     """Which form counts: `reward_pass` if the response has it, `reward_fail` if not."""
     length_max: int = Field(default=0, ge=0, le=100_000_000)
     """Length from which on the penalty is complete; 0: length does not count."""
@@ -33,7 +33,7 @@ class ShapeSettings(PipelineSettings):
     def _consistent(self) -> "ShapeSettings":
         if self.length_cache > self.length_max:
             raise ValueError("length_cache: more than length_max")
-        if self.form is Form.NONE and not self.length_max:
+        if self.form is ResponseForm.NONE and not self.length_max:
             raise ValueError("give form, length_max, or both")
         return self
 

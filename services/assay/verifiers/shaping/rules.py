@@ -22,7 +22,7 @@ class LengthUnit(StrEnum):
     WORDS = "words"
 
 
-class Form(StrEnum):
+class ResponseForm(StrEnum):
     """Which form a response must have."""
 
     NONE = "none"
@@ -49,13 +49,13 @@ def count(text: str, unit: LengthUnit) -> int:
     return len(text) if unit is LengthUnit.CHARACTERS else sum(1 for _ in _WORD.finditer(text))
 
 
-def fault_of_form(text: str, form: Form) -> str:
+def fault_of_form(text: str, form: ResponseForm) -> str:
     """What is wrong with the form of a text; empty if nothing."""
-    if form is Form.NONE:
+    if form is ResponseForm.NONE:
         return ""
-    text = f"<think>{text}" if form is Form.OPENED_THINK else text
+    text = f"<think>{text}" if form is ResponseForm.OPENED_THINK else text
     tags = ["<think>", "</think>"]
-    if form is Form.THINK_ANSWER:
+    if form is ResponseForm.THINK_ANSWER:
         tags += ["<answer>", "</answer>"]
     for tag in tags:
         if text.count(tag) != 1:
@@ -75,12 +75,12 @@ def _parts(text: str, tags: Sequence[str]) -> list[str]:
     return [*parts, rest.strip()]
 
 
-def _fault_of_parts(parts: Sequence[str], form: Form) -> str:
+def _fault_of_parts(parts: Sequence[str], form: ResponseForm) -> str:
     if parts[0]:
         return "text before <think>"
     if not parts[1]:
         return "no reasoning"
-    if form is not Form.THINK_ANSWER:
+    if form is not ResponseForm.THINK_ANSWER:
         return "" if parts[2] else "no answer after </think>"
     if parts[2]:
         return "text between </think> and <answer>"

@@ -7,8 +7,8 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.port import HandlerContext, Work
 from assay.verifiers.shaping.rules import (
-    Form,
     LengthUnit,
+    ResponseForm,
     count,
     fault_of_form,
     overlong_penalty,
@@ -38,7 +38,7 @@ def _one(work: Work) -> Ended:
     settings: ShapeSettings = work.settings
     reference: ShapeReference = work.reference
     reward, components, verdict, error = 0.0, list[Component](), "pass", ""
-    if settings.form is not Form.NONE:
+    if settings.form is not ResponseForm.NONE:
         error = fault_of_form(work.response, settings.form)
         reward = settings.reward_fail if error else settings.reward_pass
         verdict = "wrong_form" if error else "pass"

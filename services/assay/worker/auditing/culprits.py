@@ -24,7 +24,7 @@ from assay.verifiers.total import RUNS_MAX
 CONTROL: Final = ()
 """The part that stands for the trusted member."""
 
-Part = tuple[int, ...]
+Suspects = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Failure:
     cpu_s: float = 0.0
 
 
-Steps = Generator[Part, Failure | None, None]
+Steps = Generator[Suspects, Failure | None, None]
 """Yields what runs next, and is sent how it failed."""
 
 
@@ -51,16 +51,16 @@ def runs_max(members: int) -> int:
 class CulpritSearch:
     """The search in one group; begins after its first failure."""
 
-    order: Part
+    order: Suspects
     """Places of all members, those that shall rather be blamed last: where each passes and only
     the sum is too much, the last ones are over the limit."""
     first: Failure
     has_control: bool
     """The stage has a trusted member of its own; without one, trivial responses are tried."""
-    following: Part = CONTROL
+    following: Suspects = CONTROL
     """What runs next: places of members, or the control."""
     is_over: bool = False
-    passing: Part = ()
+    passing: Suspects = ()
     """The largest part that was found to pass; its last run passed, and its verdicts hold."""
     blamed: dict[int, Failure] = field(default_factory=dict)
     """Members at fault; together with `passing` all members, if anything passed."""
@@ -101,7 +101,7 @@ class CulpritSearch:
         for member in early:
             yield from self._grow((member,))
 
-    def _grow(self, candidates: Part) -> Steps:
+    def _grow(self, candidates: Suspects) -> Steps:
         """Add to `passing` whichever of the candidates it passes with; blame the others."""
         part = tuple(sorted({*self.passing, *candidates}))
         if len(candidates) > 1:
@@ -120,7 +120,7 @@ class CulpritSearch:
         for member in candidates:
             self.blamed.pop(member, None)
 
-    def _repeated(self, part: Part) -> Generator[Part, Failure | None, Failure | None]:
+    def _repeated(self, part: Suspects) -> Generator[Suspects, Failure | None, Failure | None]:
         """The last failure of the part, if all runs of it failed that count."""
         failure: Failure | None = None
         for self.attempt in range(RUNS_MAX):
@@ -130,10 +130,10 @@ class CulpritSearch:
         return failure
 
 
-Member = TypeVar("Member")
+MemberT = TypeVar("MemberT")
 
 
-def chosen(members: Sequence[Member], search: CulpritSearch | None) -> Sequence[Member]:
+def chosen(members: Sequence[MemberT], search: CulpritSearch | None) -> Sequence[MemberT]:
     """The members that the next run of a group gets; the control stands in one of them's place."""
     if search is None:
         return members

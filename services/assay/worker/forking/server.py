@@ -25,8 +25,10 @@ from typing import Any, Final, Never
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import pack, unpack
+from assay.core.errors import IsolationUnavailable
 from assay.core.ids import StageName
 from assay.core.verdict import TEXT_CHARS_MAX
+from assay.sandbox.seccomp import compile_in_advance
 from assay.verifiers.port import GroupHandler, HandlerContext, StageHandler
 from assay.verifiers.registry import load_handler, load_pipelines, stages_of
 from assay.worker.artifacts.client import SlotArtifacts
@@ -207,6 +209,8 @@ def main() -> None:
     os.dup2(2, 1)  # output of a handler goes to the log
     control = socket.socket(fileno=int(sys.argv[1]))
     root = RootServer(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
+    with contextlib.suppress(IsolationUnavailable):  # a stage that needs it reports that
+        compile_in_advance()
     gc.collect()
     gc.freeze()
     control.send(pack(("warm", "")))

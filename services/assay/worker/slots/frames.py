@@ -33,7 +33,7 @@ def encode(*parts: object) -> bytes:
         raise ProtocolError(str(error)) from error
 
 
-class FrameReader:
+class SlotFrameReader:
     """Assembles frames from the pieces that arrive."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class BlockingFrames:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._reader = FrameReader()
+        self._reader = SlotFrameReader()
         self._waiting: list[list[object]] = []
 
     def receive(self) -> list[object] | None:

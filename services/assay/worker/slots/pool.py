@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
+class SlotCounts:
     """A stage's slots as of one instant."""
 
     stage: StageName
@@ -139,11 +139,11 @@ class SlotPool:
         slot.finish()
         asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
 
-    def state(self) -> PoolState:
+    def state(self) -> SlotCounts:
         """Return the number of slots in each state."""
         states = [slot.state for slot in self._slots]
         busy = states.count(SlotState.BUSY)
-        return PoolState(
+        return SlotCounts(
             stage=self._stage,
             desired=self._desired,
             ready=busy + states.count(SlotState.IDLE),

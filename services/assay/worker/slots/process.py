@@ -14,7 +14,7 @@ from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
-from assay.worker.slots.frames import FrameReader, ProtocolError, encode
+from assay.worker.slots.frames import ProtocolError, SlotFrameReader, encode
 
 LAST_WORDS_S: Final = 1.0
 """How long a dead process's channel may stay open."""
@@ -96,7 +96,7 @@ class SlotProcess(asyncio.Protocol):
         """The artifact that it has leave to make."""
         self._forked = forked
         self._on_frame, self._on_gone = on_frame, on_gone
-        self._reader = FrameReader()
+        self._reader = SlotFrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self.is_gone = False
         self._loop = asyncio.get_running_loop()

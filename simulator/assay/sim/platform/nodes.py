@@ -6,7 +6,7 @@ refused, because every port calls `Node.check` first.
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, TypeVar
 
@@ -59,6 +59,12 @@ class Node:
         context = copy_context()
         context.run(_NODE.set, self)
         return self.loop.create_task(work, name=f"{self.name}: {name}", context=context)
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Run it now; the tasks that it starts are part of this node."""
+        context = copy_context()
+        context.run(_NODE.set, self)
+        context.run(work)
 
     def check(self) -> None:
         """Count one external await; refuse calls of a dead node.

@@ -20,7 +20,7 @@ from assay.sim.platform.pipelines import CULPRITS, FIRST, GROUPS, Deed, Script, 
 from assay.worker.forking.client import ForkFailed
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
-from assay.worker.slots.frames import FrameReader, encode
+from assay.worker.slots.frames import SlotFrameReader, encode
 
 FORK_S_MAX: Final = 0.05
 SLOW_FORK_S_MAX: Final = 1.0
@@ -116,7 +116,7 @@ class SimSlot:
         self._stage = stage
         self._forks = forks
         self._loop = node.loop
-        self._reader = FrameReader()
+        self._reader = SlotFrameReader()
         self._protocol: asyncio.Protocol | None = None
         self._on_end: Callable[[], None] | None = None
         self._running: asyncio.Task[None] | None = None

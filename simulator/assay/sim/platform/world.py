@@ -49,7 +49,7 @@ from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import stages_of
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
-from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.host import BackgroundTasks, HostSettings, WorkerHost
 from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
 from assay.worker.reuse import ReusePolicy
@@ -231,11 +231,11 @@ class World:
         node = self._node(name)
         if predecessor is not None:
             self.predecessors[node.name] = predecessor
-        node.spawn(self._be_host(name, node), name="host")
+        node.begin(lambda: self._be_host(name, node))
 
-    async def _be_host(self, name: str, node: Node) -> None:
+    def _be_host(self, name: str, node: Node) -> None:
         store, forks = self._store(node), SimForks(node, self.slots)
-        tasks, health = Tasks(), StoreHealth(node.clock)
+        tasks, health = BackgroundTasks(), StoreHealth(node.clock)
         supervisors: dict[StageName, Supervisor] = {}
         host = WorkerHost(
             settings=HostSettings(
@@ -294,7 +294,7 @@ class World:
         host.start()
         membership.begin(record)
 
-    async def _serve(self, tasks: Tasks) -> None:
+    async def _serve(self, tasks: BackgroundTasks) -> None:
         """A bug that ends the host is a finding."""
         self.findings.append(await tasks.failed)
 

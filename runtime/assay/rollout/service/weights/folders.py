@@ -35,7 +35,7 @@ from assay.rollout.service.weights.shared import tensors_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from assay.rollout.service.weights.parts import Part
+    from assay.rollout.service.weights.parts import WeightPart
 
 ADAPTER_BYTES_MAX: Final = 1 << 32
 TENSOR_BYTES_MAX: Final = 1 << 34
@@ -80,7 +80,7 @@ class ServerFolder:
         return None if self._ready == self._server.policy_version else self._ready
 
     async def receive(
-        self, push: PushSpec, parts: AsyncIterator[Part], shared_dir: Path | None
+        self, push: PushSpec, parts: AsyncIterator[WeightPart], shared_dir: Path | None
     ) -> StagedWeights:
         """Write the tensors and have the server stage them.
 

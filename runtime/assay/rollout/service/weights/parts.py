@@ -81,7 +81,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class WeightPart:
     """One message of a push."""
 
     push: PushSpec = field(default_factory=PushSpec)
@@ -168,7 +168,7 @@ class Receiver:
         self._assembly: Assembly | None = None
         self._skipping = False
 
-    def take(self, part: Part) -> list[Assembly]:
+    def take(self, part: WeightPart) -> list[Assembly]:
         """The tensors that this message completes.
 
         Raises:
@@ -196,7 +196,7 @@ class Receiver:
         assembly, self._assembly = self._assembly, None
         return [assembly]
 
-    def _together(self, part: Part) -> list[Assembly]:
+    def _together(self, part: WeightPart) -> list[Assembly]:
         sizes = [head.size for head in part.together]
         if sum(sizes) != len(part.data):
             detail = f"{len(part.data)} bytes for tensors of {sum(sizes)}"
@@ -219,7 +219,9 @@ class Receiver:
             raise FailedPrecondition("the push ended within a tensor", field="data")
 
 
-async def whole_tensors(parts: AsyncIterator[Part], begin: Begin) -> AsyncIterator[list[Assembly]]:
+async def whole_tensors(
+    parts: AsyncIterator[WeightPart], begin: Begin
+) -> AsyncIterator[list[Assembly]]:
     """Tensors as messages complete them.
 
     Raises:

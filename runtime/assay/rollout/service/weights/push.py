@@ -42,10 +42,10 @@ from assay.rollout.service.weights.parts import (
     Assembly,
     Begin,
     Head,
-    Part,
     PushKind,
     PushSpec,
     Receiver,
+    WeightPart,
     whole_tensors,
 )
 from assay.rollout.service.weights.shared import tensors_in
@@ -103,7 +103,7 @@ class Pushes:
         self._shared_dir = shared_dir
         self._running = asyncio.Lock()
 
-    async def receive(self, parts: AsyncIterator[Part]) -> Pushed:
+    async def receive(self, parts: AsyncIterator[WeightPart]) -> Pushed:
         """Stage the tensors of these messages.
 
         Raises:
@@ -118,7 +118,7 @@ class Pushes:
             return await _receive(self._slots, _timely(parts), self._shared_dir)
 
 
-async def _timely(parts: AsyncIterator[Part]) -> AsyncIterator[Part]:
+async def _timely(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
     """The messages, as long as they come."""
     while True:
         try:
@@ -133,7 +133,7 @@ async def _timely(parts: AsyncIterator[Part]) -> AsyncIterator[Part]:
 
 
 async def _receive(
-    slots: WeightSlots | ServerFolder, parts: AsyncIterator[Part], shared_dir: Path | None
+    slots: WeightSlots | ServerFolder, parts: AsyncIterator[WeightPart], shared_dir: Path | None
 ) -> Pushed:
     begun = time.perf_counter()
     first = await anext(parts, None)
@@ -157,7 +157,7 @@ async def _receive(
     return Pushed(kind=push.kind, weights=weights, stage_s=time.perf_counter() - begun)
 
 
-async def _with(first: Part, rest: AsyncIterator[Part]) -> AsyncIterator[Part]:
+async def _with(first: WeightPart, rest: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
     yield first
     async for part in rest:
         yield part
@@ -204,7 +204,7 @@ class _Hand:
 
 
 async def _receive_whole(
-    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
+    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart]
 ) -> StagedWeights:
     hand = _Hand()
     staging = asyncio.create_task(
@@ -330,7 +330,7 @@ class _AdapterParts:
         self._begun.add(head.name)
         return Assembly(head, head.shape, data)
 
-    def take(self, part: Part) -> None:
+    def take(self, part: WeightPart) -> None:
         """Keep the tensors that this message completes."""
         self.add(self._receiver.take(part))
 
@@ -360,7 +360,7 @@ class _AdapterParts:
 
 
 async def _receive_adapter(
-    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
+    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart]
 ) -> StagedWeights:
     adapter = _AdapterParts(slots, push)
     async for part in parts:

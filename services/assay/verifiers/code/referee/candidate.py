@@ -19,9 +19,9 @@ from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
     Encoder,
-    Form,
     Malformed,
     Value,
+    WireForm,
     type_of,
 )
 
@@ -43,11 +43,11 @@ class Candidate:
         self._frames = Frames(descriptor)
         self._objects: list[object] = []
         self._number_of: dict[int, int] = {}
-        self._given: dict[int, tuple[object, Form]] = {}
+        self._given: dict[int, tuple[object, WireForm]] = {}
         """Objects that the tests sent and the forms in which they were sent, by `id`."""
-        self._built: dict[int, tuple[object, Form]] = {}
+        self._built: dict[int, tuple[object, WireForm]] = {}
         """Linked nodes that were made for the tests and their forms, by `id`."""
-        self._redirected: Form = [False, None, None]
+        self._redirected: WireForm = [False, None, None]
         self._streams = (sys.stdin, sys.stdout, builtins.input)
         self._module = ModuleType(MODULE)
 
@@ -75,7 +75,7 @@ class Candidate:
         except EOFError:
             return
 
-    def _answer(self, request: Form) -> None:
+    def _answer(self, request: WireForm) -> None:
         operation, forms, streams = request
         decoder = Decoder(self._resolve)
         operands = decoder.decode(forms)
@@ -95,7 +95,7 @@ class Candidate:
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
             self._send_raised(error)
 
-    def _redirect(self, streams: Form) -> None:
+    def _redirect(self, streams: WireForm) -> None:
         """Use the standard streams that the tests substituted for their own."""
         if streams == self._redirected:
             return
@@ -110,13 +110,13 @@ class Candidate:
         vars(sys).update(replaced)
         vars(builtins)["input"] = self._resolve(asked) if asked else own_input
 
-    def _made(self, result: object) -> Form:
+    def _made(self, result: object) -> WireForm:
         """Encode instances of the program's classes as objects, even if derived from data types."""
         if type_of(result).__module__ == MODULE:
             return self._numbered(result)
         return Encoder(self._handle).encode(result)
 
-    def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> Form:
+    def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> WireForm:
         encoder = Encoder(self._handle, known)
         form = encoder.encode(result)
         if json.dumps(Encoder(self._brief).encode(operands)) == sent:
@@ -124,7 +124,7 @@ class Candidate:
         after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
         return ["ok", form, after]
 
-    def _handle(self, value: Value) -> Form:
+    def _handle(self, value: Value) -> WireForm:
         given = self._given.get(id(value))
         if given is not None:
             return given[1][:2]
@@ -134,7 +134,7 @@ class Candidate:
             return ["y", _name_of(value)]
         return self._numbered(value)
 
-    def _numbered(self, value: Value) -> Form:
+    def _numbered(self, value: Value) -> WireForm:
         number = self._number_of.get(id(value))
         if number is None:
             number = len(self._objects)
@@ -151,7 +151,7 @@ class Candidate:
             builtin_base(value) if kind == "exception" else "",
         ]
 
-    def _brief(self, value: Value) -> Form:
+    def _brief(self, value: Value) -> WireForm:
         """The form in which the referee sent this object."""
         given = self._given.get(id(value)) or self._built.get(id(value))
         if given is not None:
@@ -183,7 +183,7 @@ class Candidate:
         self._built[id(made)] = (made, form)
         return made
 
-    def _remembered(self, value: object, form: Form) -> object:
+    def _remembered(self, value: object, form: WireForm) -> object:
         """The object that this number referred to before, if any."""
         known = self._number_of.get(-1 - form[1])
         if known is not None:
@@ -205,7 +205,7 @@ class Candidate:
         except BaseException:  # noqa: BLE001 - the program's own exception classes may do anything
             self._frames.send(["raise", "Exception", None, ["l", 0, []], "", self._numbered(None)])
 
-    def _raised(self, error: BaseException) -> Form:
+    def _raised(self, error: BaseException) -> WireForm:
         """Describe the exception: its builtin class, the program's class if any, its arguments."""
         kind = type_of(error)
         base = builtin_base(kind)
@@ -222,7 +222,7 @@ class Candidate:
             arguments = ["l", 0, []]
         return ["raise", base, own, arguments, text, self._numbered(error)]
 
-    def _class_of(self, kind: type) -> Form:
+    def _class_of(self, kind: type) -> WireForm:
         """Describe an exception class: as one of the standard library, or as one of the program."""
         module: Value = kind.__module__
         if type_of(module) is str and module.partition(".")[0] in sys.stdlib_module_names:

@@ -7,7 +7,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from assay.verifiers.code.referee.values import Form, Malformed
+from assay.verifiers.code.referee.values import Malformed, WireForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ class Frames:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def send(self, message: Form) -> None:
+    def send(self, message: WireForm) -> None:
         """Write a message.
 
         Raises:
@@ -37,7 +37,7 @@ class Frames:
         while view:
             view = view[os.write(self._descriptor, view) :]
 
-    def receive(self, wait: Callable[[], None]) -> Form:
+    def receive(self, wait: Callable[[], None]) -> WireForm:
         """Read a message, calling `wait` before each read.
 
         Raises:

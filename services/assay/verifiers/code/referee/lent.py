@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.verifiers.code.referee.stand_ins import SPECIAL
-from assay.verifiers.code.referee.values import Form, Malformed, Value, index_of, type_of
+from assay.verifiers.code.referee.values import Malformed, Value, WireForm, index_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Lent:
         self._objects: list[Any] = []
         self._number_of: dict[int, int] = {}
 
-    def form(self, value: Value) -> Form | None:
+    def form(self, value: Value) -> WireForm | None:
         """The form in which an object is sent to the program; `None` if it cannot be sent."""
         tag = _tag(value)
         if not tag:
@@ -59,14 +59,14 @@ class Lent:
             self._number_of[id(value)] = number
         return number
 
-    def resolve(self, number: Form) -> Value:
+    def resolve(self, number: WireForm) -> Value:
         """The object with the number that the program sent."""
         try:
             return self._objects[index_of(number, len(self._objects))]
         except ValueError:
             raise Malformed("an unknown object of the tests") from None
 
-    def touch(self, number: Form, operation: Form, operands: list[Value]) -> Value:
+    def touch(self, number: WireForm, operation: WireForm, operands: list[Value]) -> Value:
         """Carry out the operation that the program requests.
 
         Raises:
@@ -157,7 +157,7 @@ class Streams:
         self._lent = lent
         self._own = (sys.stdin, sys.stdout, builtins.input)
 
-    def form(self) -> Form:
+    def form(self) -> WireForm:
         """Whether output is captured, and the substitutes for stdin and for `input`."""
         stdin, stdout, asked = self._own
         return [

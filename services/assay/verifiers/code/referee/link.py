@@ -31,9 +31,9 @@ from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
     Encoder,
-    Form,
     Malformed,
     Value,
+    WireForm,
     type_of,
 )
 
@@ -167,7 +167,7 @@ class Link:
         finally:
             self._depth -= 1
 
-    def _reply(self) -> Form:
+    def _reply(self) -> WireForm:
         """The answer; output and requests that the program sends before it are handled first."""
         message = self._receive()
         while type_of(message) is list and message[:1] in (["touch"], ["printed"]):
@@ -189,7 +189,7 @@ class Link:
             raise self._lost("protocol_error", f"the program sent no {kind.__name__}")
         return answer
 
-    def _send(self, message: Form) -> None:
+    def _send(self, message: WireForm) -> None:
         try:
             self._frames.send(message)
         except OSError:
@@ -197,7 +197,7 @@ class Link:
         except Malformed as error:
             raise self.unusable(str(error)) from None
 
-    def _receive(self) -> Form:
+    def _receive(self) -> WireForm:
         self._check_time()
         began_ns = _now_ns()
         try:
@@ -280,13 +280,13 @@ class Link:
             os.kill(self._pid, signal.SIGKILL)
         return self.gone
 
-    def _result(self, message: Form, known: Sequence[object] = ()) -> Value:
+    def _result(self, message: WireForm, known: Sequence[object] = ()) -> Value:
         try:
             return self._understood(message, known)
         except Malformed as error:
             raise self._lost("protocol_error", f"the program sent {error}") from None
 
-    def _understood(self, message: Form, known: Sequence[object]) -> Value:
+    def _understood(self, message: WireForm, known: Sequence[object]) -> Value:
         if type_of(message) is not list or not message:
             raise Malformed("no message")
         if message[0] == "end" and len(message) == 2:
@@ -326,14 +326,14 @@ class Link:
         self._errors[number] = made
         return made
 
-    def _own_error(self, number: Form) -> BaseException:
+    def _own_error(self, number: WireForm) -> BaseException:
         """An exception of the tests that passed through the program."""
         found = self._lent.resolve(number)
         if not isinstance(found, BaseException):
             raise Malformed("an unknown exception of the tests")
         return found
 
-    def _touched(self, message: list[Form]) -> Form:
+    def _touched(self, message: list[WireForm]) -> WireForm:
         try:
             _, number, operation, form = message
             operands = Decoder(self._in).decode(form)
@@ -347,12 +347,12 @@ class Link:
         except Exception as error:  # noqa: BLE001 - it is passed on to the program
             return ["error", self._sent_error(error)]
 
-    def _touch(self, number: Form, operation: Form, operands: Value) -> Value:
+    def _touch(self, number: WireForm, operation: WireForm, operands: Value) -> Value:
         if type_of(operands) is not list:
             raise Malformed("no operands")
         return self._lent.touch(number, operation, operands)
 
-    def _sent_error(self, error: BaseException) -> Form:
+    def _sent_error(self, error: BaseException) -> WireForm:
         """An exception of the tests: `["x", number, builtin class, arguments]`."""
         proxied = error.__dict__.get("_assay_proxy")
         if isinstance(proxied, Proxy):
@@ -385,7 +385,7 @@ class Link:
             self._handles[id(made)] = number
         return self._proxies[number]
 
-    def _out(self, value: Value) -> Form:
+    def _out(self, value: Value) -> WireForm:
         """Values that are not data are sent as references that the peer can resolve."""
         if isinstance(value, Proxy):
             return ["h", value._assay_number]  # noqa: SLF001 - a proxy's own link
@@ -411,7 +411,7 @@ class Link:
         return self.invalid
 
 
-def _handle_number(form: Form) -> int:
+def _handle_number(form: WireForm) -> int:
     if type_of(form) is not list or len(form) != 5:
         raise Malformed("an unknown handle")
     number: Value = form[1]
@@ -420,7 +420,7 @@ def _handle_number(form: Form) -> int:
     return int(number)
 
 
-def _builtin_type(name: Form) -> type:
+def _builtin_type(name: WireForm) -> type:
     found = getattr(builtins, name, None) if type_of(name) is str else None
     if found not in _TYPES:
         raise Malformed("no type")

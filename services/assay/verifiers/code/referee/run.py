@@ -23,9 +23,9 @@ from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy, P
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
-    Form,
     Linked,
     Value,
+    WireForm,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _read_case(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _typed(form: Form) -> Value:
+def _typed(form: WireForm) -> Value:
     return Decoder(_linked).decode(form)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NESTING_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 2_000
-Form = Any
+WireForm = Any
 """JSON as received or as it will be sent; may be hostile."""
 Value = Any
 """Any value of a program or a test."""
@@ -73,7 +73,7 @@ class Encoder:
         """Keeps the objects alive, so that each `id` stays unique."""
         self._number_of = {id(value): number for number, value in enumerate(known)}
 
-    def encode(self, value: Value, depth: int = 0) -> Form:
+    def encode(self, value: Value, depth: int = 0) -> WireForm:
         """Return the JSON form.
 
         Raises:
@@ -92,7 +92,7 @@ class Encoder:
             return write(self, value, depth + 1)
         return self._other(value, kind, depth)
 
-    def contents(self, value: Value, depth: int = 0) -> Form:
+    def contents(self, value: Value, depth: int = 0) -> WireForm:
         """Return the JSON form of the contents of a numbered container."""
         kind = type_of(value)
         if issubclass(kind, bytearray):
@@ -104,7 +104,7 @@ class Encoder:
         items: Iterable[Value] = base.__iter__(value)
         return self.many(items, depth)
 
-    def mutable(self, tag: str, value: object, depth: int, *extra: Form) -> Form:
+    def mutable(self, tag: str, value: object, depth: int, *extra: WireForm) -> WireForm:
         """Number a container, or refer to it."""
         known = self._number_of.get(id(value))
         if known is not None:
@@ -114,11 +114,11 @@ class Encoder:
         self._number_of[id(value)] = number
         return [tag, number, self.contents(value, depth), *extra]
 
-    def many(self, values: Iterable[Value], depth: int) -> list[Form]:
+    def many(self, values: Iterable[Value], depth: int) -> list[WireForm]:
         """Encode each of `values`."""
         return [self.encode(value, depth) for value in values]
 
-    def _other(self, value: Value, kind: type, depth: int) -> Form:
+    def _other(self, value: Value, kind: type, depth: int) -> WireForm:
         """A subclass is treated as its nearest base in the list, read by that base's methods."""
         for base in type.__dict__["__mro__"].__get__(kind)[1:-1]:
             if base in _PLAIN_BASES:
@@ -132,7 +132,7 @@ class Encoder:
                 return self.encode(value.item(), depth + 1)
         return self._foreign(value)
 
-    def _record(self, value: Value, kind: type, depth: int) -> Form:
+    def _record(self, value: Value, kind: type, depth: int) -> WireForm:
         items = self.many(tuple.__iter__(value), depth)
         fields: Value = next(
             (vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), None
@@ -142,11 +142,11 @@ class Encoder:
         return ["t", items]
 
 
-def _int_out(value: int) -> Form:
+def _int_out(value: int) -> WireForm:
     return value if -_SMALL_INT < value < _SMALL_INT else ["i", hex(value)]
 
 
-def _factory_name(value: Value) -> Form:
+def _factory_name(value: Value) -> WireForm:
     factory: Value = value.default_factory
     return next((name for name, kind in _FACTORIES.items() if kind is factory), None)
 
@@ -205,7 +205,7 @@ class Decoder:
         self._foreign = foreign
         self.numbered: list[Any] = list(known)
 
-    def decode(self, form: Form) -> Value:
+    def decode(self, form: WireForm) -> Value:
         """Return the value.
 
         Raises:
@@ -218,7 +218,7 @@ class Decoder:
         except Exception as error:  # noqa: BLE001 - any exception means that it was not a value
             raise Malformed(f"no value: {type_of(error).__name__}") from None
 
-    def refill(self, number: Form, contents: Form) -> None:
+    def refill(self, number: WireForm, contents: WireForm) -> None:
         """Give the known container `number` new contents."""
         try:
             self._fill(self.numbered[index_of(number, len(self.numbered))], contents, 1)
@@ -227,7 +227,7 @@ class Decoder:
         except Exception as error:  # noqa: BLE001 - any exception means that it was not contents
             raise Malformed(f"no contents: {type_of(error).__name__}") from None
 
-    def _value(self, form: Form, depth: int) -> Value:
+    def _value(self, form: WireForm, depth: int) -> Value:
         if type_of(form) is not list:
             if type_of(form) is dict:
                 raise ValueError("an object")
@@ -246,20 +246,20 @@ class Decoder:
             return self._foreign(form)
         return read(self, form, depth + 1)
 
-    def many(self, forms: Form, depth: int) -> list[Value]:
+    def many(self, forms: WireForm, depth: int) -> list[Value]:
         """Decode each of `forms`."""
         if type_of(forms) is not list:
             raise ValueError("not a list")
         return [self._value(form, depth) for form in forms]
 
-    def _mutable(self, value: Value, number: Form, contents: Form, depth: int) -> Value:
+    def _mutable(self, value: Value, number: WireForm, contents: WireForm, depth: int) -> Value:
         if number != len(self.numbered):
             raise ValueError("a wrong number")
         self.numbered.append(value)
         self._fill(value, contents, depth)
         return value
 
-    def _fill(self, value: Value, contents: Form, depth: int) -> None:
+    def _fill(self, value: Value, contents: WireForm, depth: int) -> None:
         base: Any = next(base for base in _FILLED if issubclass(type_of(value), base))
         if base is bytearray:
             value[:] = contents.encode("latin-1")
@@ -275,7 +275,7 @@ class Decoder:
             (base.update if base is set else base.extend)(value, items)
 
 
-def index_of(number: Form, count: int) -> int:
+def index_of(number: WireForm, count: int) -> int:
     if type_of(number) is not int or not 0 <= number < count:
         raise ValueError("a wrong reference")
     return int(number)
@@ -324,7 +324,7 @@ class Record(tuple[Value, ...]):
         return f"{name}({', '.join(f'{field}={value!r}' for field, value in named.items())})"
 
 
-def _record(name: Form, fields: Form, items: list[Value]) -> Value:
+def _record(name: WireForm, fields: WireForm, items: list[Value]) -> Value:
     """Return a `Record`, or a plain tuple if the names are not valid."""
     word = name if type_of(name) is str and name.isidentifier() and len(name) <= _NAME_MAX else "T"
     if type_of(fields) is not list or not all(_is_field(field) for field in fields):
@@ -334,7 +334,7 @@ def _record(name: Form, fields: Form, items: list[Value]) -> Value:
     return Record(word, fields, items)
 
 
-def _is_field(name: Form) -> bool:
+def _is_field(name: WireForm) -> bool:
     return (
         type_of(name) is str
         and len(name) <= _NAME_MAX
@@ -351,7 +351,7 @@ def _integers(forms: list[Value]) -> list[int]:
     return forms
 
 
-def _text(form: Form) -> str:
+def _text(form: WireForm) -> str:
     if type_of(form) is not str:
         raise TypeError("not text")
     return str(form)

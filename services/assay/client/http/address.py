@@ -1,0 +1,59 @@
+"""Where the service is, who calls, and the sizes of messages, for both clients over HTTP."""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from assay.core.errors import InvalidRequest
+
+TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
+PORT_DEFAULT: Final = 8471
+MESSAGE_BYTES: Final = 2 * 1024**2
+MESSAGE_REQUESTS: Final = 512
+LISTEN_S: Final = 30.0
+"""Silence of a stream after which the service is asked whether it still has the batch."""
+
+
+def token_of(token: str | None) -> str:
+    """The token, or that of `ASSAY_TOKEN`; '' = none.
+
+    Raises:
+        InvalidRequest: it can stand in no header.
+    """
+    told = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+    if not told.isascii() or not told.isprintable():
+        raise InvalidRequest("token: not printable ASCII", field="token")
+    return told
+
+
+def tls_of(
+    root_certificates: bytes | None, identity: tuple[Path, Path] | None
+) -> ssl.SSLContext | None:
+    """What was asked for beyond the scheme of the URL; `None` = nothing."""
+    if root_certificates is None and identity is None:
+        return None
+    tls = ssl.create_default_context(
+        cadata=root_certificates.decode("ascii") if root_certificates else None
+    )
+    if identity is not None:
+        tls.load_cert_chain(*identity)
+    return tls
+
+
+def target(url: str) -> tuple[str, int, bool]:
+    """Host, port, and whether it is TLS.
+
+    Raises:
+        InvalidRequest: `url` is not that of a service.
+    """
+    message = f"url: {url!r} is not http://host:port or https://host:port"
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or PORT_DEFAULT
+    except ValueError as error:
+        raise InvalidRequest(f"{message}: {error}", field="url") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
+        raise InvalidRequest(message, field="url")
+    return parts.hostname, port, parts.scheme == "https"

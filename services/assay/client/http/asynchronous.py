@@ -1,0 +1,275 @@
+"""The asynchronous client over HTTP, with the methods, types and errors of `Client`.
+
+    async with AsyncHttpClient("http://127.0.0.1:8471") as client:
+        scores = await client.score([Request(...)], pipeline="math")
+
+For environments in which protobuf or grpcio cannot be installed; see `assay.client.http.client` for
+what it lacks. A task that is cancelled closes its connection at once, which ends a `score` on the
+platform too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Self
+
+from assay.client.backoff import Backoff
+from assay.client.http import bodies, calls
+from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.streams import AsyncTransport, lines
+from assay.client.http.transport import WORTH_REPEATING, Silent
+from assay.client.types import (
+    BatchStatus,
+    GroupSummary,
+    Page,
+    Pipeline,
+    Request,
+    Result,
+    Scores,
+    StoredArtifact,
+    Submitted,
+    Task,
+)
+from assay.core.errors import AssayError, DependencyDown, TooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from pathlib import Path
+
+
+class AsyncHttpClient:
+    """A connection to the reward service; for the tasks of one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        root_certificates: bytes | None = None,
+        identity: tuple[Path, Path] | None = None,
+        backoff: Backoff | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """See `HttpClient.__init__`."""
+        self._transport = AsyncTransport(
+            url,
+            token=token_of(token),
+            tls=tls_of(root_certificates, identity),
+            backoff=backoff or Backoff(),
+            timeout_s=timeout_s,
+        )
+
+    async def __aenter__(self) -> Self:
+        """No message is sent yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close idle connections; batches continue on the server."""
+        await self._transport.close()
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """See `Client.list_pipelines`."""
+        told = await self._told(calls.LIST_PIPELINES)
+        return [bodies.pipeline(one) for one in told["pipelines"]]
+
+    async def register_task(
+        self,
+        task_id: str,
+        *,
+        pipeline: str,
+        settings: Mapping[str, Any] | None = None,
+        batch_size: int = 0,
+        delay_budget_ms: int | None = None,
+        trainer_cost_rate: float = 0.0,
+    ) -> Task:
+        """See `Client.register_task`."""
+        call = calls.register_task(
+            task_id=task_id,
+            pipeline=pipeline,
+            settings=dict(settings or {}),
+            batch_size=batch_size,
+            delay_budget_ms=delay_budget_ms,
+            trainer_cost_rate=trainer_cost_rate,
+        )
+        return bodies.task(await self._told(call))
+
+    async def hint(self, task: Task | str, *, size: int = 0) -> None:
+        """See `Client.hint`."""
+        await self._transport.call(calls.hint(task, size=size))
+
+    async def put_artifact(self, content: bytes) -> StoredArtifact:
+        """See `Client.put_artifact`."""
+        return bodies.stored_artifact(await self._told(calls.put_artifact(content)))
+
+    async def open_batch(
+        self,
+        task: Task | str,
+        *,
+        size: int = 0,
+        group_size: int = 0,
+        batch_id: str = "",
+        deadline_s: float | None = None,
+        deadline_ns: int | None = None,
+    ) -> AsyncHttpBatch:
+        """See `Client.open_batch`."""
+        call = calls.open_batch(
+            task,
+            batch_id=batch_id or uuid.uuid4().hex,
+            size=size,
+            group_size=group_size,
+            deadline_s=deadline_s,
+            deadline_ns=deadline_ns,
+        )
+        return self.batch((await self._told(call))["batch"]["batch_id"])
+
+    def batch(self, batch_id: str) -> AsyncHttpBatch:
+        """See `Client.batch`."""
+        return AsyncHttpBatch(batch_id, transport=self._transport)
+
+    async def score(
+        self,
+        requests: Iterable[Request],
+        *,
+        task: Task | str = "",
+        pipeline: str = "",
+        settings: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        deadline_ns: int | None = None,
+    ) -> Scores:
+        """See `Client.score`."""
+        call = calls.score(
+            requests,
+            task=task,
+            pipeline=pipeline,
+            settings=dict(settings or {}),
+            timeout_s=timeout_s,
+            deadline_ns=deadline_ns,
+        )
+        now_s = asyncio.get_running_loop().time()
+        until_s = None if timeout_s is None else now_s + timeout_s
+        content = await self._transport.call(call, deadline_s=until_s, waits=True)
+        return bodies.scores(bodies.parsed(content))
+
+    async def _told(self, call: calls.Call) -> dict[str, Any]:
+        return bodies.parsed(await self._transport.call(call))
+
+
+class AsyncHttpBatch:
+    """See `Batch`."""
+
+    def __init__(self, batch_id: str, *, transport: AsyncTransport) -> None:
+        self.batch_id = batch_id
+        self._transport = transport
+
+    async def submit(self, requests: Iterable[Request]) -> Submitted:
+        """See `Batch.submit`."""
+        accepted = duplicates = 0
+        ready = bodies.reward_requests(list(requests))
+        waiting = deque(
+            bodies.chunks(ready, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
+        )
+        while waiting:
+            first, chunk = waiting.popleft()
+            try:
+                answer = await self._told(calls.submit(self.batch_id, chunk))
+            except AssayError as error:
+                if not isinstance(error, TooLarge) or len(chunk) == 1:
+                    raise bodies.shifted(error, first) from error
+                half = len(chunk) // 2
+                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                continue
+            accepted += answer["accepted"]
+            duplicates += answer["duplicates"]
+        return Submitted(accepted=accepted, duplicates=duplicates)
+
+    async def seal(self) -> BatchStatus:
+        """See `Batch.seal`."""
+        return bodies.batch_status(await self._told(calls.seal(self.batch_id)))
+
+    async def cancel(self) -> int:
+        """See `Batch.cancel`."""
+        return int((await self._told(calls.cancel(self.batch_id)))["cancelled"])
+
+    async def cancel_requests(
+        self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
+    ) -> int:
+        """See `Batch.cancel_requests`."""
+        call = calls.cancel_requests(self.batch_id, request_ids, group_ids)
+        return int((await self._told(call))["cancelled"])
+
+    async def status(self) -> BatchStatus:
+        """See `Batch.status`."""
+        return bodies.batch_status(await self._told(calls.status(self.batch_id)))
+
+    async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
+        """See `Batch.pages`; after a lost connection it resumes from the last page's cursor."""
+        pauses = self._transport.pauses()
+        while True:
+            try:
+                async with aclosing(self._listen(cursor)) as pages:
+                    async for page in pages:
+                        pauses = self._transport.pauses()
+                        cursor = page.cursor
+                        yield page
+            except Silent:
+                await self.status()  # alive, and the batch is there
+            except WORTH_REPEATING as error:
+                await self._transport.pause(pauses, error)
+            else:
+                return
+
+    async def _listen(self, cursor: int) -> AsyncGenerator[Page, None]:
+        """The lines of one stream, until the batch is over.
+
+        Raises:
+            DependencyDown: the stream ended before the batch did.
+            AssayError: the service ended it.
+        """
+        call = calls.listen(self.batch_id, cursor)
+        last = False
+        async with (
+            self._transport.answer(call, timeout_s=LISTEN_S) as answer,
+            aclosing(lines(answer)) as told_lines,
+        ):
+            async for line in told_lines:
+                told = bodies.parsed(line)
+                if "error" in told:
+                    raise bodies.error_of(answer.status, line)
+                last = bool(told["last"])
+                yield bodies.page(told)
+        if not last:
+            raise DependencyDown("the stream of results ended before its batch")
+
+    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
+        """See `Batch.results`."""
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for result in page.results:
+                    yield result
+
+    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
+        """See `Batch.groups`."""
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for group in page.groups:
+                    yield group
+
+    async def collect(self) -> Scores:
+        """See `Batch.collect`."""
+        results: dict[str, Result] = {}
+        groups: dict[str, GroupSummary] = {}
+        async with aclosing(self.pages()) as pages:
+            async for page in pages:
+                results.update((result.request_id, result) for result in page.results)
+                groups.update((group.group_id, group) for group in page.groups)
+        return Scores(results=list(results.values()), groups=list(groups.values()))
+
+    async def _told(self, call: calls.Call) -> dict[str, Any]:
+        return bodies.parsed(await self._transport.call(call))

@@ -1,0 +1,115 @@
+"""What each method of a client sends, as calls: the same for both clients over HTTP. Pure."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+from assay.client.http import bodies
+from assay.client.types import Request, Task
+from assay.core.errors import InvalidRequest
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call."""
+
+    method: str
+    path: str
+    """With the query, if any."""
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+LIST_PIPELINES: Final = Call(method="GET", path="/v1/pipelines")
+
+
+def register_task(**told: object) -> Call:
+    """See `Client.register_task`."""
+    return _post("/v1/tasks", **told)
+
+
+def hint(task: Task | str, *, size: int) -> Call:
+    """See `Client.hint`."""
+    body = bodies.encoded({"size": size}, "size")
+    path = f"/v1/tasks/{_quoted(_task_id(task), 'task_id')}/hint"
+    return Call(method="POST", path=path, body=body, headers=_JSON)
+
+
+def put_artifact(content: bytes) -> Call:
+    """See `Client.put_artifact`."""
+    path = f"/v1/artifacts/{hashlib.sha256(content).hexdigest()}"
+    headers = {"Content-Type": "application/octet-stream"}
+    return Call(method="PUT", path=path, body=content, headers=headers)
+
+
+def open_batch(task: Task | str, *, deadline_s: float | None, **told: object) -> Call:
+    """See `Client.open_batch`; the batch has a name, so that a repeated call opens the same one."""
+    deadline_ms = None if deadline_s is None else round(deadline_s * 1000)
+    return _post("/v1/batches", task_id=_task_id(task), deadline_ms=deadline_ms, **told)
+
+
+def score(requests: Iterable[Request], *, task: Task | str, **told: object) -> Call:
+    """See `Client.score`."""
+    ready = bodies.reward_requests(list(requests))
+    body = bodies.joined(ready, task_id=_task_id(task), **told)
+    return Call(method="POST", path="/v1/score", body=body, headers=_JSON)
+
+
+def submit(batch_id: str, chunk: Iterable[bytes]) -> Call:
+    """One message of `Batch.submit`."""
+    path = f"{_batch(batch_id)}/requests"
+    return Call(method="POST", path=path, body=bodies.joined(chunk), headers=_JSON)
+
+
+def seal(batch_id: str) -> Call:
+    """See `Batch.seal`."""
+    return _post(f"{_batch(batch_id)}/seal")
+
+
+def cancel(batch_id: str) -> Call:
+    """See `Batch.cancel`."""
+    return _post(f"{_batch(batch_id)}/cancel")
+
+
+def cancel_requests(batch_id: str, request_ids: Iterable[str], group_ids: Iterable[str]) -> Call:
+    """See `Batch.cancel_requests`."""
+    path = f"{_batch(batch_id)}/requests/cancel"
+    return _post(path, request_ids=list(request_ids), group_ids=list(group_ids))
+
+
+def status(batch_id: str) -> Call:
+    """See `Batch.status`."""
+    return Call(method="GET", path=_batch(batch_id))
+
+
+def listen(batch_id: str, cursor: int) -> Call:
+    """The stream of a batch's pages from a position on."""
+    return Call(method="GET", path=f"{_batch(batch_id)}/results/stream?cursor={cursor}")
+
+
+def _batch(batch_id: str) -> str:
+    return f"/v1/batches/{_quoted(batch_id, 'batch_id')}"
+
+
+def _post(path: str, **told: object) -> Call:
+    body = bodies.encoded({k: v for k, v in told.items() if v is not None}, "body")
+    return Call(method="POST", path=path, body=body, headers=_JSON)
+
+
+def _quoted(name: str, field: str) -> str:
+    """A name as one part of a path.
+
+    Raises:
+        InvalidRequest: it would be another path; other names are the service's to refuse.
+    """
+    if not name or "/" in name or name in {".", ".."}:
+        raise InvalidRequest(f"{field}: {name[:64]!r} is not a name", field=field)
+    return quote(name, safe="", errors="surrogatepass")
+
+
+def _task_id(task: Task | str) -> str:
+    return task if isinstance(task, str) else task.task_id
