@@ -300,18 +300,15 @@ def number_of(tenant: TenantId, task_id: TaskId, number: int) -> int:
 
 def open_batch(work: OpenWork, snapshot: Snapshot, history: Sequence[PastBatch]) -> OpenBatch:
     """An open batch."""
-    batch, now_ns = work.batch, snapshot.now_ns
-    arrived = min(batch.submitted, batch.ended + len(work.requests))
+    batch, now_ns, requests = work.batch, snapshot.now_ns, work.requests
+    arrived = min(batch.submitted, batch.ended + len(requests))
+    arrived = max(arrived, len(requests))
     column = {limits.stage: j for j, limits in enumerate(snapshot.stages)}
-    present = [
-        (index, column[request.stage], request)
-        for index, request in enumerate(work.requests)
-        if request.stage in column
-    ]
-    arrived = max(arrived, len(work.requests))
-    elapsed = np.array([elapsed_ns(request, now_ns) for _, _, request in present], np.int64)
-    before = np.array([before_ns(request) for _, _, request in present], np.int64)
-    first = arrived - len(work.requests)
+    stage = np.array([column.get(one.stage, -1) for one in requests], np.int64)
+    here = np.flatnonzero(stage >= 0)
+    claimed = np.array([one.claimed_ns for one in requests], np.int64)[here]
+    elapsed = np.where(claimed != 0, np.maximum(now_ns - claimed, 0), -1)
+    before = before_ns(requests)[here]
     return OpenBatch(
         number=number_of(batch.tenant, batch.task_id, work.number),
         opened_ns=opened_ns(batch.opened_ns, now_ns, arrived, history) - snapshot.origin_ns,
@@ -319,10 +316,10 @@ def open_batch(work: OpenWork, snapshot: Snapshot, history: Sequence[PastBatch])
         size=expected_size(work, arrived),
         arrived=arrived,
         ended_natural_ns=work.ended_natural_ns,
-        stage=np.array([stage for _, stage, _ in present], np.int64),
+        stage=stage[here],
         elapsed_ns=elapsed,
         natural_ns=before + np.maximum(elapsed, 0),
-        sequence=np.array([first + index for index, _, _ in present], np.int64),
+        sequence=arrived - len(requests) + here,
     )
 
 
@@ -334,14 +331,15 @@ def expected_size(work: OpenWork, arrived: int) -> int:
     return max(announced, arrived) if announced > 0 else 0
 
 
-def elapsed_ns(request: InFlight, now_ns: int) -> int:
-    """Time at its present stage; -1 = queued."""
-    return max(now_ns - request.claimed_ns, 0) if request.claimed_ns else -1
-
-
-def before_ns(request: InFlight) -> int:
-    """Arrival, after the opening, plus the times at the stages that it has passed."""
-    return max(request.arrived_after_ns, 0) + sum(max(took, 0) for took in request.service_ns)
+def before_ns(requests: Sequence[InFlight]) -> Ints:
+    """(n,) arrivals, after the opening, plus the times at the stages that each has passed."""
+    arrived = np.fromiter((one.arrived_after_ns for one in requests), np.int64)
+    lengths = np.fromiter((len(one.service_ns) for one in requests), np.int64)
+    times = np.fromiter((took for one in requests for took in one.service_ns), np.int64)
+    total = np.concatenate([[0], np.cumsum(np.maximum(times, 0))])
+    ends = np.cumsum(lengths)
+    spent: Ints = total[ends] - total[ends - lengths]
+    return np.maximum(arrived, 0) + spent
 
 
 def opened_ns(opened_ns: int, now_ns: int, arrived: int, history: Sequence[PastBatch]) -> int:
