@@ -89,3 +89,18 @@ CASES = {
         }
     ),
 }
+
+FIRST_OF_THEIR_KIND = {
+    "AssayBatchDeadlineMissed": {
+        'assay_batch_slack_seconds_bucket{tenant="new", le="0.0"}': "_x15 1x15"
+    },
+    "AssayBatchesAtRisk": {'assay_batches_at_risk_total{tenant="new"}': "_x15 1x15"},
+    "AssayDeadLettersGrow": {
+        'assay_attempts_total{stage="new", result="failed"}': "_x15 3x15",
+        'assay_dead_letters{stage="new"}': "_x15 1x15",
+    },
+    "AssayPlanningProcessLost": {'assay_planning_lost_total{reason="new"}': "_x15 3x15"},
+    "AssayPartsReplaced": {'assay_parts_replaced_total{part="new"}': "_x15 3x15"},
+    "AssayLeasesLost": {'assay_leases_lost_total{stage="new", seen_by="reaper"}': "_x15 6x15"},
+}
+"""A counter with labels does not exist before the first event, so that event is no increase."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.monitoring.alert_cases import CASES
+from tests.monitoring.alert_cases import CASES, FIRST_OF_THEIR_KIND
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "helm" / "assay" / "rules" / "alerts.yaml"
@@ -70,6 +70,13 @@ def test_an_alert_fires_when_it_should_and_only_then(name: str, tmp_path: Path) 
     assert fired(name, CASES[name].fires, tmp_path)
     assert not fired(name, CASES[name].quiet, tmp_path)
     assert not fired(name, {}, tmp_path), "without data"
+
+
+@pytest.mark.parametrize("name", FIRST_OF_THEIR_KIND)
+def test_the_first_event_of_its_kind_is_noticed_and_forgotten(name: str, tmp_path: Path) -> None:
+    assert fired(name, FIRST_OF_THEIR_KIND[name], tmp_path)
+    old = {series: values.split()[1] for series, values in FIRST_OF_THEIR_KIND[name].items()}
+    assert not fired(name, old, tmp_path), "it was there before"
 
 
 def test_every_alert_says_what_to_do_in_the_page_of_operations() -> None:

@@ -1,24 +1,15 @@
 """The dashboards: fresh, of metrics that exist, and every panel with data under a real load."""
 
 import asyncio
-import contextlib
 import json
-import math
 import re
-import shutil
-import socket
-import urllib.parse
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-import yaml
-from scripts.boards import BOARDS, RATE, Board, Panel
+from scripts.boards import BOARDS, Board, Panel
 from scripts.generate_dashboards import OUT, generate
 from tests.e2e.commands import assay, platform_up
+from tests.monitoring.prometheus import asked, running_prometheus
 from tests.monitoring.test_alerts import RULES, alerts
 
 from assay.edge.metrics import Metrics
@@ -87,59 +78,6 @@ def load(folder: Path, turn: int) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@asynccontextmanager
-async def running_prometheus(folder: Path, target: str) -> AsyncIterator[str]:
-    """A Prometheus that scrapes the target each second; its URL."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("Prometheus is not installed: apt-get install prometheus")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    config = {
-        "global": {"scrape_interval": "1s"},
-        "rule_files": [str(RULES)],
-        "scrape_configs": [{"job_name": "assay", "static_configs": [{"targets": [target]}]}],
-    }
-    file = folder / "prometheus.yaml"
-    file.write_text(yaml.safe_dump(config))
-    log = (folder / "prometheus.log").open("wb")
-    process = await asyncio.create_subprocess_exec(
-        "prometheus", f"--config.file={file}", f"--web.listen-address={address}",
-        f"--storage.tsdb.path={folder / 'tsdb'}",
-        stdout=asyncio.subprocess.DEVNULL, stderr=log,
-    )  # fmt: skip
-    log.close()
-    url = f"http://{address}"
-    try:
-        while not await asyncio.to_thread(answers, f"{url}/-/ready"):
-            assert process.returncode is None, (folder / "prometheus.log").read_text()
-            await asyncio.sleep(0.1)
-        yield url
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
-
-
-def answers(url: str) -> bool:
-    """Whether it says that it is ready."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def asked(url: str, expression: str) -> list[float]:
-    """The values of an instant query; NaN is no value."""
-    query = urllib.parse.urlencode({"query": expression.replace(RATE, "5m")})
-    with urllib.request.urlopen(f"{url}/api/v1/query?{query}", timeout=30) as answer:
-        found: Any = json.loads(answer.read())
-    assert found["status"] == "success", found
-    values = [float(one["value"][1]) for one in found["data"]["result"]]
-    return [value for value in values if not math.isnan(value)]
-
-
 def empty(url: str) -> list[str]:
     """Panels without data that should have some; every expression is run."""
     missing = []
@@ -154,7 +92,7 @@ async def test_every_panel_has_data_under_a_real_load(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with (
         platform_up(data) as addresses,
-        running_prometheus(tmp_path, addresses["http"].removeprefix("http://")) as url,
+        running_prometheus(tmp_path, addresses["http"].removeprefix("http://"), rules=RULES) as url,
     ):
         left = ["not asked yet"]
         for turn in range(TURNS_MAX):

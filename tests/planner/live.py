@@ -170,6 +170,11 @@ class Asker:
         assert isinstance(found, planner_pb2.GetPlanResponse)
         return found
 
+    async def get_pools(self, stage: str = "") -> planner_pb2.GetPoolsResponse:
+        found = await self.ask("GetPools", planner_pb2.GetPoolsRequest(stage=stage))
+        assert isinstance(found, planner_pb2.GetPoolsResponse)
+        return found
+
     async def explain(self, batch_id: str) -> planner_pb2.ExplainPlanResponse:
         request = planner_pb2.ExplainPlanRequest(batch_id=batch_id)
         found = await self.ask("ExplainPlan", request)

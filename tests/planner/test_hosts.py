@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from pydantic import SecretStr
-from tests.planner.live import STAGE, RunHost, RunPlanner, Trainer, until
+from tests.planner.live import STAGE, WAIT_S, Asker, RunHost, RunPlanner, Trainer, until
 
 from assay.config.access import OperatorSettings
 from assay.core.errors import DependencyDown, InvalidRequest
@@ -18,7 +18,7 @@ from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.planner.service import hosts as hosts_module
-from assay.planner.service.host_view import AWAY_NS, STUBBORN_NS
+from assay.planner.service.host_view import AWAY_NS, SHORT_NS, STUBBORN_NS
 from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, HostsScaler
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -46,6 +46,8 @@ class Said(worker_pb2_grpc.PoolServiceServicer):
         self.worker = worker
         self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=1, slots_ready=1)]
         self.obeys = True
+        self.pretends = False
+        """To have all slots that it is asked for."""
         self.asked: list[int] = []
         self.shown: set[str] = set()
         self.accepts = ""
@@ -69,7 +71,11 @@ class Said(worker_pb2_grpc.PoolServiceServicer):
         await self._admit(context)
         self.asked.append(request.slots)
         if self.obeys:
-            self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=request.slots)]
+            ready = request.slots if self.pretends else 0
+            pool = worker_pb2.StagePool(
+                stage=request.stage, slots_desired=request.slots, slots_ready=ready
+            )
+            self.pools = [pool]
         return worker_pb2.ResizePoolResponse(pool=self.pools[0])
 
 
@@ -90,11 +96,20 @@ class Scene:
             cores_of=lambda _: 1.0,
             attempts_max=3,
             clock=self.clock,
+            core_cost=0.025,
+            core_cost_of=lambda worker: self.core_costs.get(worker),
         )
+        self.core_costs: dict[str, float] = {}
         stack.push_async_callback(self.scaler.close)
 
     async def host(
-        self, name: str, *, cores: int = 4, slots_max: int = 10, credential: str = ""
+        self,
+        name: str,
+        *,
+        cores: int = 4,
+        slots_max: int = 10,
+        credential: str = "",
+        stage: str = ONE,
     ) -> Said:
         said = Said(name)
         said.accepts = credential
@@ -105,14 +120,21 @@ class Scene:
         self._stack.push_async_callback(server.stop, None)
         self._servers[name] = server
         self.ports[name] = port
-        await self.registers(name, f"127.0.0.1:{port}", cores, slots_max, credential)
+        address = f"127.0.0.1:{port}"
+        await self.registers(name, address, cores, slots_max, credential, stage=stage)
         return said
 
     async def registers(
-        self, name: str, address: str, cores: int = 4, slots_max: int = 10, credential: str = ""
+        self,
+        name: str,
+        address: str,
+        cores: int = 4,
+        slots_max: int = 10,
+        credential: str = "",
+        stage: str = ONE,
     ) -> None:
         record = HostRecord(
-            worker=WorkerId(name), address=address, stages=(ONE,), cores=cores,
+            worker=WorkerId(name), address=address, stages=(StageName(stage),), cores=cores,
             memory_bytes=1 << 33, slots_max=slots_max, credential=credential,
         )  # fmt: skip
         await self.store.put_host(record, lease_s=LONG_S)
@@ -174,7 +196,7 @@ async def test_a_host_that_is_silent_is_not_counted_on_and_keeps_its_leases(
     await scene.host("stays")
     await scene.host("silent")
     assert await scene.desired() == 2
-    silent = scene.scaler.hosts[0]
+    silent = scene.scaler.views[0]
     silent.record = HostRecord(
         worker=silent.record.worker, address="203.0.113.1:9", stages=(ONE,), cores=4,
         memory_bytes=1, slots_max=10,
@@ -253,6 +275,103 @@ async def test_a_batch_is_served_by_all_hosts_and_by_those_that_come_later(
     await until(lambda: second.slots() == 0, planner.why)
 
 
+# -- hosts that lie, and hosts of different cost -----------------------------------------------
+
+
+async def test_a_host_that_has_no_slots_is_found_by_what_it_ends_and_others_get_them(
+    run_host: RunHost, run_planner: RunPlanner, trainer: Trainer, scene: Scene
+) -> None:
+    honest = await run_host(slots=1)
+    liar = await scene.host("liar", stage=STAGE)
+    liar.pretends = True
+    liar.pools = [worker_pb2.StagePool(stage=STAGE, slots_desired=4, slots_ready=4)]
+    planner = await run_planner(slots_min=1, slots_max=4)
+    task = await trainer.task()
+
+    async def doubted() -> bool:
+        found = await Asker(address=planner.addresses["grpc"]).get_pools()
+        return {one.host: one.state for one in found.hosts}.get("liar") == f"Doubted: {STAGE}"
+
+    async with asyncio.timeout(WAIT_S):
+        while not await doubted():
+            (depth,) = await trainer.store.depths([StageName(STAGE)])
+            if depth.queued < 100:  # work waits all along
+                batch = await trainer.open(task, 100)
+                await trainer.submit(batch, ["sleep 0.02"] * 100)
+            await asyncio.sleep(0.1)
+        waiting = await trainer.waiting(task, 8)
+        await until(lambda: honest.slots() == 4, planner.why)
+        trainer.go()
+        await trainer.over(waiting)
+    found = await Asker(address=planner.addresses["grpc"]).get_pools()
+    (pool,) = [one for one in found.pools if one.stage == STAGE]
+    assert pool.condition == "HostsDoubted: 1 of 2, liar"
+    assert found.hosts_all == 2
+
+
+async def test_a_host_on_which_no_slot_becomes_ready_loses_those_that_are_missing(
+    scene: Scene,
+) -> None:
+    await scene.host("honest")
+    never = await scene.host("never")
+    never.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=5, slots_ready=1)]
+    assert await scene.desired() == 6
+    for _ in range(2):
+        scene.clock.ahead_ns += SHORT_NS
+        desired = await scene.desired()
+    assert desired == 2
+    await scene.scaler.resize(ONE, 4)
+    assert never.asked == [1], "it is asked for what it has"
+
+
+async def test_a_host_on_which_slots_do_become_ready_is_waited_for(scene: Scene) -> None:
+    slow = await scene.host("slow")
+    for ready in range(1, 5):
+        slow.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=5, slots_ready=ready)]
+        assert await scene.desired() == 5
+        scene.clock.ahead_ns += SHORT_NS - 10**9
+
+
+async def test_start_up_times_of_a_pool_are_those_of_its_middle_host(scene: Scene) -> None:
+    for name, p90_s in (("a", 0.5), ("b", 0.25), ("c", 1e9), ("few", 3.0), ("odd", float("nan"))):
+        said = await scene.host(name)
+        said.pools[0].slots_ready = 1
+        said.pools[0].starts_measured = 2 if name == "few" else 4
+        said.pools[0].startup_p50_s = p90_s / 2
+        said.pools[0].startup_p90_s = p90_s
+    (pool,) = await scene.scaler.pools()
+    assert pool.startup_ns == 500_000_000
+    assert (pool.startup.measured, pool.startup.p50_ns) == (16, 250_000_000)
+
+
+async def test_slots_go_to_the_cheaper_host_as_far_as_its_cores_reach(scene: Scene) -> None:
+    scene.core_costs = {"spot": 0.01}
+    dear, spot = await scene.host("dear", cores=4), await scene.host("spot", cores=4)
+    (pool,) = await scene.scaler.pools()
+    assert pool.core_cost == pytest.approx((4 * 0.025 + 4 * 0.01) / 8)
+    await scene.scaler.resize(ONE, 5)
+    assert (dear.asked, spot.asked) == ([], [4])
+    await scene.scaler.resize(ONE, 7)
+    assert (dear.asked, spot.asked) == ([3], [4]), "beyond its cores they would share them"
+    await scene.scaler.resize(ONE, 2)
+    assert (dear.asked, spot.asked) == ([3, 0], [4, 2])
+
+
+async def test_one_host_has_the_settings_cost_and_is_never_doubted(
+    run_host: RunHost, run_planner: RunPlanner, trainer: Trainer
+) -> None:
+    host = await run_host(slots=3)
+    planner = await run_planner(slots_min=3)
+    await until(lambda: host.ready() == 3)
+    found = await Asker(address=planner.addresses["grpc"]).get_pools()
+    (pool,) = found.pools
+    (only,) = found.hosts
+    assert (found.leading, pool.slots_ready, pool.core_cost) == (True, 3, 0.0)
+    assert (only.state, only.cores, pool.condition) == ("Counted", only.cores, "")
+    assert pool.startup.measured == 3
+    assert 0 < pool.startup.p50_s <= pool.startup.p90_s
+
+
 # -- what hosts learn --------------------------------------------------------------------------
 
 
@@ -271,7 +390,7 @@ async def test_a_host_learns_what_it_registered_and_nothing_else(scene: Scene) -
     assert liar.shown == {f"Bearer {mine}"}
     assert old.shown == {""}
     assert victim.shown == {f"Bearer {victims}", f"Bearer {mine}"}
-    assert [one.record.worker for one in scene.scaler.hosts if scene.scaler.counts(one)] == [
+    assert [one.record.worker for one in scene.scaler.views if scene.scaler.counts(one)] == [
         "liar", "of-an-earlier-release", "victim",
     ]  # fmt: skip
     scene.clock.ahead_ns += 2 * 10**9

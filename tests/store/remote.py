@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -218,6 +218,16 @@ class ByTheApi:
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
         return await (await self._worker()).artifact_wait(key, timeout_s=timeout_s)
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        remotes = self._workers
+        names = {
+            one: WorkerId(_name_of(remotes[one]) if one in remotes else one) for one in workers
+        }
+        found = await self._store.ended_by(list(names.values()))
+        return {one: found[name] for one, name in names.items()}
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         remote = self._workers.get(worker)

@@ -228,6 +228,25 @@ def test_the_list_of_hosts_is_who_renewed_in_time_and_did_not_leave(
         assert live == {worker for worker, ends_ns in until.items() if ends_ns > now_ns}
 
 
+async def test_what_a_host_judged_is_counted_by_stage_whatever_it_says_of_itself(
+    drive: Driver,
+) -> None:
+    other, store = WorkerId("other"), drive.store
+    await drive.open(size=6)
+    await drive.submit(requests(*"abcdef"))
+    mine = await store.claim(FIRST, claims_max=4, lease_s=LONG_S, worker=WORKER)
+    theirs = await store.claim(FIRST, claims_max=1, lease_s=LONG_S, worker=other)
+    await drive.hand_over(mine[:1])
+    await drive.score(mine[1:2])
+    await drive.score(mine[1:2])
+    await drive.fail(mine[2:3])
+    await drive.give_back(mine[3:])
+    assert dict(await store.ended_by([WORKER, other])) == {WORKER: {FIRST: 2}, other: {}}
+    await drive.score(theirs)
+    many = [other, *(WorkerId(f"none{number}") for number in range(200))]
+    assert (await store.ended_by(many))[other] == {FIRST: 1}
+
+
 def test_the_number_of_hosts_is_bounded() -> None:
     book = HostBook()
     for number in range(HOSTS_MAX):

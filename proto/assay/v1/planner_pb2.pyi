@@ -294,6 +294,176 @@ class PoolCondition(_message.Message):
 Global___PoolCondition: _TypeAlias = PoolCondition  # noqa: Y015
 
 @_typing.final
+class StartupTimes(_message.Message):
+    """How long slots took to start, of the latest that were measured."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEASURED_FIELD_NUMBER: _builtins.int
+    P50_S_FIELD_NUMBER: _builtins.int
+    P90_S_FIELD_NUMBER: _builtins.int
+    measured: _builtins.int
+    p50_s: _builtins.float
+    p90_s: _builtins.float
+    def __init__(
+        self,
+        *,
+        measured: _builtins.int = ...,
+        p50_s: _builtins.float = ...,
+        p90_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measured", b"measured", "p50_s", b"p50_s", "p90_s", b"p90_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartupTimes: _TypeAlias = StartupTimes  # noqa: Y015
+
+@_typing.final
+class PoolOfStage(_message.Message):
+    """A stage's slots, on one worker host or on all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    SLOTS_DESIRED_FIELD_NUMBER: _builtins.int
+    SLOTS_READY_FIELD_NUMBER: _builtins.int
+    SLOTS_BUSY_FIELD_NUMBER: _builtins.int
+    SLOTS_MAX_FIELD_NUMBER: _builtins.int
+    STARTUP_FIELD_NUMBER: _builtins.int
+    CORE_COST_FIELD_NUMBER: _builtins.int
+    CONDITION_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    slots_desired: _builtins.int
+    slots_ready: _builtins.int
+    slots_busy: _builtins.int
+    slots_max: _builtins.int
+    """Most that may be asked for; 0 = not known."""
+    core_cost: _builtins.float
+    """Cost of a core-second there, in GPU-seconds; 0 = as in the settings."""
+    condition: _builtins.str
+    """What is wrong with it, "NAME: details"."""
+    @_builtins.property
+    def startup(self) -> Global___StartupTimes: ...
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+        slots_desired: _builtins.int = ...,
+        slots_ready: _builtins.int = ...,
+        slots_busy: _builtins.int = ...,
+        slots_max: _builtins.int = ...,
+        startup: Global___StartupTimes | None = ...,
+        core_cost: _builtins.float = ...,
+        condition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["startup", b"startup"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition", "core_cost", b"core_cost", "slots_busy", b"slots_busy", "slots_desired", b"slots_desired", "slots_max", b"slots_max", "slots_ready", b"slots_ready", "stage", b"stage", "startup", b"startup"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolOfStage: _TypeAlias = PoolOfStage  # noqa: Y015
+
+@_typing.final
+class WorkerHost(_message.Message):
+    """A worker host, or a pod."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SANDBOX_MODE_FIELD_NUMBER: _builtins.int
+    CORES_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    address: _builtins.str
+    state: _builtins.str
+    """"Counted", or why its slots are not counted on."""
+    sandbox_mode: _builtins.str
+    cores: _builtins.int
+    memory_bytes: _builtins.int
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolOfStage]: ...
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        address: _builtins.str = ...,
+        state: _builtins.str = ...,
+        sandbox_mode: _builtins.str = ...,
+        cores: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+        pools: _abc.Iterable[Global___PoolOfStage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cores", b"cores", "host", b"host", "memory_bytes", b"memory_bytes", "pools", b"pools", "sandbox_mode", b"sandbox_mode", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerHost: _TypeAlias = WorkerHost  # noqa: Y015
+
+@_typing.final
+class GetPoolsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    """Only hosts that serve it; empty = all."""
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPoolsRequest: _TypeAlias = GetPoolsRequest  # noqa: Y015
+
+@_typing.final
+class GetPoolsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEADING_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    HOSTS_ALL_FIELD_NUMBER: _builtins.int
+    leading: _builtins.bool
+    """Whether this planner leads; one that stands by looks at no hosts."""
+    hosts_all: _builtins.int
+    """How many there are."""
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolOfStage]:
+        """Over all hosts that are counted on."""
+
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerHost]:
+        """By name; at most 1,024 hosts and 20,000 pools of them."""
+
+    def __init__(
+        self,
+        *,
+        leading: _builtins.bool = ...,
+        pools: _abc.Iterable[Global___PoolOfStage] | None = ...,
+        hosts: _abc.Iterable[Global___WorkerHost] | None = ...,
+        hosts_all: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts", "hosts_all", b"hosts_all", "leading", b"leading", "pools", b"pools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPoolsResponse: _TypeAlias = GetPoolsResponse  # noqa: Y015
+
+@_typing.final
 class GetPlanRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -49,6 +49,11 @@ class PlannerServiceStub(object):
                 request_serializer=assay_dot_v1_dot_planner__pb2.WhatIfRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_planner__pb2.WhatIfResponse.FromString,
                 _registered_method=True)
+        self.GetPools = channel.unary_unary(
+                '/assay.v1.PlannerService/GetPools',
+                request_serializer=assay_dot_v1_dot_planner__pb2.GetPoolsRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_planner__pb2.GetPoolsResponse.FromString,
+                _registered_method=True)
 
 
 class PlannerServiceServicer(object):
@@ -73,6 +78,13 @@ class PlannerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetPools(self, request, context):
+        """The pools over all worker hosts, as this planner saw them last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PlannerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -90,6 +102,11 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.WhatIf,
                     request_deserializer=assay_dot_v1_dot_planner__pb2.WhatIfRequest.FromString,
                     response_serializer=assay_dot_v1_dot_planner__pb2.WhatIfResponse.SerializeToString,
+            ),
+            'GetPools': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPools,
+                    request_deserializer=assay_dot_v1_dot_planner__pb2.GetPoolsRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_planner__pb2.GetPoolsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -173,6 +190,33 @@ class PlannerService(object):
             '/assay.v1.PlannerService/WhatIf',
             assay_dot_v1_dot_planner__pb2.WhatIfRequest.SerializeToString,
             assay_dot_v1_dot_planner__pb2.WhatIfResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.PlannerService/GetPools',
+            assay_dot_v1_dot_planner__pb2.GetPoolsRequest.SerializeToString,
+            assay_dot_v1_dot_planner__pb2.GetPoolsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class PlannerServiceStub:
     ExplainPlan: _grpc.UnaryUnaryMultiCallable[_planner_pb2.ExplainPlanRequest, _planner_pb2.ExplainPlanResponse]
     """Works after the batch is complete and after a restart, as long as the store keeps its plans."""
     WhatIf: _grpc.UnaryUnaryMultiCallable[_planner_pb2.WhatIfRequest, _planner_pb2.WhatIfResponse]
+    GetPools: _grpc.UnaryUnaryMultiCallable[_planner_pb2.GetPoolsRequest, _planner_pb2.GetPoolsResponse]
+    """The pools over all worker hosts, as this planner saw them last."""
 
 @_typing.type_check_only
 class PlannerServiceAsyncStub(PlannerServiceStub):
@@ -43,6 +45,8 @@ class PlannerServiceAsyncStub(PlannerServiceStub):
     ExplainPlan: _aio.UnaryUnaryMultiCallable[_planner_pb2.ExplainPlanRequest, _planner_pb2.ExplainPlanResponse]  # type: ignore[assignment]
     """Works after the batch is complete and after a restart, as long as the store keeps its plans."""
     WhatIf: _aio.UnaryUnaryMultiCallable[_planner_pb2.WhatIfRequest, _planner_pb2.WhatIfResponse]  # type: ignore[assignment]
+    GetPools: _aio.UnaryUnaryMultiCallable[_planner_pb2.GetPoolsRequest, _planner_pb2.GetPoolsResponse]  # type: ignore[assignment]
+    """The pools over all worker hosts, as this planner saw them last."""
 
 class PlannerServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -66,5 +70,13 @@ class PlannerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _planner_pb2.WhatIfRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_planner_pb2.WhatIfResponse, _abc.Awaitable[_planner_pb2.WhatIfResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetPools(
+        self,
+        request: _planner_pb2.GetPoolsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_planner_pb2.GetPoolsResponse, _abc.Awaitable[_planner_pb2.GetPoolsResponse]]:
+        """The pools over all worker hosts, as this planner saw them last."""
 
 def add_PlannerServiceServicer_to_server(servicer: PlannerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

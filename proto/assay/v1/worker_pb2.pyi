@@ -28,11 +28,20 @@ class StagePool(_message.Message):
     SLOTS_DESIRED_FIELD_NUMBER: _builtins.int
     SLOTS_READY_FIELD_NUMBER: _builtins.int
     SLOTS_BUSY_FIELD_NUMBER: _builtins.int
+    STARTS_MEASURED_FIELD_NUMBER: _builtins.int
+    STARTUP_P50_S_FIELD_NUMBER: _builtins.int
+    STARTUP_P90_S_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     slots_desired: _builtins.int
     """Slots that are wanted, that run, and that hold a request at present."""
     slots_ready: _builtins.int
     slots_busy: _builtins.int
+    starts_measured: _builtins.int
+    """How long its latest slots took from being asked for until they were ready; of a host of an earlier
+    release none are measured.
+    """
+    startup_p50_s: _builtins.float
+    startup_p90_s: _builtins.float
     def __init__(
         self,
         *,
@@ -40,10 +49,13 @@ class StagePool(_message.Message):
         slots_desired: _builtins.int = ...,
         slots_ready: _builtins.int = ...,
         slots_busy: _builtins.int = ...,
+        starts_measured: _builtins.int = ...,
+        startup_p50_s: _builtins.float = ...,
+        startup_p90_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["slots_busy", b"slots_busy", "slots_desired", b"slots_desired", "slots_ready", b"slots_ready", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["slots_busy", b"slots_busy", "slots_desired", b"slots_desired", "slots_ready", b"slots_ready", "stage", b"stage", "starts_measured", b"starts_measured", "startup_p50_s", b"startup_p50_s", "startup_p90_s", b"startup_p90_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

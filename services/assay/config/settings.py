@@ -8,7 +8,7 @@ name is an error.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -353,8 +353,13 @@ class PlannerSettings(PlanSettings):
     core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
     slot-second costs its stage's cores times this, plus 1 for each of its GPUs."""
+    core_cost_by_host: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
+    """Other values of `core_cost` of worker hosts whose names match a pattern (`spot-*`); the first
+    that matches counts. A host's own word about its cost would attract slots."""
     startup_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """Typical time from requesting a slot until it is ready."""
+    """Typical time from requesting a slot until it is ready, until three starts were measured."""
     startup_s_by_stage: dict[str, float] = Field(default_factory=dict)
     """Other values of `startup_s`, by stage."""
     scaler: Literal["local", "kubernetes", "keda"] = "local"

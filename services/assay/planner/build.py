@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final, Protocol
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import PlannerSettings, Settings
-from assay.core.ids import PipelineName, StageName
+from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Operator, refuse_open_listener, refuse_open_port
@@ -25,7 +26,7 @@ from assay.edge.tracing import NoTracer, Tracer
 from assay.model.stage_order import in_pipeline_order
 from assay.planner.process.parent import PlanningProcess
 from assay.planner.service.controller import Controller, LimitsOf
-from assay.planner.service.hosts import HostsScaler
+from assay.planner.service.hosts import TIMEOUT_S, CostOf, HostsScaler
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.scaler import Scaler
 from assay.planner.service.server import PlannerServer
@@ -302,7 +303,9 @@ def hosts_scaler(
     """Scaler for all worker hosts."""
     worker = settings.worker
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
-    cores = {name: one.spec.resources.cpu_cores for name, one in stages_of(known).items()}
+    specs = {name: one.spec for name, one in stages_of(known).items()}
+    cores = {name: spec.resources.cpu_cores for name, spec in specs.items()}
+    timeouts = {name: spec.timeout_s for name, spec in specs.items()}
     return HostsScaler(
         store,
         ready_file=ready_file(settings.data_dir, Part.WORKER),
@@ -311,7 +314,20 @@ def hosts_scaler(
         cores_of=lambda stage: cores.get(stage, 1.0),
         attempts_max=settings.store.attempts_max,
         clock=clock,
+        timeout_of=lambda stage: timeouts.get(stage, TIMEOUT_S),
+        core_cost_of=core_cost_of(settings.planner.core_cost_by_host),
+        core_cost=settings.planner.core_cost,
     )
+
+
+def core_cost_of(by_host: Mapping[str, float]) -> CostOf:
+    """The cost of the first pattern that a host's name matches."""
+
+    def found(worker: WorkerId) -> float | None:
+        matching = (cost for pattern, cost in by_host.items() if fnmatchcase(worker, pattern))
+        return next(matching, None)
+
+    return found
 
 
 def limits_of(settings: Settings, pipelines: Pipelines | None) -> LimitsOf:

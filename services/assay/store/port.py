@@ -276,6 +276,12 @@ class Store(WorkerStore, Protocol):
     async def hosts(self) -> Sequence[HostRecord]:
         """The worker hosts whose records have not run out, at most `HOSTS_MAX`."""
 
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        """How many requests (or groups) worker hosts judged, by stage: reports that took effect,
+        without failed attempts. A count begins again at 0 after a day."""
+
     async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
         """The `batches_max` open batches with the earliest deadlines, in that order, with their
         requests that have not ended.

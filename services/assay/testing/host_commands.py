@@ -1,7 +1,7 @@
 """The commands of the store in memory that are about worker hosts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from assay.core.hosts.record import HostRecord
@@ -42,6 +42,12 @@ class HostCommands(ABC):
     async def hosts(self) -> Sequence[HostRecord]:
         """See `Store.hosts`."""
         return self._model.hosts.all(self._clock.now_ns())
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        """See `Store.ended_by`."""
+        return {worker: dict(self._model.hosts.ended[worker]) for worker in workers}
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""

@@ -1,5 +1,6 @@
 """The model of the worker hosts' records."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from assay.core.hosts.record import (
     check_host,
     too_many_hosts,
 )
-from assay.core.ids import WorkerId
+from assay.core.ids import StageName, WorkerId
 
 
 class _Kept(NamedTuple):
@@ -24,6 +25,8 @@ class HostBook:
 
     def __init__(self) -> None:
         self._kept: dict[WorkerId, _Kept] = {}
+        self.ended: defaultdict[WorkerId, Counter[StageName]] = defaultdict(Counter)
+        """Requests that each judged."""
 
     def put(self, host: HostRecord, lease_ns: int, now_ns: int, owner: str = "") -> bool:
         """See `Store.put_host`."""

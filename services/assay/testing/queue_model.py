@@ -17,15 +17,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from assay.core.hosts.record import HOST_GONE
-from assay.core.ids import (
-    BatchId,
-    GroupId,
-    JobId,
-    RequestId,
-    StageName,
-    TenantId,
-    WorkerId,
-)
+from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId, WorkerId
 from assay.core.ordering import cost_us
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -298,6 +290,8 @@ class QueueModel:
                 cost = cost_us(account.finished_after_ns - account.started_after_ns)
                 served[tenant].append(cost)
                 corrections[tenant] += self.stages.correction_us(job, cost)
+            if not isinstance(report.finish, FailAttempt | GiveBack):
+                self.hosts.ended[job.worker][stage] += 1
             self._act(job, report, attempts_max, now_ns)
             statuses.append(FinishStatus.DONE)
         self.stages.learn(stage, served, corrections)

@@ -14,6 +14,8 @@ from assay.core.records import BatchRecord, StageDepth
 BATCHES_READ_MAX = 100
 """Open batches of a snapshot, the earliest deadlines; others cost nothing."""
 BATCHES_SHOWN_MAX = 20
+HOSTS_READ_MAX = 1_024
+HOSTS_SHOWN_MAX = 20
 NS_PER_S = 1_000_000_000
 
 
@@ -25,6 +27,26 @@ class Pool:
     slots_desired: int
     slots_ready: int
     slots_busy: int
+    slots_max: int = 0
+    """Most that may be asked for; 0 = not known."""
+    starts_measured: int = 0
+    startup_p50_s: float = 0.0
+    startup_p90_s: float = 0.0
+    core_cost: float = 0.0
+    """Of its hosts, in GPU-seconds per core-second; 0 = as in the settings."""
+    condition: str = ""
+    """What is wrong with it; empty = nothing that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A worker host, as the planner sees it."""
+
+    host: str
+    state: str
+    """`Counted`, or why its slots are not counted on."""
+    cores: int
+    pools: Sequence[Pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +61,9 @@ class Snapshot:
     batches: Sequence[BatchRecord]
     planner: str = ""
     """What it says of itself."""
+    hosts: Sequence[Host] = ()
+    """All worker hosts that the planner knows, at most `HOSTS_READ_MAX`; empty: none leads."""
+    hosts_all: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; the same names as in the tables."""
@@ -50,6 +75,8 @@ class Snapshot:
             "stages": [
                 {**asdict(depth), **_slots(self.pools.get(depth.stage))} for depth in self.depths
             ],
+            "hosts": [asdict(host) for host in self.hosts],
+            "hosts_all": self.hosts_all,
             "batches": [batch_json(batch) for batch in self.batches],
         }
 
@@ -76,7 +103,8 @@ def render(snapshot: Snapshot) -> RenderableType:
         f"   planner {snapshot.planner}" if snapshot.planner else "",
         style="default",
     )
-    return Group(head, _stages(snapshot), _batches(snapshot))
+    hosts = [_hosts(snapshot)] if snapshot.hosts_all > 1 else []
+    return Group(head, _stages(snapshot), *hosts, _batches(snapshot))
 
 
 def _stages(snapshot: Snapshot) -> Table:
@@ -92,6 +120,26 @@ def _stages(snapshot: Snapshot) -> Table:
             f"{depth.running:,}",
             f"{slots['slots_ready']}/{slots['slots_desired']}",
             Text(f"{depth.dead_letters:,}", style="red" if depth.dead_letters else ""),
+        )
+    return table
+
+
+def _hosts(snapshot: Snapshot) -> Table:
+    """Those that are not counted on first: they are what one looks for."""
+    table = Table(title=f"Worker hosts ({snapshot.hosts_all})", title_justify="left", expand=False)
+    for column in ("host", "state", "cores", "slots ready/desired", "start-up"):
+        table.add_column(column, justify="left" if column in {"host", "state"} else "right")
+    in_order = sorted(snapshot.hosts, key=lambda one: (one.state == "Counted", one.host))
+    for host in in_order[:HOSTS_SHOWN_MAX]:
+        ready = sum(pool.slots_ready for pool in host.pools)
+        desired = sum(pool.slots_desired for pool in host.pools)
+        longest_s = max((pool.startup_p90_s for pool in host.pools), default=0.0)
+        table.add_row(
+            host.host,
+            Text(host.state, style="" if host.state == "Counted" else "yellow"),
+            f"{host.cores:,}" if host.cores else "",
+            f"{ready:,}/{desired:,}",
+            f"{longest_s:.2f} s" if longest_s else "",
         )
     return table
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from assay.cli.operate.snapshot import BATCHES_READ_MAX, Pool, Snapshot
+from assay.cli.operate.snapshot import BATCHES_READ_MAX, Host, Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
@@ -91,6 +91,24 @@ async def ask_planner(address: str) -> str:
     return answer.why
 
 
+async def ask_for_pools(address: str) -> planner_pb2.GetPoolsResponse | None:
+    """The pools over all worker hosts; `None`: no planner leads at this address, or it is of an
+    earlier release."""
+    if not address:
+        return None
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = planner_pb2_grpc.PlannerServiceStub(channel)
+        try:
+            answer = await stub.GetPools(
+                planner_pb2.GetPoolsRequest(),
+                timeout=POOLS_TIMEOUT_S,
+                metadata=operator_metadata(),
+            )
+        except grpc.aio.AioRpcError:
+            return None
+    return answer if answer.leading and answer.pools else None
+
+
 async def observe(
     store: Store,
     control: str,
@@ -112,22 +130,65 @@ async def observe(
         DependencyDown: the store cannot be reached.
     """
     round_trip_s = await store.ping()
-    batches, pools, planning = await asyncio.gather(
-        store.batches(batches_max=BATCHES_READ_MAX), list_pools(control), ask_planner(planner)
+    batches, own, planning, everywhere = await asyncio.gather(
+        store.batches(batches_max=BATCHES_READ_MAX),
+        list_pools(control),
+        ask_planner(planner),
+        ask_for_pools(planner),
     )
-    if pools and all_stages_served:
-        stages = [StageName(pool.stage) for pool in pools.pools]
+    if own and all_stages_served:
+        stages = [StageName(pool.stage) for pool in own.pools]
     else:
         stages = list(stages_of_all_pipelines())
     depths = await store.depths(stages)
     return Snapshot(
         at_ns=clock.now_ns(),
         store_round_trip_s=round_trip_s,
-        sandbox_mode=pools.sandbox_mode if pools else "",
+        sandbox_mode=own.sandbox_mode if own else "",
         depths=depths,
-        pools={pool.stage: _pool(pool) for pool in pools.pools} if pools else {},
+        pools=_pools(own, everywhere),
         batches=batches,
         planner=planning,
+        hosts=_hosts(everywhere),
+        hosts_all=everywhere.hosts_all if everywhere else 0,
+    )
+
+
+def _pools(
+    own: worker_pb2.ListPoolsResponse | None, everywhere: planner_pb2.GetPoolsResponse | None
+) -> dict[str, Pool]:
+    """Over all hosts where a planner leads; without one those of this machine."""
+    if everywhere is not None:
+        return {pool.stage: _summed(pool) for pool in everywhere.pools}
+    return {pool.stage: _pool(pool) for pool in own.pools} if own else {}
+
+
+def _hosts(everywhere: planner_pb2.GetPoolsResponse | None) -> list[Host]:
+    if everywhere is None:
+        return []
+    return [
+        Host(
+            host=one.host,
+            state=one.state,
+            cores=one.cores,
+            pools=[_summed(pool) for pool in one.pools],
+        )
+        for one in everywhere.hosts
+    ]
+
+
+def _summed(pool: planner_pb2.PoolOfStage) -> Pool:
+    return Pool(
+        stage=pool.stage,
+        slots_desired=pool.slots_desired,
+        slots_ready=pool.slots_ready,
+        slots_busy=pool.slots_busy,
+        slots_max=pool.slots_max,
+        starts_measured=pool.startup.measured,
+        startup_p50_s=pool.startup.p50_s,
+        startup_p90_s=pool.startup.p90_s,
+        core_cost=pool.core_cost,
+        condition=pool.condition,
     )
 
 
@@ -137,4 +198,7 @@ def _pool(pool: worker_pb2.StagePool) -> Pool:
         slots_desired=pool.slots_desired,
         slots_ready=pool.slots_ready,
         slots_busy=pool.slots_busy,
+        starts_measured=pool.starts_measured,
+        startup_p50_s=pool.startup_p50_s,
+        startup_p90_s=pool.startup_p90_s,
     )

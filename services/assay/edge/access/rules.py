@@ -121,6 +121,7 @@ RPC: Final[Mapping[str, Rules]] = {
         "GetPlan": OBSERVE,
         "ExplainPlan": OBSERVE,
         "WhatIf": OBSERVE,
+        "GetPools": OBSERVE,
     },
     "assay.v1.PoolService": {
         "ListPools": OBSERVE | {Role.WORKER},

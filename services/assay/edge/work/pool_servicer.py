@@ -25,6 +25,25 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024
 STOP_S: Final = 1.0
 
 
+class StartTimes(Protocol):
+    """How long the latest slots took to start."""
+
+    @property
+    def measured(self) -> int:
+        """Number of those."""
+        ...
+
+    @property
+    def p50_s(self) -> float:
+        """Median."""
+        ...
+
+    @property
+    def p90_s(self) -> float:
+        """0.9 quantile."""
+        ...
+
+
 class Pool(Protocol):
     """A stage's slots as of one instant."""
 
@@ -46,6 +65,11 @@ class Pool(Protocol):
     @property
     def busy(self) -> int:
         """Slots that hold a request."""
+        ...
+
+    @property
+    def startup(self) -> StartTimes:
+        """Of its latest slots."""
         ...
 
 
@@ -108,6 +132,9 @@ def _message(state: Pool) -> worker_pb2.StagePool:
         slots_desired=state.desired,
         slots_ready=state.ready,
         slots_busy=state.busy,
+        starts_measured=state.startup.measured,
+        startup_p50_s=state.startup.p50_s,
+        startup_p90_s=state.startup.p90_s,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName
 from assay.planner.kubernetes.pods import Json, PodState, PodView, part, parts, whole
-from assay.planner.session.messages import PoolState
+from assay.planner.session.messages import HostState, PoolState, Startup
 
 STARTUPS_KEPT: Final = 64
 STARTUPS_MIN: Final = 3
@@ -152,7 +152,27 @@ class Pool:
             busy=min(running, ready),
             slots_max=self.cap,
             startup_ns=self._startup_ns(),
+            startup=_startup_of(self.startups),
             condition=self._condition(found, now_s),
+        )
+
+    def host_of(self, pod: PodView) -> HostState:
+        """One of its pods."""
+        slots = self.slots_per_pod
+        took_s = pod.startup_s
+        return HostState(
+            host=pod.name,
+            state="Counted" if pod.state is PodState.READY else pod.state.value,
+            pools=(
+                PoolState(
+                    stage=self.stage,
+                    desired=slots,
+                    ready=slots if pod.state is PodState.READY else 0,
+                    busy=0,
+                    condition=pod.why,
+                    startup=_startup_of([] if took_s is None else [took_s]),
+                ),
+            ),
         )
 
     def _find_cap(
@@ -177,8 +197,7 @@ class Pool:
     def _startup_ns(self) -> int | None:
         if len(self.startups) < STARTUPS_MIN:
             return None
-        in_order = sorted(self.startups)
-        return round(in_order[int(STARTUP_QUANTILE * (len(in_order) - 1) + 0.5)] * 1e9)
+        return _startup_of(self.startups).p90_ns
 
     def _condition(self, pods: list[PodView], now_s: float) -> str:
         if self.problem:
@@ -207,3 +226,15 @@ def older(version: str, than: str) -> bool:
     if not (version.isdecimal() and than.isdecimal()):
         return False
     return int(version) < int(than)
+
+
+def _startup_of(startups_s: Iterable[float]) -> Startup:
+    in_order = sorted(startups_s)
+    if not in_order:
+        return Startup()
+    last = len(in_order) - 1
+    return Startup(
+        measured=len(in_order),
+        p50_ns=round(in_order[int(0.5 * last + 0.5)] * 1e9),
+        p90_ns=round(in_order[int(STARTUP_QUANTILE * last + 0.5)] * 1e9),
+    )

@@ -22,7 +22,7 @@ from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
 from assay.planner.kubernetes.pods import PodView, part, pod_view
 from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, Pool, Target, target_view
-from assay.planner.session.messages import PoolState
+from assay.planner.session.messages import HostState, PoolState
 
 SYNC_S_MAX: Final = 15.0
 SYNC_EVERY_S: Final = 0.05
@@ -113,6 +113,15 @@ class KubernetesScaler:
             await self.pools()
         # Counted at the last look: a step sizes hundreds of pools, and looks once.
         return replace(self._seen[stage], desired=pool.replicas(target) * pool.slots_per_pod)
+
+    def hosts(self) -> Sequence[HostState]:
+        """The pods of the pools, as last seen, by name."""
+        pods = self._pods.objects
+        return [
+            self._pools[stage].host_of(pods[name])
+            for name in sorted(pods)
+            if (stage := StageName(pods[name].stage)) in self._pools
+        ]
 
     async def close(self) -> None:
         """Stop watching; pools stay as they are."""

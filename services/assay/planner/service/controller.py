@@ -38,6 +38,7 @@ from assay.planner.service.scaler import Scaler
 from assay.planner.session.messages import (
     Change,
     Decision,
+    HostState,
     PoolState,
     SetSlots,
     Snapshot,
@@ -55,6 +56,8 @@ BUSY_SHARE_MAX: Final = 0.2
 """Share of the time that planning may take: after a long plan the next step is later."""
 IDLE_STEP_S: Final = 15.0
 RETRY_S: Final = 1.0
+LOOK_AGE_NS_MAX: Final = 500_000_000
+"""Many may ask for the pools; hosts are looked at for them at most so often."""
 BATCHES_MAX: Final = 256
 REQUESTS_MAX: Final = 200_000
 TASKS_KEPT_MAX: Final = 256
@@ -109,6 +112,8 @@ class Controller:
         self._fresh_until_ns = 0
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
+        self._looked: Sequence[PoolState] = ()
+        self._looked_ns = -LOOK_AGE_NS_MAX - 1
         self.plan: PlanView | None = None
         """The present plan; `None` = there is nothing to plan."""
 
@@ -129,6 +134,20 @@ class Controller:
         if self._draining:
             return "draining"
         return self._lease.lost_store or self.store_unfit or self._why
+
+    async def look_at_pools(self) -> tuple[Sequence[PoolState], Sequence[HostState]]:
+        """The pools and their hosts, seen within `LOOK_AGE_NS_MAX`; nothing unless it leads.
+
+        Raises:
+            DependencyDown: no host answers.
+        """
+        if not self.leading:
+            return (), ()
+        now_ns = self._clock.monotonic_ns()
+        if now_ns - self._looked_ns > LOOK_AGE_NS_MAX:
+            self._looked = await self._scaler.pools()
+            self._looked_ns = now_ns
+        return self._looked, self._scaler.hosts()
 
     @property
     def process(self) -> PlanningProcess:

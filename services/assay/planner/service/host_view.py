@@ -1,12 +1,14 @@
 """What a worker host says of its pools, checked: where one is wrong, others pay for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from statistics import median_high
 from typing import Final
 
 from assay.core.hosts.record import SLOTS_MAX, HostRecord
 from assay.core.ids import StageName, WorkerId
-from assay.planner.session.messages import PoolState
+from assay.planner.session.messages import HostState, Machine, PoolState, Startup
 from assay.v1 import worker_pb2
 
 AWAY_NS: Final = 3 * 10**9
@@ -18,6 +20,14 @@ UNANSWERED_NS_MAX: Final = 10 * 10**9
 """Longest time between two looks at a host that does not answer."""
 STUBBORN_NS: Final = 30 * 10**9
 """How long a host that did not take a size is asked for no more than it has."""
+SHORT_NS: Final = 150 * 10**9
+"""A host on which no slot of those missing became ready for this long starts none: a slot may take
+two minutes to start."""
+STARTUP_S_MAX: Final = 120.0
+"""The longest that a host lets a slot start; one that says more is not believed."""
+STARTS_KEPT_MAX: Final = 64
+STARTS_MIN: Final = 3
+"""Fewer measured starts do not replace the settings' value."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +49,8 @@ class HostView:
     """When the store had its record last."""
     stubborn: dict[StageName, int] = field(default_factory=dict)
     """Until when it is asked for no more of a stage than it has."""
+    short: dict[StageName, int] = field(default_factory=dict)
+    """Since when it has fewer slots of a stage than it was asked for, and none became ready."""
 
     def counts(self, now_ns: int) -> bool:
         """Whether its slots are counted on."""
@@ -48,6 +60,21 @@ class HostView:
         """Whether its process is known to be gone."""
         # One that never answered may listen elsewhere: its address may be wrong.
         return bool(self.pools) and self.refused_ns > 0 and now_ns - self.refused_ns >= REFUSED_NS
+
+    def believed(self, stage: StageName, now_ns: int) -> int:
+        """Slots of a stage that it has or will have soon."""
+        pool = self.pools[stage]
+        since_ns = self.short.get(stage, now_ns)
+        return pool.ready if now_ns - since_ns >= SHORT_NS else pool.desired
+
+    def said(self, pools: Mapping[StageName, PoolState], now_ns: int) -> None:
+        """Note its pools."""
+        before, self.pools = self.pools, pools
+        self.short = {
+            stage: self.short.get(stage, now_ns) if _as_short(before.get(stage), pool) else now_ns
+            for stage, pool in pools.items()
+            if pool.ready < pool.desired
+        }
 
     def answered(self, now_ns: int) -> None:
         """It answered a look."""
@@ -69,11 +96,14 @@ class HostView:
         """Most slots of a stage that it may be asked for."""
         if self.stubborn.get(stage, 0) > now_ns:
             return self.pools[stage].desired
+        believed = self.believed(stage, now_ns)
+        if believed < self.pools[stage].desired:
+            return believed
         return self.record.slots_max
 
     def obeyed(self, stage: StageName, wanted: int, state: PoolState, now_ns: int) -> bool:
         """Note what it said to a new size; returns whether it took it."""
-        self.pools = {**self.pools, stage: state}
+        self.said({**self.pools, stage: state}, now_ns)
         if state.desired == wanted:
             self.stubborn.pop(stage, None)
             return True
@@ -101,7 +131,33 @@ def state_of(pool: worker_pb2.StagePool) -> PoolState:
         desired=_within(pool.slots_desired, SLOTS_MAX),
         ready=ready,
         busy=_within(pool.slots_busy, ready),
+        startup=Startup(
+            measured=_within(pool.starts_measured, STARTS_KEPT_MAX),
+            p50_ns=_time_of(pool.startup_p50_s),
+            p90_ns=_time_of(pool.startup_p90_s),
+        ),
     )
+
+
+def startup_of(pools: Sequence[PoolState]) -> Startup:
+    """Of a stage over its hosts: the middle host's, so that no single one decides."""
+    measured = [pool.startup for pool in pools if pool.startup.measured >= STARTS_MIN]
+    if not measured:
+        return Startup()
+    middle = median_high(sorted((one.p90_ns, one.p50_ns) for one in measured))
+    count = sum(one.measured for one in measured)
+    return Startup(measured=count, p50_ns=middle[1], p90_ns=middle[0])
+
+
+def _as_short(before: PoolState | None, now: PoolState) -> bool:
+    """Whether it was asked for the same before, and no slot became ready since."""
+    return before is not None and (before.desired, before.ready) == (now.desired, now.ready)
+
+
+def _time_of(seconds: float) -> int:
+    if not isfinite(seconds):
+        return 0
+    return round(max(0.0, min(seconds, STARTUP_S_MAX)) * 1e9)
 
 
 def _within(value: int, most: int) -> int:
@@ -114,3 +170,26 @@ def unregistered(address: str) -> HostRecord:
         worker=WorkerId(address), address=address, stages=(), cores=0, memory_bytes=0,
         slots_max=SLOTS_MAX,
     )  # fmt: skip
+
+
+def seen_as(
+    view: HostView, now_ns: int, *, doubted: Sequence[StageName], core_cost: float | None
+) -> HostState:
+    """A host as operators see it."""
+    record = view.record
+    if view.counts(now_ns):
+        state = "Counted" if not doubted else f"Doubted: {', '.join(sorted(doubted))}"
+    elif view.refused_ns:
+        state = "Gone"
+    else:
+        state = "Away" if view.pools else "NeverAnswered"
+    return HostState(
+        host=record.worker,
+        address=record.address,
+        state=state,
+        sandbox_mode=view.sandbox_mode,
+        machine=Machine(cores=record.cores, memory_bytes=record.memory_bytes),
+        slots_max=record.slots_max,
+        pools=tuple(view.pools.values()),
+        core_cost=core_cost,
+    )

@@ -3,7 +3,8 @@
 The store has their records; where it has none, the host named by this machine's ready file is
 asked. Hosts are looked at every `LOOK_EVERY_S` while the planner leads. Invariants: a host that
 does not answer loses nothing by it (it is not counted on); one whose process is known to be gone
-gives its leases back at once; what a host says is checked before it counts.
+gives its leases back at once; what a host says is checked before it counts, and its slots count as
+long as the requests that it ends show that it has them (`session.trust`).
 """
 
 import asyncio
@@ -21,9 +22,17 @@ from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.planner.service.host_calls import LOOK_S_MAX, HostConnections, refuses
-from assay.planner.service.host_view import HostView, checked, state_of, unregistered
-from assay.planner.session.messages import Machine, PoolState
+from assay.planner.service.host_view import (
+    HostView,
+    checked,
+    seen_as,
+    startup_of,
+    state_of,
+    unregistered,
+)
+from assay.planner.session.messages import HostState, Machine, PoolState
 from assay.planner.session.placement import HostSlots, place
+from assay.planner.session.trust import Reading, Trust
 from assay.store.operations.hosts import take_back_all
 from assay.store.port import Store
 from assay.v1 import worker_pb2
@@ -37,10 +46,17 @@ OTHERS_AT_ONCE_MAX: Final = 32
 """Looks at hosts that are not counted on: however many there are, they delay no others."""
 NEW_S_MAX: Final = 0.25
 """How long a look waits for hosts that are not counted on, where others are."""
+NAMED_MAX: Final = 5
+"""Hosts named in a condition."""
 ROUNDS_MAX: Final = 3
 """How often slots that a host did not take are placed on others, per resize."""
 
-CoresOf = Callable[[StageName], float]
+TIMEOUT_S: Final = 60.0
+"""Of a stage whose pipeline is not installed here."""
+
+PerStage = Callable[[StageName], float]
+CostOf = Callable[[WorkerId], float | None]
+"""Cost of a host's core-second in GPU-seconds; `None` = the common one."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +71,13 @@ class HostsScaler:
         ready_file: Path,
         fallback: str,
         operator: Operator,
-        cores_of: CoresOf,
+        cores_of: PerStage,
         attempts_max: int,
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,
+        timeout_of: PerStage = lambda _: TIMEOUT_S,
+        core_cost_of: CostOf = lambda _: None,
+        core_cost: float = 0.0,
     ) -> None:
         """Prepare without connecting.
 
@@ -71,6 +90,9 @@ class HostsScaler:
             attempts_max: see `Store.take_back`.
             clock: for times.
             on_change: called when a host comes or goes.
+            timeout_of: of a stage, in seconds.
+            core_cost_of: of a host, where it is not `core_cost`.
+            core_cost: of all others, in GPU-seconds per core-second.
         """
         self._store = store
         self._ready_file = ready_file
@@ -79,6 +101,12 @@ class HostsScaler:
         self._attempts_max = attempts_max
         self._clock = clock
         self.on_change = on_change
+        self._timeout_of = timeout_of
+        self._core_cost_of = core_cost_of
+        self._core_cost = core_cost
+        self._trust: dict[StageName, Trust] = {}
+        self._trusted_ns = 0
+        """When progress was looked at last."""
         self._views: dict[WorkerId, HostView] = {}
         self._hosts = HostConnections(operator)
         self._asking: dict[WorkerId, asyncio.Task[None]] = {}
@@ -111,7 +139,7 @@ class HostsScaler:
     async def resize(self, stage: StageName, slots: int) -> PoolState:
         """Place slots on hosts; those that one does not take are placed on others."""
         for _ in range(ROUNDS_MAX):
-            views = {view.record.worker: view for view in self._counted() if stage in view.pools}
+            views = {view.record.worker: view for view in self._serving(stage)}
             if not views:
                 raise InvalidRequest(f"no worker host serves stage {stage!r}", field="stage")
             now_ns = self._clock.monotonic_ns()
@@ -123,7 +151,7 @@ class HostsScaler:
             ]
             if all(await asyncio.gather(*changes)):
                 break
-        return self._sum(stage, [one for one in self._counted() if stage in one.pools])
+        return self._sum(stage, self._counted())
 
     async def close(self) -> None:
         """Close the connections; pools stay as they are."""
@@ -139,9 +167,19 @@ class HostsScaler:
         await self._hosts.close()
 
     @property
-    def hosts(self) -> Sequence[HostView]:
+    def views(self) -> Sequence[HostView]:
         """As last seen, by name."""
         return [self._views[worker] for worker in sorted(self._views)]
+
+    def hosts(self) -> Sequence[HostState]:
+        """As last seen, by name."""
+        now_ns = self._clock.monotonic_ns()
+        return [self._seen_as(view, now_ns) for view in self.views]
+
+    def _seen_as(self, view: HostView, now_ns: int) -> HostState:
+        worker = view.record.worker
+        doubted = [stage for stage in view.pools if worker in self._doubted(stage)]
+        return seen_as(view, now_ns, doubted=doubted, core_cost=self._core_cost_of(worker))
 
     def counts(self, view: HostView) -> bool:
         """Whether a host's slots are counted on at present."""
@@ -152,25 +190,59 @@ class HostsScaler:
         now_ns = self._clock.monotonic_ns()
         return [view for _, view in sorted(self._views.items()) if view.counts(now_ns)]
 
+    def _serving(
+        self, stage: StageName, views: Sequence[HostView] | None = None
+    ) -> Sequence[HostView]:
+        """Hosts of a stage whose slots are counted on; where all are doubted, all of them."""
+        counted = self._counted() if views is None else views
+        serving = [view for view in counted if stage in view.pools]
+        doubted = self._doubted(stage)
+        return [one for one in serving if one.record.worker not in doubted] or serving
+
+    def _doubted(self, stage: StageName) -> frozenset[WorkerId]:
+        trust = self._trust.get(stage)
+        return frozenset() if trust is None else trust.doubted
+
     def _sum(self, stage: StageName, views: Sequence[HostView]) -> PoolState:
-        serving = [view for view in views if stage in view.pools]
+        serving = self._serving(stage, views)
         known = [view.record for view in serving if view.record.cores]
         now_ns = self._clock.monotonic_ns()
-        away = [one for one in self._views.values() if not one.counts(now_ns)]
+        startup = startup_of([view.pools[stage] for view in serving])
         return PoolState(
             stage=stage,
-            desired=sum(view.pools[stage].desired for view in serving),
+            desired=sum(view.believed(stage, now_ns) for view in serving),
             ready=sum(view.pools[stage].ready for view in serving),
             busy=sum(view.pools[stage].busy for view in serving),
             slots_max=sum(view.room(stage, now_ns) for view in serving) if known else None,
+            startup_ns=startup.p90_ns if startup.measured else None,
+            startup=startup,
             machines=tuple(
                 Machine(cores=one.cores, memory_bytes=one.memory_bytes) for one in known
             ),
-            condition=f"HostsAway: {len(away)} of {len(self._views)}" if away else "",
+            condition=self._condition(stage, now_ns),
+            core_cost=self._mean_core_cost(serving),
         )
+
+    def _condition(self, stage: StageName, now_ns: int) -> str:
+        doubted = sorted(self._doubted(stage))
+        if doubted:
+            hosts = ", ".join(doubted[:NAMED_MAX])
+            return f"HostsDoubted: {len(doubted)} of {len(self._views)}, {hosts}"
+        away = [one for one in self._views.values() if not one.counts(now_ns)]
+        return f"HostsAway: {len(away)} of {len(self._views)}" if away else ""
+
+    def _mean_core_cost(self, views: Sequence[HostView]) -> float | None:
+        """By cores; `None`: no host has a cost of its own."""
+        own = {one.record.worker: self._core_cost_of(one.record.worker) for one in views}
+        if all(cost is None for cost in own.values()):
+            return None
+        weighted = [(one.record.cores or 1, own[one.record.worker]) for one in views]
+        total = sum(cores * (self._core_cost if cost is None else cost) for cores, cost in weighted)
+        return total / sum(cores for cores, _ in weighted)
 
     def _slots_of(self, stage: StageName, view: HostView, now_ns: int) -> HostSlots:
         cores = view.record.cores or 1
+        cost = self._core_cost_of(view.record.worker)
         others = sum(
             pool.desired * self._cores_of(other)
             for other, pool in view.pools.items()
@@ -178,11 +250,12 @@ class HostsScaler:
         )
         return HostSlots(
             host=view.record.worker,
-            slots=view.pools[stage].desired,
+            slots=view.believed(stage, now_ns),
             busy=view.pools[stage].busy,
             room=view.room(stage, now_ns),
             others=others / cores,
             share=self._cores_of(stage) / cores,
+            cost=self._core_cost if cost is None else cost,
         )
 
     # -- looking -------------------------------------------------------------------------------
@@ -191,6 +264,7 @@ class HostsScaler:
             await self._clock.sleep(LOOK_EVERY_S)
             try:
                 await self._look()
+                await self._look_at_progress()
             except AssayError as error:
                 self._why = error.message
                 continue
@@ -198,6 +272,35 @@ class HostsScaler:
             if self._told is not None and now != self._told:
                 self.on_change()
             self._told = now
+
+    async def _look_at_progress(self) -> None:
+        """Compare what hosts say with what they end; one alone has nothing to be compared with."""
+        views = {view.record.worker: view for view in self._counted()}
+        if len(views) < 2:
+            self._trust.clear()
+            self._trusted_ns = 0
+            return
+        now_ns = self._clock.monotonic_ns()
+        since_s = (now_ns - self._trusted_ns) / 1e9 if self._trusted_ns else 0.0
+        stages = list(dict.fromkeys(stage for view in views.values() for stage in view.pools))
+        ended = await self._store.ended_by(list(views))
+        for depth in await self._store.depths(stages):
+            stage = depth.stage
+            trust = self._trust.setdefault(stage, Trust(timeout_s=self._timeout_of(stage)))
+            doubted = trust.doubted
+            trust.look(
+                [
+                    Reading(worker, view.pools[stage].ready, ended[worker].get(stage, 0))
+                    for worker, view in views.items()
+                    if stage in view.pools
+                ],
+                now_s=now_ns / 1e9,
+                waited_s=since_s if depth.queued and depth.oldest_age_s > since_s else 0.0,
+            )
+            if trust.doubted != doubted:
+                log.warning("worker_hosts_doubted", stage=stage, workers=sorted(trust.doubted))
+                self.on_change()
+        self._trusted_ns = now_ns
 
     async def _look(self) -> None:
         async with self._looking:
@@ -248,7 +351,7 @@ class HostsScaler:
             if view.record.stages and not is_of(view.record.worker, answer.worker):
                 view.refused_ns = view.refused_ns or now_ns  # its successor has its port
                 return
-            view.pools = checked(view.record, answer.pools)
+            view.said(checked(view.record, answer.pools), now_ns)
             view.sandbox_mode = answer.sandbox_mode[:NAME_CHARS_MAX]
             view.answered(now_ns)
 

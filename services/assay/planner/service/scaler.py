@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from assay.core.ids import StageName
-from assay.planner.session.messages import PoolState
+from assay.planner.session.messages import HostState, PoolState
 
 
 class Scaler(Protocol):
@@ -23,5 +23,8 @@ class Scaler(Protocol):
         Raises:
             InvalidRequest: there is no such stage, or the hosts allow fewer.
         """
+
+    def hosts(self) -> Sequence[HostState]:
+        """The worker hosts (or pods) behind the pools, as last seen, by name."""
 
     async def close(self) -> None: ...

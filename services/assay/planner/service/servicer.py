@@ -47,6 +47,19 @@ class PlannerServicer(planner_pb2_grpc.PlannerServiceServicer):
             pools=wire.pool_messages(controller.pools, controller.plan),
         )
 
+    async def GetPools(  # noqa: N802
+        self, request: planner_pb2.GetPoolsRequest, context: Context
+    ) -> planner_pb2.GetPoolsResponse:
+        """The pools over all worker hosts."""
+        del context
+        controller = self._controller
+        pools, hosts = await controller.look_at_pools()
+        return planner_pb2.GetPoolsResponse(
+            leading=controller.leading,
+            pools=[wire.pool_message(one) for one in pools if request.stage in ("", one.stage)],
+            **wire.host_messages(hosts, request.stage),
+        )
+
     async def ExplainPlan(  # noqa: N802
         self, request: planner_pb2.ExplainPlanRequest, context: Context
     ) -> planner_pb2.ExplainPlanResponse:

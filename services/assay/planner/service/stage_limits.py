@@ -24,7 +24,12 @@ def stage_limits(
     return tuple(
         as_found(
             limits_of_stage(
-                spec, planner, worker, pool.machines or (machine,), is_asleep=pool.desired == 0
+                spec,
+                planner,
+                worker,
+                pool.machines or (machine,),
+                is_asleep=pool.desired == 0,
+                core_cost=pool.core_cost,
             ),
             pool,
         )
@@ -47,6 +52,7 @@ def limits_of_stage(
     machines: Sequence[Machine],
     *,
     is_asleep: bool = False,
+    core_cost: float | None = None,
 ) -> StageLimits:
     """One stage.
 
@@ -56,10 +62,12 @@ def limits_of_stage(
         worker: the host's start values.
         machines: those of the hosts that serve it.
         is_asleep: its pool has no slots: one `on_demand` may stay so.
+        core_cost: of its hosts, in GPU-seconds per core-second; `None` = the planner's.
     """
     least = slots_min(spec, planner, worker, is_asleep=is_asleep)
     most = slots_max(spec, least, planner, worker, machines)
-    cost = spec.resources.cpu_cores * planner.core_cost + spec.resources.gpu
+    core_cost = planner.core_cost if core_cost is None else core_cost
+    cost = spec.resources.cpu_cores * core_cost + spec.resources.gpu
     startup_s = planner.startup_s_by_stage.get(spec.name, planner.startup_s)
     return StageLimits(
         stage=spec.name,

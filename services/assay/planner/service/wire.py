@@ -1,14 +1,18 @@
 """Conversion between protobuf messages and plans; the only planner module that knows both."""
 
 from collections.abc import Sequence
+from typing import Final, TypedDict
 
 from assay.core.errors import InvalidRequest
-from assay.planner.session.messages import Change, PoolState
+from assay.planner.session.messages import Change, HostState, PoolState
 from assay.planner.session.plan_view import BatchView, PlanView, PoolSample, StageView
 from assay.v1 import planner_pb2
 
 NS_PER_MS = 1_000_000
 SECONDS_MAX = 1e9
+HOSTS_LISTED_MAX: Final = 1_024
+HOST_POOLS_LISTED_MAX: Final = 20_000
+"""Of all listed hosts: the answer stays below what gRPC carries."""
 
 
 def plan_message(plan: PlanView | None) -> planner_pb2.Plan:
@@ -141,3 +145,54 @@ def condition_messages(pools: Sequence[PoolState]) -> list[planner_pb2.PoolCondi
                 planner_pb2.PoolCondition(stage=pool.stage, condition=name, details=details.strip())
             )
     return messages
+
+
+def pool_message(pool: PoolState, core_cost: float | None = None) -> planner_pb2.PoolOfStage:
+    """A stage's slots, with what is known of their start."""
+    cost = pool.core_cost if core_cost is None else core_cost
+    return planner_pb2.PoolOfStage(
+        stage=pool.stage,
+        slots_desired=pool.desired,
+        slots_ready=pool.ready,
+        slots_busy=pool.busy,
+        slots_max=pool.slots_max or 0,
+        startup=planner_pb2.StartupTimes(
+            measured=pool.startup.measured,
+            p50_s=pool.startup.p50_ns / 1e9,
+            p90_s=pool.startup.p90_ns / 1e9,
+        ),
+        core_cost=cost or 0.0,
+        condition=pool.condition,
+    )
+
+
+class ListedHosts(TypedDict):
+    """Fields of `GetPoolsResponse`."""
+
+    hosts: list[planner_pb2.WorkerHost]
+    hosts_all: int
+
+
+def host_messages(hosts: Sequence[HostState], stage: str) -> ListedHosts:
+    """The hosts that serve a stage (empty: any), as many as are listed, and their number."""
+    serving = [one for one in hosts if not stage or any(pool.stage == stage for pool in one.pools)]
+    listed: list[planner_pb2.WorkerHost] = []
+    pools_left = HOST_POOLS_LISTED_MAX
+    for one in serving[:HOSTS_LISTED_MAX]:
+        pools = [pool for pool in one.pools if stage in ("", pool.stage)]
+        if len(pools) > pools_left:
+            break
+        pools_left -= len(pools)
+        machine = one.machine
+        listed.append(
+            planner_pb2.WorkerHost(
+                host=one.host,
+                address=one.address,
+                state=one.state,
+                sandbox_mode=one.sandbox_mode,
+                cores=machine.cores if machine else 0,
+                memory_bytes=machine.memory_bytes if machine else 0,
+                pools=[pool_message(pool, one.core_cost) for pool in pools],
+            )
+        )
+    return ListedHosts(hosts=listed, hosts_all=len(serving))

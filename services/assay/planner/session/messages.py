@@ -45,6 +45,33 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """How long slots took to start, of the latest that were measured."""
+
+    measured: int = 0
+    p50_ns: int = 0
+    p90_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """One worker host (or pod), as operators see it."""
+
+    host: str
+    address: str = ""
+    state: str
+    """`Counted`, or why it is not counted on."""
+    sandbox_mode: str = ""
+    machine: Machine | None = None
+    """`None`: not known."""
+    slots_max: int = 0
+    """Most slots per stage that it takes; 0 = not known."""
+    pools: tuple["PoolState", ...] = ()
+    core_cost: float | None = None
+    """Cost of its core-second, in GPU-seconds; `None` = the settings' common one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
     """A stage's pool: sums over all worker hosts."""
 
@@ -61,6 +88,10 @@ class PoolState:
     """Of the hosts that serve it; empty = not known."""
     condition: str = ""
     """What is wrong with it, `NAME: details`; empty = nothing that is known."""
+    startup: Startup = Startup()
+    """What `startup_ns` was taken from."""
+    core_cost: float | None = None
+    """Mean cost of a core-second of its hosts, in GPU-seconds; `None` = the settings'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,16 @@
 
 A slot is never moved: growing adds where the least is used, shrinking takes from hosts with idle
 slots first and among them where the most is used. So a host that comes is filled by what is added,
-and one that goes loses only its own.
+and one that goes loses only its own. Where hosts differ in cost, the cheaper one is filled first,
+as far as its cores reach, and the dearer one emptied first.
 """
 
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +28,16 @@ class HostSlots:
     """Share of the host that slots of other stages use."""
     share: float = 0.0
     """Share of the host that one slot of this stage uses."""
+    cost: float = 0.0
+    """Of one slot, in any unit that is common to the hosts."""
 
     def used(self, slots: int) -> float:
         """Share of the host that is used with so many slots of this stage."""
         return self.others + slots * self.share
+
+    def price(self, slots: int) -> tuple[bool, float]:
+        """Orders hosts of different cost: beyond the whole host, its slots slow each other down."""
+        return self.used(slots) > 1 + _ROUNDING, self.cost
 
 
 def place(slots: int, hosts: Sequence[HostSlots]) -> Mapping[str, int]:
@@ -48,28 +58,32 @@ def place(slots: int, hosts: Sequence[HostSlots]) -> Mapping[str, int]:
 
 def _grow(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> None:
     by_name = {host.host: host for host in hosts}
-    heap = [
-        (one.used(placed[one.host]), placed[one.host], one.host)
-        for one in hosts
-        if placed[one.host] < one.room
-    ]
+    differ = _differ_in_cost(hosts)
+
+    def rank(one: HostSlots, now: int) -> tuple[bool, float, float, int, str]:
+        price = one.price(now + 1) if differ else (False, 0.0)
+        return *price, one.used(now), now, one.host
+
+    heap = [rank(one, placed[one.host]) for one in hosts if placed[one.host] < one.room]
     heapq.heapify(heap)
     while count and heap:
-        _, _, name = heap[0]
+        name = heap[0][-1]
         placed[name] += 1
         count -= 1
         one, now = by_name[name], placed[name]
         if now < one.room:
-            heapq.heapreplace(heap, (one.used(now), now, name))
+            heapq.heapreplace(heap, rank(one, now))
         else:
             heapq.heappop(heap)
 
 
 def _shrink(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> None:
     by_name = {host.host: host for host in hosts}
+    differ = _differ_in_cost(hosts)
 
-    def rank(one: HostSlots, now: int) -> tuple[bool, float, int, str]:
-        return now <= one.busy, -one.used(now), -now, one.host
+    def rank(one: HostSlots, now: int) -> tuple[bool, bool, float, float, int, str]:
+        full, cost = one.price(now) if differ else (False, 0.0)
+        return now <= one.busy, not full, -cost, -one.used(now), -now, one.host
 
     heap = [rank(one, placed[one.host]) for one in hosts if placed[one.host]]
     heapq.heapify(heap)
@@ -81,3 +95,7 @@ def _shrink(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> N
             heapq.heapreplace(heap, rank(by_name[name], placed[name]))
         else:
             heapq.heappop(heap)
+
+
+def _differ_in_cost(hosts: Sequence[HostSlots]) -> bool:
+    return len({one.cost for one in hosts}) > 1

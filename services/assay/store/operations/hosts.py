@@ -1,6 +1,6 @@
 """Worker hosts: their records, and the leases of one that is known to be dead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from assay.config.settings import StoreSettings
@@ -34,6 +34,7 @@ class HostRegistry:
         self._drop = load_script("drop_host")
         self._hosts = load_script("hosts")
         self._take_back = load_script("take_back")
+        self._ended_by = load_script("ended_by")
 
     async def put(self, host: HostRecord, *, lease_s: float, owner: str) -> bool:
         """See `Store.put_host`."""
@@ -55,6 +56,18 @@ class HostRegistry:
         """See `Store.hosts`."""
         found = await self._link.run(self._hosts)
         return [host for worker, packed in found if (host := record_of(worker, packed)) is not None]
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        """See `Store.ended_by`."""
+        found: dict[WorkerId, Mapping[StageName, int]] = {}
+        for first in range(0, len(workers), SLICE):
+            some = workers[first : first + SLICE]
+            for worker, row in zip(some, await self._link.run(self._ended_by, *some), strict=True):
+                pairs = zip(row[::2], row[1::2], strict=True)
+                found[worker] = {StageName(name.decode()): int(count) for name, count in pairs}
+        return found
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""
@@ -96,6 +109,12 @@ class HostCalls:
     async def hosts(self) -> Sequence[HostRecord]:
         """See `Store.hosts`."""
         return await self._hosts.all()
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        """See `Store.ended_by`."""
+        return await self._hosts.ended_by(workers)
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""

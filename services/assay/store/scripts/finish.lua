@@ -19,10 +19,12 @@
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4])
+local ENDED_KEPT_S = 86400 -- then the counts of a host begin again
 local HEAD, WIDTH = 4, 8
 local statuses, released, told = {}, {}, {}
 local served = {} -- tenant -> {requests that left the stage, their cost, correction}
 local tenants = {} -- in the order of their first report: they move one estimate in turn
+local ended = {} -- worker host -> requests that it judged
 
 local function account(job, j, at)
   local tenant = tenant_of(j.uid)
@@ -125,7 +127,9 @@ for at = HEAD + 1, #ARGV, WIDTH do
   local n = #statuses + 1
   local held = j and not told[job] and j.state == 'L' and j.stage == stage
   if held and j.fence == tonumber(ARGV[at + 2]) then
-    act[ARGV[at]](job, j, at)
+    local kind, worker = ARGV[at], j.worker
+    act[kind](job, j, at)
+    if kind ~= 'FAIL' and kind ~= 'GIVEBACK' then ended[worker] = (ended[worker] or 0) + 1 end
     told[job] = true
     released[#released + 1] = job
     statuses[n] = 1
@@ -139,6 +143,10 @@ for _, tenant in ipairs(tenants) do
   learn(stage, tenant, sums[2], sums[1])
   correct(stage, tenant, sums[3])
   spend(tenant, sums[2])
+end
+for worker, count in pairs(ended) do
+  local key = P .. 'he:' .. worker
+  if call('HINCRBY', key, stage, count) == count then call('EXPIRE', key, ENDED_KEPT_S) end
 end
 write_touched()
 return { statuses, completed }

@@ -71,6 +71,7 @@
 --   hosts              ZSET    worker host -> when its record runs out (ms), and
 --   host               HASH    worker host -> its record, packed, and
 --   host_of            HASH    worker host -> whose it is, of those whose number is limited
+--   he:<worker host>   HASH    stage -> requests that it judged, counted for a day
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job

@@ -8,6 +8,7 @@ pause, so a broken handler costs only an occasional start.
 import asyncio
 import contextlib
 import shutil
+from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +29,23 @@ START_S_MAX: Final = 120.0
 """How long the creation of a handler may take."""
 END_S_MAX: Final = 10.0
 """How long a handler may take to close."""
+STARTS_KEPT_MAX: Final = 64
 PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 10.0
 
 NOT_WANTED: Final = "no longer needed"
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTimes:
+    """How long the latest slots took from being asked for until they were ready."""
+
+    measured: int = 0
+    """At most `STARTS_KEPT_MAX`."""
+    p50_s: float = 0.0
+    p90_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,7 @@ class SlotCounts:
     """Slots that are idle or busy."""
     busy: int
     starting: int
+    startup: StartTimes = StartTimes()
 
 
 class PoolUser(Protocol):
@@ -111,6 +124,8 @@ class SlotPool:
         self._number = first_number - 1
         self._is_shown = is_shown
         self._failures = 0
+        self._starts_s: deque[float] = deque(maxlen=STARTS_KEPT_MAX)
+        self._startup = StartTimes()
         self._restocking: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -149,6 +164,7 @@ class SlotPool:
             ready=busy + states.count(SlotState.IDLE),
             busy=busy,
             starting=states.count(SlotState.STARTING),
+            startup=self._startup,
         )
 
     # -- work ----------------------------------------------------------------------------------
@@ -197,6 +213,7 @@ class SlotPool:
                 self._failures = 0
                 slot.state = SlotState.IDLE
                 self._idle.append(slot)
+                self._started(slot)
                 if missing:
                     log.warning("slot_not_fully_confined", stage=self._stage, missing=missing)
                 self._note()
@@ -207,6 +224,16 @@ class SlotPool:
                 raise ProtocolError("ready twice")
             case _:
                 self._user.on_said(slot, frame)
+
+    def _started(self, slot: SlotProcess) -> None:
+        self._starts_s.append((self._clock.monotonic_ns() - slot.asked_ns) / 1e9)
+        in_order = sorted(self._starts_s)
+        last = len(in_order) - 1
+        self._startup = StartTimes(
+            measured=len(in_order),
+            p50_s=in_order[round(0.5 * last)],
+            p90_s=in_order[round(0.9 * last)],
+        )
 
     def _on_gone(self, slot: SlotProcess, why: str) -> None:
         was, said = slot.state, slot.last_words or why
@@ -265,11 +292,13 @@ class SlotPool:
     async def _start_one(self) -> None:
         self._number += 1
         number = self._number
+        asked_ns = self._clock.monotonic_ns()
         forked = await self._forks.fork_slot(self._stage, number)
         slot = SlotProcess(
             forked,
             number=number,
             scratch=self._scratch / str(number),
+            asked_ns=asked_ns,
             on_frame=self._on_frame,
             on_gone=self._on_gone,
         )

@@ -72,6 +72,7 @@ class SlotProcess(asyncio.Protocol):
         *,
         number: int,
         scratch: Path,
+        asked_ns: int,
         on_frame: Callable[["SlotProcess", list[object]], None],
         on_gone: Callable[["SlotProcess", str], None],
     ) -> None:
@@ -81,11 +82,13 @@ class SlotProcess(asyncio.Protocol):
             forked: its process and channel.
             number: unique in the pool.
             scratch: its folder.
+            asked_ns: when it was asked for, as a monotonic clock has it.
             on_frame: the slot sent a frame; raises `ProtocolError` when it is not allowed now.
             on_gone: the slot has ended; called once.
         """
         self.number = number
         self.scratch = scratch
+        self.asked_ns = asked_ns
         self.state = SlotState.STARTING
         self.assignment: Assignment | None = None
         self.served = 0

@@ -18,6 +18,7 @@ from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess
 from assay.planner.session.messages import (
     Decision,
+    HostState,
     PoolState,
     SetPriority,
     SetRisk,
@@ -194,6 +195,10 @@ class SimScaler:
             if node.is_alive:
                 await asyncio.wait([node.spawn(resized(), name="resize")])
         return _sum(stage, [host for _, host in found])
+
+    def hosts(self) -> Sequence[HostState]:
+        """No one looks at them in a simulation."""
+        return ()
 
     async def close(self) -> None:
         """See `Scaler.close`."""
