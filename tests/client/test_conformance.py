@@ -246,6 +246,29 @@ async def test_a_wrong_token_and_a_closed_port_are_errors_of_their_own(run_api: 
         await AsyncHttpClient("http://127.0.0.1:1", backoff=ONCE).list_pipelines()
 
 
+@pytest.mark.parametrize("kind", KINDS_OF_CLIENT)
+async def test_the_port_of_the_other_protocol_is_a_mistake_that_is_named(
+    kind: str, api: Running
+) -> None:
+    """At once, however patient the client is: no waiting makes it another port."""
+    patient = Backoff(first_s=1.0, total_s=600.0)
+    other = (
+        f"http://{api.addresses.grpc}" if kind != "grpc" else api.addresses.http[len("http://") :]
+    )
+
+    def fault() -> InvalidRequest:
+        makes = {"grpc": SyncClient, "http": HttpClient}
+        made = makes[kind](other, backoff=patient) if kind in makes else None
+        client = made or Driven(lambda: AsyncHttpClient(other, backoff=patient))
+        with client, pytest.raises(InvalidRequest) as caught:
+            client.list_pipelines()
+        return caught.value
+
+    error = await asyncio.to_thread(fault)
+    assert error.field == "url"
+    assert "port" in error.message
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://a", "http://", "http://a:x", "http://a:70000", "http://a/path", "http://[a"]
 )

@@ -56,6 +56,8 @@ WORTH_REPEATING: Final = (DependencyDown, Saturated)
 """Every call is idempotent, so these may be sent again unchanged."""
 
 _TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECASE)
+_HTTP_PORT: Final = "Trying to connect an http1.x server (HTTP status 400)"
+"""What grpcio says of a server that speaks HTTP/1.1 and refuses the first bytes of HTTP/2."""
 _INDEX: Final = re.compile(r"(requests|prompts)\[(\d+)\]")
 
 
@@ -68,6 +70,11 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
     kind = BY_REASON.get(trailers.get("reason", ""))
     if kind is None and _TRANSPORT_TOO_LARGE.search(message):
         return TooLarge(message, field="message")
+    if kind is None and _HTTP_PORT in message:
+        told = (
+            "url: the service answers in HTTP/1.1: name its gRPC port (8470), or http://host:port"
+        )
+        return InvalidRequest(told, field="url")
     if kind is None:
         kind = BY_STATUS.get(failed.code(), AssayError)
     retry_after_ms = trailers.get("retry-after-ms", "0")

@@ -216,6 +216,10 @@ class RolloutSettings(TlsBranch):
     reward_wait_s: float = Field(default=600.0, gt=0)
     """How long a response waits for its reward before it ends as INFRA_FAILED, unless its session
     sets another value."""
+    second_slot_dir: Path | None = None
+    """Folder on a disk for pushed whole weights, where memory has room for one set of them:
+    `Activate` then holds the engine while it exchanges them with those in use. Absent: they lie in
+    memory beside those in use, and activation takes no longer than a token."""
     shared_dir: Path | None = None
     """Folder with weight files of trainers on this machine, such as `/dev/shm/assay`; a push may
     name a file in it. Absent: weights come in messages only."""

@@ -57,3 +57,16 @@ def target(url: str) -> tuple[str, int, bool]:
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
         raise InvalidRequest(message, field="url")
     return parts.hostname, port, parts.scheme == "https"
+
+
+def check_protocol(first: bytes) -> None:
+    """Refuse an answer that begins with settings of HTTP/2, as the gRPC port's does.
+
+    Raises:
+        InvalidRequest: it does; waiting would change nothing.
+    """
+    if first[3:5] == b"\x04\x00" and first[5:9] == bytes(4):
+        message = (
+            "url: the service answers in HTTP/2: name its HTTP port (8471), or host:port for gRPC"
+        )
+        raise InvalidRequest(message, field="url")

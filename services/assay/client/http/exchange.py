@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from assay.client.http.address import check_protocol
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
     from typing import TypeVar
@@ -97,6 +99,7 @@ class Answer:
 
         Raises:
             TimeoutError, OSError, EOFError, Malformed: none came, or not one of HTTP.
+            InvalidRequest: it is the gRPC port.
         """
         silence_s, self.timeout_s = self.timeout_s, None
         reading = asyncio.ensure_future(self._begin())
@@ -121,7 +124,12 @@ class Answer:
                 await writer.drain()
 
     async def _begin(self) -> None:
-        line = await self._line()
+        try:
+            line = await self._line()
+        except asyncio.IncompleteReadError as error:
+            check_protocol(error.partial)
+            raise
+        check_protocol(line)
         version, _, rest = line.decode("latin-1").strip().partition(" ")
         number = rest.partition(" ")[0]
         if version not in {"HTTP/1.1", "HTTP/1.0"} or not (number.isdecimal() and len(number) == 3):

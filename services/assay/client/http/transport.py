@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from assay.client.backoff import Backoff
-from assay.client.http.address import target
+from assay.client.http.address import check_protocol, target
 from assay.client.http.bodies import error_of
 from assay.client.http.calls import Call
 from assay.core.errors import (
@@ -133,6 +133,8 @@ class Transport:
             message = f"{self._host}:{self._port}: no answer within {timeout_s} s"
             raise Silent(message) from error
         except _FAILURES as error:
+            if isinstance(error, http.client.BadStatusLine):
+                check_protocol(str(error).encode("latin-1", "replace"))
             message = f"{self._host}:{self._port}: {error or type(error).__name__}"
             raise DependencyDown(message) from error
         finally:
