@@ -446,7 +446,7 @@ async def test_nothing_is_left_of_shares_when_nobody_waits(valkey_drive: Driver)
 async def test_work_queued_by_the_former_layout_is_taken_over_in_its_order(
     valkey_drive: Driver,
 ) -> None:
-    """One queue a stage, and jobs that do not say what they were charged."""
+    """One queue per stage, and jobs that do not say what they were charged."""
     two = Tenants(valkey_drive)
     await two.open(A, "one", deadline_after_ms=9_000)
     await two.open(B, "two", deadline_after_ms=1)
