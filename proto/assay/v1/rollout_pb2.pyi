@@ -147,6 +147,30 @@ active adapter.
 WEIGHTS_KIND_OFT: WeightsKind.ValueType  # 3
 Global___WeightsKind: _TypeAlias = WeightsKind  # noqa: Y015
 
+class _StagedIn:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StagedInEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StagedIn.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STAGED_IN_UNSPECIFIED: _StagedIn.ValueType  # 0
+    """Said by the server of a remote engine only: unknown here."""
+    STAGED_IN_MEMORY: _StagedIn.ValueType  # 1
+    """In memory, beside the active ones: activation takes no longer than the end of a step."""
+    STAGED_IN_FILE: _StagedIn.ValueType  # 2
+    """In a file, as memory has room for one set: activation holds the engine while both are exchanged."""
+
+class StagedIn(_StagedIn, metaclass=_StagedInEnumTypeWrapper):
+    """Where staged weights wait, and so what their activation costs."""
+
+STAGED_IN_UNSPECIFIED: StagedIn.ValueType  # 0
+"""Said by the server of a remote engine only: unknown here."""
+STAGED_IN_MEMORY: StagedIn.ValueType  # 1
+"""In memory, beside the active ones: activation takes no longer than the end of a step."""
+STAGED_IN_FILE: StagedIn.ValueType  # 2
+"""In a file, as memory has room for one set: activation holds the engine while both are exchanged."""
+Global___StagedIn: _TypeAlias = StagedIn  # noqa: Y015
+
 class _RolloutQueue:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1024,12 +1048,14 @@ class PushWeightsResponse(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     STAGE_S_FIELD_NUMBER: _builtins.int
+    STAGED_IN_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     bytes: _builtins.int
     digest: _builtins.str
     """SHA-256 over all tensors, hex."""
     stage_s: _builtins.float
     """Time from the first message to the end."""
+    staged_in: Global___StagedIn.ValueType
     def __init__(
         self,
         *,
@@ -1037,10 +1063,11 @@ class PushWeightsResponse(_message.Message):
         bytes: _builtins.int = ...,
         digest: _builtins.str = ...,
         stage_s: _builtins.float = ...,
+        staged_in: Global___StagedIn.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "digest", b"digest", "policy_version", b"policy_version", "stage_s", b"stage_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "digest", b"digest", "policy_version", b"policy_version", "stage_s", b"stage_s", "staged_in", b"staged_in"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1143,15 +1170,21 @@ class PauseRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODE_FIELD_NUMBER: _builtins.int
+    PAUSE_ID_FIELD_NUMBER: _builtins.int
     mode: Global___PauseMode.ValueType
+    pause_id: _builtins.str
+    """Your name for the pause, 1 to 128 of A-Z a-z 0-9 . _ -: asked for again, it is the same pause.
+    Empty: every call is another one.
+    """
     def __init__(
         self,
         *,
         mode: Global___PauseMode.ValueType = ...,
+        pause_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "pause_id", b"pause_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

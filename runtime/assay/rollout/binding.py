@@ -93,6 +93,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_engine_destroy": (None, (_P,)),
     "assay_engine_load": (_INT, (_P, _U32, _U32, _P, _U32, _U32, _U32)),
     "assay_engine_seal": (_INT, (_P,)),
+    "assay_engine_second_in_file": (_INT, (_P, _INT)),
     "assay_engine_stage_begin": (_INT, (_P,)),
     "assay_engine_stage": (_INT, (_P, _P)),
     "assay_engine_stage_adapter_begin": (_INT, (_P, _P, _U32)),

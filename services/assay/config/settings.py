@@ -216,6 +216,10 @@ class RolloutSettings(TlsBranch):
     reward_wait_s: float = Field(default=600.0, gt=0)
     """How long a response waits for its reward before it ends as INFRA_FAILED, unless its session
     sets another value."""
+    second_slot_dir: Path | None = None
+    """Folder on a disk for pushed whole weights, where memory has room for one set of them:
+    `Activate` then holds the engine while it exchanges them with those in use. Absent: they lie in
+    memory beside those in use, and activation takes no longer than a token."""
     shared_dir: Path | None = None
     """Folder with weight files of trainers on this machine, such as `/dev/shm/assay`; a push may
     name a file in it. Absent: weights come in messages only."""
@@ -265,6 +269,8 @@ class StoreSettings(Branch):
     longer than the API remembers it."""
     artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
     """Largest artifact (a compiled program)."""
+    hosts_max: int = Field(default=1_024, ge=1, le=4_096)
+    """Worker hosts that may be registered. One beyond works, but no planner counts or sizes it."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
     """Total size of all artifacts; the oldest are removed first."""
     uploads_kept_s: float = Field(default=86_400.0, gt=0)

@@ -61,7 +61,8 @@ class Attack:
         self._sessions: dict[str, Known] = {}
         self._gone: set[tuple[str, str]] = set()
         """Groups of closed sessions."""
-        self._pauses: list[str] = []
+        self._pauses: list[tuple[str, str]] = []
+        """Those that are held, with their modes."""
         self._numbers = 0
         self._version = 0
         self._ready: int | None = None
@@ -278,7 +279,12 @@ class Attack:
             return
         await self._idle()
         version = self._history[-1] if self._ready is None else self._ready
-        done = await self._client.activate(version, mode=self._mode(n))
+        try:
+            done = await self._client.activate(version, mode=_mode(n))
+        except FailedPrecondition as refused:
+            self._check_held_in_place(refused, _mode(n))
+            assert await self._client.policy_version() == self._history[-1]
+            return
         assert done.policy_version == version
         assert done.previous_version == self._history[-1]
         if version != self._history[-1]:
@@ -290,14 +296,23 @@ class Attack:
     async def do_pause(self, n: int) -> None:
         """Hold the engine, in each mode."""
         if len(self._pauses) < PAUSES_MAX:
-            self._pauses.append(await self._client.pause(mode=self._mode(n)))
+            try:
+                self._pauses.append((await self._client.pause(mode=_mode(n)), _mode(n)))
+            except FailedPrecondition as refused:
+                self._check_held_in_place(refused, _mode(n))
+
+    def _check_held_in_place(self, refused: FailedPrecondition, mode: str) -> None:
+        """Rollouts that are held where they are neither end nor are retracted."""
+        assert refused.field == "mode"
+        assert mode != "in_place"
+        assert "in_place" in [held for _, held in self._pauses]
 
     async def do_resume(self, n: int) -> None:
         """One pause ends, once."""
         if not self._pauses:
             await _refused(FailedPrecondition, self._client.resume("none"))
             return
-        pause = self._pauses.pop(n % len(self._pauses))
+        pause, _ = self._pauses.pop(n % len(self._pauses))
         await self._client.resume(pause)
         await _refused(FailedPrecondition, self._client.resume(pause))
 
@@ -330,7 +345,7 @@ class Attack:
     async def end(self) -> None:
         """Everything that must come comes, and nothing is left."""
         self._gate.shut = False
-        for pause in self._pauses:
+        for pause, _ in self._pauses:
             await self._client.resume(pause)
         for known in self._sessions.values():
             if known.complete:
@@ -354,12 +369,6 @@ class Attack:
     # -- what is known -------------------------------------------------------------------------
     def _chosen(self, n: int) -> Known | None:
         return _pick(list(self._sessions.values()), n) if self._sessions else None
-
-    def _mode(self, n: int) -> str:
-        """FINISH waits for running rollouts, which a pause holds."""
-        return _pick(
-            ["in_place", "retract"] if self._pauses else ["in_place", "retract", "finish"], n
-        )
 
     def _prompt(self, n: int, known: Known) -> Prompt:
         self._numbers += 1
@@ -409,6 +418,10 @@ class Attack:
 
 def _pick(some: list[T], n: int) -> T:
     return some[n % len(some)]
+
+
+def _mode(n: int) -> str:
+    return _pick(["in_place", "retract", "finish"], n)
 
 
 def _sampled(n: int) -> SamplingParams:

@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tests.rollout.engine.exact import random_model
@@ -106,12 +106,13 @@ async def rollouts(
     desk_backoff: Backoff = SHORT,
     **settings_of: object,
 ) -> AsyncIterator[Rollouts]:
-    """On a random model, or on a probe that fails when it is told to."""
+    """On a random model, or on a probe that fails when a test asks it to."""
     model, clock, numbers = random_model("qwen3"), Clock(), itertools.count()
     settings = RolloutSettings.model_validate({"grpc_port": 0, "drain_s": 0.0, **settings_of})
     options = RuntimeOptions(seq_len_max=TOKENS_MAX)
+    made = replace(SETTINGS, second_slot_dir=settings.second_slot_dir)
     with (
-        Engine.create(model, SETTINGS) as engine,
+        Engine.create(model, made) as engine,
         Runtime(probe or engine, slots=slots, options=options) as runtime,
     ):
         metrics = Metrics()

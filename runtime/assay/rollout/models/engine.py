@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import tempfile
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,13 @@ from assay.core.errors import InvalidRequest
 from assay.rollout.binding import build_id, load
 from assay.rollout.checks import U32_MAX, check_integer
 from assay.rollout.engines import EngineIdentity, Lending, libc
-from assay.rollout.errors import EngineLent, InvalidWeights, WeightsNotReady, WeightsProblem
+from assay.rollout.errors import (
+    EngineLent,
+    HostExhausted,
+    InvalidWeights,
+    WeightsNotReady,
+    WeightsProblem,
+)
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
 from assay.rollout.models.staging import (
@@ -32,6 +39,7 @@ from assay.rollout.models.staging import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -97,6 +105,10 @@ class EngineSettings:
     spin_max: int = 0
     weight_slots: int = 2
     """2: the first `stage` allocates a second slot of weights; 1: staging is refused."""
+    second_slot_dir: Path | None = None
+    """Folder in which the second slot's matrices lie in a file, where memory has room for one set:
+    staging goes on beside decoding, and `activate` holds the engine while it exchanges both. Not in
+    memory itself (`/dev/shm`). None: they lie in memory, and nothing is copied."""
 
 
 class Engine(Lending):
@@ -137,6 +149,7 @@ class Engine(Lending):
             engine._load_all(model)
             engine._load(TensorKind.ROPE_INV_FREQ, 0, DType.F32, frequencies)
             engine._check(library.assay_engine_seal(address))
+            engine._place_second_slot()
             engine._identify(model)
         except BaseException:
             engine.close()
@@ -215,7 +228,8 @@ class Engine(Lending):
             HostExhausted: no memory for the second slot.
         """
         staging = Staging(self._library, self._address, self.config, share_max=share_max)
-        return self._stage(version, lambda: staging.run(version, tensors))
+        in_file = self.settings.second_slot_dir is not None
+        return self._stage(version, lambda: replace(staging.run(version, tensors), in_file=in_file))
 
     def stage_adapter(
         self,
@@ -286,7 +300,8 @@ class Engine(Lending):
     def activate(self, version: int) -> None:
         """Decode with this version from now on; call between steps (see `Runtime.activate`).
 
-        The previously active version stays in the other slot and can be activated again.
+        The previously active version stays in the other slot and can be activated again. Whole
+        weights in a file (`second_slot_dir`) are read, and those in use written there, meanwhile.
 
         Raises:
             WeightsNotReady: neither slot has it.
@@ -325,6 +340,18 @@ class Engine(Lending):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _place_second_slot(self) -> None:
+        folder = self.settings.second_slot_dir
+        if folder is None:
+            return
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:  # it has no name, so nothing is left
+                status = self._library.assay_engine_second_in_file(self._address, file.fileno())
+        except OSError as error:
+            message = f"the folder for the second slot of weights: {error}"
+            raise HostExhausted(message) from None
+        self._check(status)
 
     def _identify(self, model: Model) -> None:
         self._form = model.form_sha256()

@@ -73,6 +73,8 @@ class StagedWeights:
     """Seconds of a core for checking and packing."""
     matrices: str = ""
     """With an adapter: the digest of the whole weights below it; empty: no adapter."""
+    in_file: bool = False
+    """They lie in a file: their activation holds the engine while it exchanges both slots."""
 
 
 def tensors_of(model: Model) -> Iterator[StagedTensor]:
@@ -197,7 +199,7 @@ class Staging:
             HostExhausted: no memory for the slot.
         """
         if self._library.assay_engine_stage_begin(self._address) == _NO_MEMORY:
-            raise HostExhausted("not enough memory for a second slot of weights")
+            raise HostExhausted("no room for a second slot of weights: see rollout.second_slot_dir")
         for one in tensors:
             self._take(one)
         if self._missing:
@@ -405,6 +407,7 @@ class Slots:
             bytes=self.ready.bytes,
             work_s=0.0,
             matrices=self.active_matrices,
+            in_file=self.ready.in_file,
         )
         self.active, self.active_digest = self.ready.version, self.ready.digest
         self.active_matrices = self.ready.matrices

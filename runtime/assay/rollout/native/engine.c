@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,10 +12,12 @@
 
 #include "engine_state.h"
 #include "isa.h"
+#include "second_base.h"
 
 enum {
     SPIN_DEFAULT = 20000,        /* 0.3 to 1 ms: longer than one item of a step */
     SMALL_MODEL_BYTES = 8 << 20, /* below this size, one thread is faster than several */
+    NO_FILE = -1,
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ static void read_slot(assay_engine *e, uint32_t slot) {
 }
 
 static int start(assay_engine *e) {
-    int status = assay_engine_take_base(&e->shape, &e->bases[0], &e->huge_pages);
+    int status = assay_base_take(&e->shape, &e->bases[0], NO_FILE, &e->huge_pages);
     if (status != ASSAY_ENGINE_OK) {
         return status;
     }
@@ -155,6 +158,7 @@ static assay_engine *new_engine(const assay_model_shape *shape,
     e->kv = assay_kv_layout_of(shape, settings->block_tokens);
     e->sizes = assay_engine_sizes_of(shape, settings);
     e->slots[1].base = 1;
+    e->second_file = NO_FILE;
     return e;
 }
 
@@ -193,8 +197,11 @@ void assay_engine_destroy(assay_engine *e) {
     }
     assay_pages_unmap(e->room_pages, e->room_bytes);
     for (uint32_t i = 0; i < 2; i++) {
-        assay_pages_unmap(e->bases[i].pages, e->bases[i].weights.bytes);
+        assay_base_drop(&e->bases[i]);
         assay_adapter_drop(&e->slots[i].adapter);
+    }
+    if (e->second_file != NO_FILE) {
+        close(e->second_file);
     }
     free(e);
 }
@@ -232,6 +239,14 @@ int assay_engine_seal(assay_engine *e) {
     return status;
 }
 
+int assay_engine_second_in_file(assay_engine *e, int file) {
+    if (e->bases[1].pages != NULL || e->second_file != NO_FILE) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    e->second_file = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    return e->second_file == -1 ? ASSAY_ENGINE_NO_MEMORY : ASSAY_ENGINE_OK;
+}
+
 static assay_slot *inactive(assay_engine *e) {
     return &e->slots[1 - e->active];
 }
@@ -247,7 +262,8 @@ int assay_engine_stage_begin(assay_engine *e) {
     slot->base = 1 - e->slots[e->active].base;
     assay_base *base = &e->bases[slot->base];
     uint32_t huge;
-    if (base->pages == NULL && assay_engine_take_base(&e->shape, base, &huge) != ASSAY_ENGINE_OK) {
+    if (base->pages == NULL &&
+        assay_base_take(&e->shape, base, e->second_file, &huge) != ASSAY_ENGINE_OK) {
         return ASSAY_ENGINE_NO_MEMORY;
     }
     assay_weights_begin_again(&base->weights, e->weights);
@@ -305,14 +321,28 @@ int assay_engine_stage_end(assay_engine *e) {
     if (status == ASSAY_ENGINE_OK) {
         e->staged_whole = 1;
         e->staging = ASSAY_STAGING_NONE;
+        assay_base_put_away(&e->bases[1]);
     }
     return status;
+}
+
+/* The set that steps read is always the one in memory: a staged one in the file changes places with
+ * it. An adapter refers to the set in memory that it was staged over, and is in use with no other. */
+static void bring_into_memory(assay_engine *e) {
+    assay_slot *to = inactive(e);
+    if (to->base == 1 && e->bases[1].in_file) {
+        assay_base_exchange(&e->bases[0], &e->bases[1]);
+        assay_base_put_away(&e->bases[1]);
+        e->slots[e->active].base = 1;
+        to->base = 0;
+    }
 }
 
 int assay_engine_swap(assay_engine *e, uint64_t version) {
     if (!e->staged_whole) {
         return ASSAY_ENGINE_MISSING;
     }
+    bring_into_memory(e);
     read_slot(e, 1 - e->active);
     e->policy_version = version;
     return ASSAY_ENGINE_OK;

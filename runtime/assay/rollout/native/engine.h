@@ -188,6 +188,10 @@ int assay_engine_seal(assay_engine *engine);
  * complete. `swap` exchanges it with the active slot, between steps, if it is (else MISSING). Rotary
  * frequencies stay. Only one thread stages, and none during a swap. */
 int assay_engine_stage_begin(assay_engine *engine);
+/* Before the first `stage_begin`: the second slot's matrices lie in this file, where memory has room for
+ * one set. A swap then copies: it takes as long as the two are read and written. The file must have
+ * no other user; the engine keeps a descriptor of its own. */
+int assay_engine_second_in_file(assay_engine *engine, int file);
 int assay_engine_stage(assay_engine *engine, const assay_piece *piece);
 int assay_engine_stage_end(assay_engine *engine);
 int assay_engine_swap(assay_engine *engine, uint64_t version);

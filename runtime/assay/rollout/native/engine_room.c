@@ -97,15 +97,3 @@ int assay_engine_take_room(assay_engine *e) {
     }
     return ASSAY_ENGINE_OK;
 }
-
-int assay_engine_take_base(const assay_model_shape *shape, assay_base *base, uint32_t *huge) {
-    assay_arena count = {NULL, 0};
-    assay_weights_layout(&base->weights, shape, &count);
-    base->pages = assay_pages_map(count.used, huge);
-    if (base->pages == NULL) {
-        return ASSAY_ENGINE_NO_MEMORY;
-    }
-    assay_arena arena = {base->pages, 0};
-    assay_weights_layout(&base->weights, shape, &arena);
-    return ASSAY_ENGINE_OK;
-}

@@ -89,6 +89,8 @@ typedef struct {
 typedef struct {
     assay_weights weights;
     void *pages; /* NULL: not allocated yet */
+    size_t bytes;
+    int in_file;
 } assay_base;
 
 /* Weights of one version: matrices, and an optional adapter over them. Both slots may share one
@@ -112,6 +114,7 @@ struct assay_engine {
     assay_sizes sizes;
 
     assay_base bases[2];
+    int second_file; /* where bases[1] lies; -1: in memory */
     assay_slot slots[2];
     uint32_t active; /* slot that steps read; the other one is staged into */
     enum assay_staging staging;
@@ -137,7 +140,6 @@ assay_sizes assay_engine_sizes_of(const assay_model_shape *shape,
 /* Maps and lays out everything that steps write, except KV; a status. */
 int assay_engine_take_room(assay_engine *engine);
 /* Maps and lays out one set of matrices; a status. */
-int assay_engine_take_base(const assay_model_shape *shape, assay_base *base, uint32_t *huge);
 
 /* Checks a step and makes it the engine's batch; returns a status. Nothing changes unless it is OK. */
 int assay_batch_begin(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,

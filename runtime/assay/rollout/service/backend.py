@@ -81,6 +81,7 @@ def _native(rollout: RolloutSettings) -> Backend:
         threads=rollout.threads,
         batch_max=rollout.batch_max,
         seq_len_max=rollout.tokens_max,
+        second_slot_dir=rollout.second_slot_dir,
     )
     with contextlib.ExitStack() as opened:
         engine = opened.enter_context(Engine.create(model, settings))

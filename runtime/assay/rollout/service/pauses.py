@@ -1,27 +1,57 @@
-"""Pauses of the engine that callers hold by name. An abandoned pause ends by itself."""
+"""Pauses of the engine that callers hold by name. An abandoned pause ends by itself.
+
+Invariants:
+  - a name is one pause: asking again for a pause that is held, or is about to be, adds none, so a
+  call whose answer was lost may be sent again;
+  - no call waits for what cannot come: while a pause holds rollouts in place, none of them ends or
+  is retracted, so FINISH and RETRACT are refused unless nothing runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from assay.core.errors import FailedPrecondition, Saturated
+from assay.core.errors import Conflict, FailedPrecondition, Saturated
+from assay.rollout.errors import WorkerStalled
+from assay.rollout.layout import PauseMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.rollout.layout import PauseMode
     from assay.rollout.rollout_engine import RolloutEngine
 
 PAUSES_MAX: Final = 64
 PAUSE_S_MAX: Final = 600.0
 HOLD_S_MAX: Final = 60.0
 """Time-out for holding the engine."""
+BESIDE_S_MAX: Final = 0.5
+"""Time-out beside a pause in place: the native engine, which is at rest, answers at once; a server
+needs a moment to retract."""
 
+Done = TypeVar("Done")
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A pause that holds the engine."""
+
+    mode: PauseMode
+    stack: ExitStack
+    timer: asyncio.TimerHandle
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A pause that will hold the engine; `settled` once it does, or was refused."""
+
+    mode: PauseMode
+    settled: asyncio.Event
 
 
 class Pauses:
@@ -30,23 +60,61 @@ class Pauses:
     def __init__(self, engine: RolloutEngine, new_id: Callable[[], str]) -> None:
         self._engine = engine
         self._new_id = new_id
-        self._held: dict[str, tuple[ExitStack, asyncio.TimerHandle]] = {}
+        self._held: dict[str, _Held] = {}
+        self._asked: dict[str, _Asked] = {}
 
-    async def hold(self, mode: PauseMode) -> str:
+    async def hold(self, mode: PauseMode, pause_id: str = "") -> str:
         """Make no more tokens until `resume`, or for `PAUSE_S_MAX`; return the pause's id.
+
+        Args:
+            mode: what happens to running rollouts.
+            pause_id: the caller's name of the pause; empty: it gets one.
 
         Raises:
             Saturated: there are `PAUSES_MAX` pauses already.
+            Conflict: the pause of this name has another mode.
+            FailedPrecondition: as `reached`.
             WorkerStalled: the engine was not held in time.
         """
-        if len(self._held) >= PAUSES_MAX:
+        pause_id = pause_id or self._new_id()
+        while (other := self._asked.get(pause_id)) is not None:
+            await other.settled.wait()
+        if (held := self._held.get(pause_id)) is not None:
+            if held.mode is not mode:
+                raise Conflict(f"pause {pause_id} has mode {held.mode.name}", field="mode")
+            return pause_id
+        if len(self._held) + len(self._asked) >= PAUSES_MAX:
             raise Saturated(f"at most {PAUSES_MAX} pauses", retry_after_s=1.0)
-        stack = ExitStack()
-        await asyncio.to_thread(self._enter, stack, mode)
-        pause_id = self._new_id()
-        timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._forgotten, pause_id)
-        self._held[pause_id] = (stack, timer)
+        self._asked[pause_id] = _Asked(mode, asyncio.Event())
+        try:
+            stack = ExitStack()
+            await self.reached(mode, lambda wait_s: self._enter(stack, mode, wait_s))
+            timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._forgotten, pause_id)
+            self._held[pause_id] = _Held(mode, stack, timer)
+        finally:
+            self._asked.pop(pause_id).settled.set()
         return pause_id
+
+    async def reached(self, mode: PauseMode, act: Callable[[float], Done]) -> Done:
+        """Call `act` in a thread, with the time-out for holding the engine in this mode.
+
+        Raises:
+            FailedPrecondition: a pause in place holds running rollouts, which neither end nor are
+                retracted before it is continued.
+            WorkerStalled: the engine was not held in time.
+        """
+        if mode is PauseMode.IN_PLACE:
+            return await asyncio.to_thread(act, HOLD_S_MAX)
+        for other in list(self._asked.values()):
+            if other.mode is PauseMode.IN_PLACE:  # until the next token
+                await other.settled.wait()
+        if not any(held.mode is PauseMode.IN_PLACE for held in self._held.values()):
+            return await asyncio.to_thread(act, HOLD_S_MAX)
+        try:
+            return await asyncio.to_thread(act, BESIDE_S_MAX)
+        except WorkerStalled:
+            message = "a pause in_place holds running rollouts; continue it first, or use in_place"
+            raise FailedPrecondition(message, field="mode") from None
 
     def resume(self, pause_id: str) -> None:
         """End a pause.
@@ -62,17 +130,17 @@ class Pauses:
         for pause_id in list(self._held):
             self._let_go(pause_id)
 
-    def _enter(self, stack: ExitStack, mode: PauseMode) -> None:
-        stack.enter_context(self._engine.pause(HOLD_S_MAX, mode=mode))
+    def _enter(self, stack: ExitStack, mode: PauseMode, wait_s: float) -> None:
+        stack.enter_context(self._engine.pause(wait_s, mode=mode))
 
     def _forgotten(self, pause_id: str) -> None:
         log.warning("pause_forgotten", after_s=PAUSE_S_MAX)
         self._let_go(pause_id)
 
     def _let_go(self, pause_id: str) -> bool:
-        stack, timer = self._held.pop(pause_id, (None, None))
-        if stack is None or timer is None:
+        held = self._held.pop(pause_id, None)
+        if held is None:
             return False
-        timer.cancel()
-        stack.close()
+        held.timer.cancel()
+        held.stack.close()
         return True

@@ -21,7 +21,7 @@ from assay.edge.metrics import Metrics
 from assay.rollout.service.flights import Flights
 from assay.rollout.service.groups import Groups
 from assay.rollout.service.inspection import Place, TraceReaders, server_away
-from assay.rollout.service.pauses import HOLD_S_MAX, Pauses
+from assay.rollout.service.pauses import Pauses
 from assay.rollout.service.pump import Pump
 from assay.rollout.service.sessions import Batches, Session, check_batches
 
@@ -336,11 +336,11 @@ class RolloutService:
 
         Raises:
             WeightsNotReady: there are none of this version.
-            WorkerStalled: the engine was not held in time.
+            FailedPrecondition, WorkerStalled: as `Pauses.reached`.
         """
         self.check()
-        done = await asyncio.to_thread(
-            self._engine.activate, version, mode=mode, timeout_s=HOLD_S_MAX
+        done = await self.pauses.reached(
+            mode, lambda wait_s: self._engine.activate(version, mode=mode, timeout_s=wait_s)
         )
         self._metrics.weights_activated(pause_s=done.pause_s)
         return done

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import grpc
 
+    from assay.rollout.models.staging import StagedWeights
     from assay.rollout.service.service import RolloutService
     from assay.rollout.service.weights import WeightPart, WeightSlots
 
@@ -134,7 +135,14 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             bytes=pushed.weights.bytes,
             digest=pushed.weights.digest,
             stage_s=pushed.stage_s,
+            staged_in=self._staged_in(pushed.weights),
         )
+
+    def _staged_in(self, weights: StagedWeights) -> rollout_pb2.StagedIn.ValueType:
+        if isinstance(self._weights, ServerFolder):
+            return rollout_pb2.STAGED_IN_UNSPECIFIED
+        in_file = weights.in_file
+        return rollout_pb2.STAGED_IN_FILE if in_file else rollout_pb2.STAGED_IN_MEMORY
 
     async def Activate(
         self, request: rollout_pb2.ActivateRequest, context: Context
@@ -174,7 +182,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
         _check_operates()
-        pause_id = await self._service.pauses.hold(wire.pause_mode(request.mode))
+        mode, named = wire.pause_mode(request.mode), wire.pause_id(request.pause_id)
+        pause_id = await self._service.pauses.hold(mode, named)
         return rollout_pb2.PauseResponse(pause_id=pause_id)
 
     async def Continue(

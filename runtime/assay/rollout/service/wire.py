@@ -351,6 +351,17 @@ def pause_mode(mode: int) -> PauseMode:
     return PauseMode(found)
 
 
+def pause_id(name: str) -> str:
+    """The caller's name of a pause; empty: it has none.
+
+    Raises:
+        InvalidRequest: not a name.
+    """
+    if name and not NAME_FORM.fullmatch(name):
+        raise _wrong("pause_id", "1 to 128 of A-Z a-z 0-9 . _ -")
+    return name
+
+
 def part(message: rollout_pb2.PushWeightsRequest) -> WeightPart:
     """One message of PushWeights.
 

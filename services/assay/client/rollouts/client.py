@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import secrets
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 
@@ -16,10 +17,12 @@ from assay.client.rollouts.types import Activated, PushedWeights, SamplingParams
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from types import TracebackType
 
     from assay.client.rollouts.types import Weight
+
+Answer = TypeVar("Answer")
 
 
 class RolloutClient:
@@ -42,6 +45,7 @@ class RolloutClient:
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
         )
+        self._hold_timeout_s = timeout_s
         self._stub = rollout_pb2_grpc.RolloutServiceStub(self._connection.channel)
 
     async def __aenter__(self) -> Self:
@@ -194,6 +198,7 @@ class RolloutClient:
             bytes=answer.bytes,
             digest=answer.digest,
             stage_s=answer.stage_s,
+            holds=answer.staged_in == rollout_pb2.STAGED_IN_FILE,
         )
 
     async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
@@ -205,13 +210,15 @@ class RolloutClient:
 
         Raises:
             InvalidRequest: no such mode.
-            FailedPrecondition: they are not there.
+            FailedPrecondition: they are not there, or a pause in place holds rollouts that `mode`
+                waits for.
+            DeadlinePassed: the engine was not held in time; nothing has changed.
         """
         with wire.holding("policy_version"):
             request = rollout_pb2.ActivateRequest(
                 policy_version=version, mode=messages.pause_mode(mode)
             )
-        answer = await self._connection.call(self._stub.Activate, request)
+        answer = await self._holding(self._stub.Activate, request)
         return Activated(
             policy_version=answer.policy_version,
             previous_version=answer.previous_version,
@@ -225,9 +232,23 @@ class RolloutClient:
         return answer.policy_version
 
     async def pause(self, *, mode: str = "in_place") -> str:
-        """Stop generation; return the argument for `resume`."""
-        request = rollout_pb2.PauseRequest(mode=messages.pause_mode(mode))
-        return (await self._connection.call(self._stub.Pause, request)).pause_id
+        """Stop generation; return the argument for `resume`.
+
+        Raises:
+            InvalidRequest: no such mode.
+            FailedPrecondition: a pause in place holds rollouts that `mode` waits for.
+            DeadlinePassed: the engine was not held in time; it goes on.
+        """
+        # With a name of ours, a call whose answer was lost can be sent again.
+        request = rollout_pb2.PauseRequest(
+            mode=messages.pause_mode(mode), pause_id=f"pause-{secrets.token_hex(8)}"
+        )
+        answer = await self._holding(self._stub.Pause, request)
+        return answer.pause_id
+
+    async def _holding(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
+        """A call that waits for the engine: `DeadlinePassed` is its answer, and not repeated."""
+        return await self._connection.call_waiting(method, request, timeout_s=self._hold_timeout_s)
 
     async def resume(self, pause_id: str) -> None:
         """End a pause."""

@@ -160,6 +160,9 @@ class PushedWeights:
     bytes: int
     digest: str
     stage_s: float
+    holds: bool = False
+    """Memory has room for one set of weights, and these wait in a file: their activation holds the
+    engine while it exchanges them with those in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

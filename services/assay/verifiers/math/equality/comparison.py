@@ -99,6 +99,10 @@ class Comparison:
                 return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
             case (Based(), _) | (_, Based()):
                 return False
+            case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):
+                return self._texts(turn, answer.text)
+            case (Element(), Number(unit="°")) if turn := forms.in_radians(answer, gold):
+                return self._texts(gold.text, turn)
             case (Number(unit=unit), Element()) if unit and (said := forms.with_unit(answer, unit)):
                 return numbers.numbers_equal(gold, said, self.settings)
             case (Element(), Number(unit=unit)) if unit and (said := forms.with_unit(gold, unit)):
