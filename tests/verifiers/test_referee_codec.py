@@ -102,7 +102,7 @@ def foreign(value: object) -> Any:
 
 
 class Foreign:
-    """Stands for what is no data."""
+    """Stands for what is not data."""
 
     def __init__(self, _form: object) -> None:
         pass
