@@ -68,7 +68,7 @@ class Losing:
         return Client(self.grpc, backoff=Backoff(first_s=0.05, longest_s=0.5, total_s=60.0))
 
     def copy(self) -> Path:
-        """The log as of now."""
+        """The log at present."""
         return shutil.copytree(self._log, self._folder / "copy")
 
     async def set_back(self, copy: Path | None) -> None:

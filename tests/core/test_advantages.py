@@ -1,4 +1,4 @@
-"""What a group's rewards are worth, whoever is missing."""
+"""What a group's rewards are worth, no matter which of them are missing."""
 
 import itertools
 import math

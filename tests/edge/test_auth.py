@@ -1,4 +1,4 @@
-"""Tenants come from tokens; nobody listens to the network without asking for them."""
+"""Tenants come from tokens; no one listens to the network without asking for them."""
 
 import contextlib
 import hashlib
@@ -62,9 +62,9 @@ def test_the_digest_itself_is_no_token() -> None:
 
 
 def test_without_tenants_everybody_is_the_default() -> None:
-    nobody = Tenants({})
-    assert nobody.authenticate("").tenant_id == DEFAULT_TENANT
-    assert not nobody.ask_for_token
+    anonymous = Tenants({})
+    assert anonymous.authenticate("").tenant_id == DEFAULT_TENANT
+    assert not anonymous.ask_for_token
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org"])

@@ -34,7 +34,7 @@ METHOD = "/assay.v1.RewardService/"
 
 
 class Puppet(reward_pb2_grpc.RewardServiceServicer):
-    """Does what it is told."""
+    """Does what a test sets."""
 
     def __init__(self) -> None:
         self.act: Callable[[], Awaitable[None]] = self.nothing
@@ -88,7 +88,7 @@ class Rig:
 
 @pytest.fixture
 def tenants() -> Tenants:
-    """Everybody is the default tenant."""
+    """Everyone is the default tenant."""
     return Tenants({})
 
 

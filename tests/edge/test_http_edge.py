@@ -311,6 +311,21 @@ async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
     await first.stopped()
 
 
+async def test_a_listener_that_is_stopped_does_not_wait_for_its_tick(
+    puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_listener, "TICK_S", 3_600.0)
+    connections = Connections(connections_max=1, per_peer_max=1, body_s_max=1.0)
+    listener = HttpListener(puppet.app, setting="a.port", connections=connections, drain_s=1.0)
+    url = listener.bind("127.0.0.1", 0)
+    await listener.serve()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        assert "date" in (await client.get("/open")).headers
+    listener.stop_accepting()
+    async with asyncio.timeout(60):
+        await listener.stopped()
+
+
 HEAD = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 FLOODS = {

@@ -171,7 +171,7 @@ def test_full_collections_wait_for_a_moment_with_few_calls() -> None:
             assert not collector.look(3.0), "nothing new"
             calls = 1_000
             assert not hold_much()
-            assert collector.look(2.0 + POSTPONED_S_MAX), "not for ever"
+            assert collector.look(2.0 + POSTPONED_S_MAX), "not forever"
         finally:
             collector.close()
         assert hold_much()

@@ -97,7 +97,7 @@ async def half(size: int) -> AsyncIterator[reward_pb2.MessagePart]:
 
 
 async def endless(size: int) -> AsyncIterator[reward_pb2.MessagePart]:
-    """Parts of this size, slowly, for ever."""
+    """Parts of this size, slowly, forever."""
     while True:
         yield reward_pb2.MessagePart(data=b"x" * size)
         await asyncio.sleep(0.01)

@@ -198,7 +198,7 @@ async def data_sets(http: httpx.AsyncClient) -> None:
 
 
 async def labelled_requests(http: httpx.AsyncClient) -> None:
-    """SandboxFusion's own labelled requests whose rows are at hand, with the row."""
+    """SandboxFusion's own labelled requests whose rows are available, with the row."""
     folder = SHARED_DATA / "sandboxfusion"
     if not folder.is_dir():
         return

@@ -190,8 +190,8 @@ CAPS: Final = [
         "caps",
         f"{WORKER}/supervisor.py",
         (
-            "self._pool.idle * self._spec.batch_max - len(self._waiting)",
-            "(self._pool.idle + 4) * self._spec.batch_max",
+            "self._pool.idle * self._spec.batch_max - claimed",
+            "(self._pool.idle + 4) * self._spec.batch_max - claimed",
         ),
     ),
     *_of(

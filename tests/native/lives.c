@@ -1,5 +1,5 @@
 /* Runtimes that live and are closed at a random moment while threads call them: nothing is freed under
- * a call, nothing leaks, every late call is told that the runtime is closed. For the sanitizers.
+ * a call, nothing leaks, every late call learns that the runtime is closed. For the sanitizers.
  *
  * lives SEED LIVES
  */

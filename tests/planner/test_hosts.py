@@ -439,7 +439,7 @@ async def test_one_that_never_took_its_credential_is_not_taken_for_dead(scene: S
 async def test_hundreds_of_silent_hosts_delay_no_look_at_those_that_answer(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts_module, "LOOK_S_MAX", LONG_S)  # as good as for ever
+    monkeypatch.setattr(hosts_module, "LOOK_S_MAX", LONG_S)  # as good as forever
     honest = await scene.host("honest")
     async with asyncio.timeout(120):
         assert await scene.desired() == 1

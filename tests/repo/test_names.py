@@ -26,6 +26,7 @@ SAME_MEANING = {
     "Request": "a program's run in its box; the client's, in a worker host without a store",
     "Result": "the client's, of a worker host without a store",
     "StageTiming": "the client's mirror of the record",
+    "StartTimes": "the door's protocol of the pool's record",
     "Submitted": "the client's mirror of the record",
 }
 """Name -> why it may be defined twice."""

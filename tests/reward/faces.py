@@ -259,7 +259,7 @@ def _message(item: Item) -> reward_pb2.RewardRequest:
 
 
 def _json(item: Item) -> bytes:
-    """A response as JSON writes it: lone surrogates and NUL escaped, in base64 what is no text."""
+    """A response as JSON writes it: lone surrogates and NUL escaped, in base64 what is not text."""
     ids = json.dumps({"request_id": item.request_id, "group_id": item.group_id}).encode()
     try:
         response = {"response": item.response.decode("utf-8", "surrogatepass")}

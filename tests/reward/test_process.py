@@ -54,7 +54,7 @@ async def test_a_stop_sends_streams_elsewhere_at_once(start: StartProcess) -> No
         reading = asyncio.ensure_future(
             stub.StreamResults(reward_pb2.StreamResultsRequest(batch_id="b")).read()
         )
-        # The stream is under way once a call after it was answered.
+        # The stream is in progress once a call after it was answered.
         await stub.GetBatch(reward_pb2.GetBatchRequest(batch_id="b"))
         process.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(60):

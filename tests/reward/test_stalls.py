@@ -52,7 +52,7 @@ PARSERS: tuple[tuple[Any, str, int, int, int], ...] = (
 """Module, function, place of what it parses, most bytes, most commas."""
 TIMEOUT_S = 60.0
 SCORE_S = 1.0
-"""There is no worker: an accepted `Score` waits in vain."""
+"""There is no worker: an accepted `Score` waits without success."""
 SERVICE = "/assay.v1.RewardService/"
 REASONS = {
     *("invalid_request", "too_large", "not_found", "conflict", "failed_precondition"),

@@ -128,7 +128,7 @@ class InterpretedRing:
 
 
 class InterpretedQueue:
-    """An MPMC queue at an address, with nobody else at it."""
+    """An MPMC queue at an address, with no one else at it."""
 
     def __init__(self, address: int) -> None:
         self.head = Queue.from_address(address)

@@ -130,7 +130,7 @@ def test_a_wait_for_a_thread_that_has_its_core_is_told_from_one_that_has_none(
     report = report_of([str(pool_guard), "compute"], preexec=to_real_time)
     assert report["waits"] >= 200
     if report["preempted"] and report["waits_unforced"] <= 50:
-        # The machine took cores away: how many waits were forced by that, nobody can tell here.
+        # The machine took cores away: how many waits were forced by that, no one can tell here.
         pytest.skip(f"no core was free: {report}")
     assert report["waits_unforced"] > 50
     assert report_of([str(pool_guard), "sleep"])["waits_unforced"] == 0

@@ -1,4 +1,4 @@
-"""Schedules nobody wrote down: a state machine makes calls on a `Runtime` in random order, some
+"""Schedules no one wrote down: a state machine makes calls on a `Runtime` in random order, some
 from other threads, and one model of counts says what must hold after each.
 
 Calls: submit, cancel, score, poll, pause in each mode, resume, stage, activate, a signal in the

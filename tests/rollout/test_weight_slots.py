@@ -55,7 +55,7 @@ MODES = tuple(PauseMode)
 
 
 def version_of(version: int, family: str = "qwen3") -> Model:
-    """The family's random model after `version` steps of a training nobody should try."""
+    """The family's random model after `version` steps of a training no one should try."""
     model, rng = random_model(family), np.random.default_rng(version)
     if version == 0:
         return model

@@ -166,7 +166,7 @@ found(made)
         check=output_cut,
     ),
     Program(
-        name="09 sleeps for ever",
+        name="09 sleeps forever",
         source="time.sleep(1_000)",
         limits=replace(QUICK, blocked_s=0.5),
         check=ends_as(RunStatus.BLOCKED_LIMIT),
@@ -253,7 +253,7 @@ for number in range(8): threading.Thread(target=burn).start()
         check=one_core_at_most,
     ),
     Program(
-        name="17 kills everybody",
+        name="17 kills everyone",
         source="""
 import signal
 if not os.fork(): time.sleep(100)

@@ -1,7 +1,7 @@
 """Nothing that a box shares with the host or with other boxes can be used up, changed or signalled.
 
 Each specification runs in four boxes: the zygote's and bubblewrap's, of a launcher that is root and
-of one that is not. The system calls are tried by number, so that a call which nobody here has heard
+of one that is not. The system calls are tried by number, so that a call which no one here has heard
 of is tried as well.
 """
 
@@ -36,7 +36,7 @@ NUMBERS = 620
 """System calls tried; the newest kernel has some 470."""
 X32 = 0x4000_0000
 PAST_EVERY_FILTER = {335: "uretprobe", 336: "uprobe"}
-"""The kernel itself lets them pass; they kill whoever is not at a probe of the kernel's."""
+"""The kernel itself lets them pass; they kill what is not at a probe of the kernel's."""
 
 
 def said(result: RunResult) -> list[str]:
@@ -393,7 +393,7 @@ for command in (5, 36):
 
 
 def test_a_lock_on_a_shared_file_is_seen_by_nobody_else(run: Run) -> None:
-    """The host holds it or does not: the program is told the same."""
+    """The host holds it or does not: the program gets the same answer."""
     free = said(run(PRELUDE + LOCKS))
     with open("/usr/bin/env", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -44,7 +44,7 @@ def installed(
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[Path]:
-    """An environment with packages, beside them a secret and packages that nobody offers."""
+    """An environment with packages, beside them a secret and packages that no one offers."""
     here = Path(__file__).resolve().parent  # boxes have a /tmp of their own
     folder = Path(tempfile.mkdtemp(prefix="packages-", dir=here))
     installed(

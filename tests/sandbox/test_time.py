@@ -170,7 +170,7 @@ BLOCKED = {
         "import os, time\nwhile True:\n  if os.fork() == 0: os._exit(0)\n"
         "  os.wait(); time.sleep(0.03)"
     ),
-    "reads what nobody writes": "import os; os.read(os.pipe()[0], 1)",
+    "reads what no one writes": "import os; os.read(os.pipe()[0], 1)",
     "waits for its own lock": (
         "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
     ),

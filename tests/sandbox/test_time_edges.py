@@ -1,5 +1,7 @@
-"""Instants and counters that belong together: whoever waits for a core between them, it counts for
-nobody. The waits are injected."""
+"""Instants and counters that belong together: a wait for a core between them counts for no one.
+
+The waits are injected.
+"""
 
 import json
 import os

@@ -31,6 +31,7 @@ async def make_store(
                 results_kept_ns=int(settings.results_kept_s * 1e9),
                 history_batches=settings.history_batches,
                 dead_letters_max=settings.dead_letters_max,
+                hosts_max=settings.hosts_max,
             )
             store = MemoryStore(Clock(), limits)
         else:

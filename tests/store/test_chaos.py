@@ -72,7 +72,7 @@ class Workers:
         lost = [claim.lease.fence < self.newest[claim.lease.job_id] for claim in claims]
         finished = await self.drive.store.finish(claims[0].stage, reports, ATTEMPTS_MAX)
         for was_lost, status in zip(lost, finished.statuses, strict=True):
-            assert status is FinishStatus.STALE or not was_lost, "somebody else has the request"
+            assert status is FinishStatus.STALE or not was_lost, "someone else has the request"
         self.statuses.update(finished.statuses)
         self.completed.update(one.batch_id for one in finished.completed)
 

@@ -1,4 +1,4 @@
-"""The embedded server: one owner a data directory, nothing acknowledged is lost, nobody left over.
+"""The embedded server: one owner a data directory, nothing acknowledged is lost, no one left over.
 
 Servers are real processes; crashes are kill -9.
 """
@@ -60,7 +60,7 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
 
 @pytest.fixture
 async def kept(server: EmbeddedValkey) -> AsyncIterator[EmbeddedValkey]:
-    """A server that is started again when it dies, until the test is over, however it ends."""
+    """A server that is started again when it dies, until the test has ended, by whatever cause."""
     keeper = asyncio.create_task(server.keep_alive())
     yield server
     keeper.cancel()

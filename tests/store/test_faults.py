@@ -437,7 +437,7 @@ async def test_a_task_that_has_expired_is_listed_no_longer(
 
 
 async def test_every_call_to_a_dead_store_is_a_typed_error(tmp_path: Path) -> None:
-    store = ValkeyStore(StoreSettings(), url=f"unix://{tmp_path}/nobody.sock")
+    store = ValkeyStore(StoreSettings(), url=f"unix://{tmp_path}/none.sock")
     drive = Driver(store)
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: store.put_task(TASK),
@@ -693,7 +693,7 @@ async def some_reaped(drive: Driver) -> int:
 
 
 SCANNED_AT_ONCE = 10_000
-"""The server holds the keys of all tests of the run: ten a round trip would take for ever."""
+"""The server holds the keys of all tests of the run: ten a round trip would take forever."""
 
 
 async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(

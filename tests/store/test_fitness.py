@@ -1,6 +1,6 @@
 """A server is examined before it is trusted with work, and again while it is.
 
-Servers are real processes; the too old one is told by what such a server says of itself.
+Servers are real processes; the too old one is recognized by what such a server says of itself.
 """
 
 import asyncio

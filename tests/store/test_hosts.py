@@ -168,6 +168,22 @@ async def test_thousands_of_leases_are_searched_in_parts(make_store: MakeStore) 
     assert (batch.queued, batch.running) == (300, 400)
 
 
+async def test_hosts_beyond_the_setting_are_refused_until_one_is_gone(
+    make_store: MakeStore,
+) -> None:
+    store = make_store(hosts_max=2)
+    names = [WorkerId(name) for name in "abc"]
+    for name in names[:2]:
+        assert await store.put_host(replace(HOST, worker=name), lease_s=LONG_S)
+    third = replace(HOST, worker=names[2])
+    with pytest.raises(Saturated, match="2 worker hosts are registered"):
+        await store.put_host(third, lease_s=LONG_S)
+    assert not await store.put_host(replace(HOST, worker=names[0]), lease_s=LONG_S), "renewed"
+    await store.drop_host(names[0])
+    assert await store.put_host(third, lease_s=LONG_S)
+    assert sorted(one.worker for one in await store.hosts()) == names[1:]
+
+
 async def test_one_owner_cannot_take_the_places_of_the_others(drive: Driver) -> None:
     def named(number: int) -> HostRecord:
         return replace(HOST, worker=WorkerId(f"liar-{number}"))

@@ -1,4 +1,4 @@
-"""Whoever dies, and however: the ward ends with its owner, and the owner learns of the end."""
+"""No matter which process dies: the ward ends with its owner, and the owner learns of the end."""
 
 import asyncio
 import fcntl

@@ -135,7 +135,7 @@ def test_whatever_workers_do_all_requests_end_once_and_nothing_is_left(
         log = model.results(TENANT, batch.batch_id, cursor=0, entries_max=10**6, now_ns=now_ns)
         results = [entry for entry in log if isinstance(entry, ResultRecord)]
         assert sorted(one.request_id for one in results) == [f"r{i}" for i in range(size)]
-        assert len(log) - len(results) == min(size, 2), "each group is told once"
+        assert len(log) - len(results) == min(size, 2), "each group is reported once"
     assert all(d.queued == d.running == 0 for d in model.depths((FIRST, SECOND), now_ns))
 
 

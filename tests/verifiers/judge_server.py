@@ -131,7 +131,7 @@ def hang(server: JudgeServer, exchange: Exchange) -> None:
 
 
 def trickle(server: JudgeServer, exchange: Exchange) -> None:
-    """Send a byte now and then, for ever."""
+    """Send a byte now and then, forever."""
     exchange.handler.send_response(200)
     exchange.handler.send_header("Content-Length", "100000")
     exchange.handler.end_headers()

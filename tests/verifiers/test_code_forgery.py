@@ -3,7 +3,7 @@
 Method: programs are put together from parts that were not made for each other. A *trick* is a value
 that tries to be equal to everything, or an act that tries to leave no verdict; a *form* is a way in
 which data sets write tests. Every trick meets every form; a seeded generator adds classes with
-dunder methods and tests with comparisons that nobody wrote by hand. Wrong programs get
+dunder methods and tests with comparisons that no one wrote by hand. Wrong programs get
 `reward_fail` or `reward_resource_limit`, never nothing; right ones get `reward_pass`.
 """
 

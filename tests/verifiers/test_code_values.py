@@ -402,3 +402,55 @@ def test_linked_nodes_of_test_code_work_for_right_programs_only(
     wrong = f"class Solution:\n    def {method}(self, *given, **named):\n        return "
     for result in ("None", "[3, 2, 1]", "ListNode(3)", "(list(named.values()) + [None])[0]"):
         assert judge(PYTHON, wrong + result, reference).reward == 0.0, result
+
+
+LIBRARY = {
+    "path": ("Path('a') / 'b.txt'", "Path('a/c.txt')"),
+    "pure": ("PureWindowsPath('C:/a')", "PureWindowsPath('D:/a')"),
+    "uid": ("UUID(int=7)", "UUID(int=8)"),
+    "address": ("ip_address('10.0.0.1')", "ip_address('10.0.0.2')"),
+    "network": ("ip_network('10.0.0.0/8')", "ip_network('10.0.0.0/9')"),
+    "numbers": ("array('i', [1, 2])", "array('i', [2, 1])"),
+    "frozen": ("MappingProxyType({'a': [1]})", "MappingProxyType({'a': [2]})"),
+    "space": ("SimpleNamespace(x=1, y=[2])", "SimpleNamespace(x=1, y=[3])"),
+    "moment": ("gmtime(0)", "gmtime(86400)"),
+    "chained": ("ChainMap({'a': 1}, {'b': 2})", "ChainMap({'a': 1})"),
+    "zone": ("timezone(timedelta(hours=2))", "timezone.utc"),
+    "seen": ("memoryview(b'ab')", "memoryview(b'ba')"),
+    "week": ("date(2020, 5, 5).isocalendar()", "date(2020, 5, 6).isocalendar()"),
+}
+"""A function's name, its value, and another value."""
+IMPORTS = """
+from array import array
+from collections import ChainMap
+from datetime import date, timedelta, timezone
+from ipaddress import ip_address, ip_network
+from pathlib import Path, PureWindowsPath
+from time import gmtime
+from types import MappingProxyType, SimpleNamespace
+from uuid import UUID
+"""
+
+
+def test_values_of_the_librarys_own_types_equal_those_of_the_tests(judge: Judge) -> None:
+    program = IMPORTS + "\n".join(f"def {name}(): return {it[0]}" for name, it in LIBRARY.items())
+    tests = [
+        f"{IMPORTS}assert {name}() == {value} and {value} == {name}() and {name}() != {other}\n"
+        f"assert isinstance({name}(), type({value})) and [{name}()] == [{value}]"
+        for name, (value, other) in LIBRARY.items()
+    ]
+    tests.append(
+        "from pathlib import Path\nassert space().y == [2] and path().suffix == '.txt'\n"
+        "assert moment().tm_year == 1970\n"
+        "path().parent.mkdir(); path().write_text('x'); assert week().week == 19\n"
+        "assert reads(path()) == reads(path().parent / 'b.txt') == path().read_text() == 'x'\n"
+        "import copy, os; deep = copy.deepcopy([path()])[0].with_suffix('.txt')\n"
+        "assert deep.exists() and not os.path.exists(deep) and reads(Path(str(deep))) == 'x'\n"
+        "assert [each.name for each in deep.parent.iterdir()] == ['b.txt'] and hash(deep)\n"
+        "assert deep.stat()[6] == 1 and {deep: 1}[Path('a/b.txt')] == 1\n"
+        "assert repr(deep) == repr(Path('a/b.txt')) and f'{deep}' == 'a/b.txt'\n"
+        "assert frozen()['a'] == [1] and numbers()[1] == 2"
+    )
+    program += "\ndef reads(path):\n    with open(path) as file:\n        return file.read()"
+    ended = judge(PYTHON, program, {"asserts": {"code": tests}})
+    assert ended.evidence.verdict == "pass", ended.evidence

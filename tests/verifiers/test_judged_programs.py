@@ -124,6 +124,27 @@ def test_a_checker_in_cpp_with_a_header_is_compiled_once(bench: Any) -> None:
     assert bench.artifacts.made == made
 
 
+def only_in(year: str) -> str:
+    """Refused by all but one standard of C++."""
+    return f"#if __cplusplus / 100 != {year}\n#error other\n#endif\n"
+
+
+def test_program_and_checker_in_cpp_are_compiled_in_the_standard_that_takes_them(
+    bench: Any,
+) -> None:
+    program = '#include <iostream>\nint main() { int n; std::cin >> n; std::cout << n << " 0"; }'
+    checker = only_in("2017").replace("!=", "<=") + CPP_CHECKER.replace("tiny.h", "fstream")
+    reference = {"tests": SPLITS["tests"][:1], "checker": {"source": checker}}
+    source = only_in("2014") + program
+    assert bench.judge("code.checked", source, reference, extraction="raw").reward == 1.0
+    ended = bench.judge("code.checked", source, reference, extraction="raw", standard="gnu++17")
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "compile_error")
+    ended = bench.judge("code.checked", only_in("1999"), reference, extraction="raw")
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "compile_error")
+    with pytest.raises(InvalidRequest, match="standard"):
+        bench.judge("code.checked", "", SPLITS, standard="auto", **PYTHON)
+
+
 def test_partial_credit_counts_the_tests_that_the_checker_accepts(bench: Any) -> None:
     program = "n = int(input())\nprint(n if n < 30 else n + 1, 0)\n"
     ended = bench.judge("code.checked", program, SPLITS, **PYTHON, partial_credit=True)

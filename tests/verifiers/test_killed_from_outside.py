@@ -1,4 +1,4 @@
-"""A program or compiler that somebody outside kills costs no reward; one that kills itself does.
+"""A program or compiler that someone outside kills costs no reward; one that kills itself does.
 
 Victims are real processes in real boxes, killed with SIGKILL from outside.
 """
@@ -39,7 +39,7 @@ SLOW_TO_COMPILE = "#include <bits/stdc++.h>\nint main() { std::cout << 7 << std:
 
 
 def in_a_box(process: psutil.Process) -> bool:
-    """Whether it is a program in a box: below another pid namespace, and nobody's parent."""
+    """Whether it is a program in a box: below another pid namespace, and no one's parent."""
     try:
         status = Path(f"/proc/{process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("NSpid:"))

@@ -1,15 +1,31 @@
 """Values on the wire between candidate and referee: exact, with identities, and safe to read."""
 
+import contextlib
 import json
 import math
-from collections import Counter, OrderedDict, defaultdict, deque
+from array import array
+from collections import (
+    ChainMap,
+    Counter,
+    OrderedDict,
+    UserDict,
+    UserList,
+    UserString,
+    defaultdict,
+    deque,
+)
+from datetime import date, timedelta, timezone
 from enum import IntEnum
+from ipaddress import IPv4Interface, IPv6Interface
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.verifiers.code.referee import library
 from assay.verifiers.code.referee.values import (
     NESTING_MAX,
     Decoder,
@@ -44,12 +60,49 @@ VALUES = st.recursive(
 )
 
 
+PATH_TEXT = st.text(st.sampled_from("ab./:\\C \udc80"), max_size=8)
+ARRAYS = st.one_of(
+    st.lists(st.integers(0, 100)).flatmap(
+        lambda items: st.sampled_from("bBhHiIlLqQ").map(lambda code: array(code, items))
+    ),
+    st.lists(st.floats(width=32, allow_nan=False)).flatmap(
+        lambda items: st.sampled_from("fd").map(lambda code: array(code, items))
+    ),
+)
+NAMES = st.text(st.sampled_from("abc_"), min_size=1, max_size=3).filter(str.isidentifier)
+LIBRARY = st.one_of(
+    PATH_TEXT.map(PurePosixPath),
+    PATH_TEXT.map(PureWindowsPath),
+    st.uuids(),
+    st.ip_addresses(),
+    st.tuples(st.ip_addresses(v=4), st.integers(0, 32)).map(IPv4Interface),
+    st.tuples(st.ip_addresses(v=6), st.integers(0, 128)).map(IPv6Interface),
+    st.tuples(st.ip_addresses(v=4), st.integers(0, 32)).map(lambda it: IPv4Interface(it).network),
+    st.tuples(st.ip_addresses(v=6), st.integers(0, 128)).map(lambda it: IPv6Interface(it).network),
+    ARRAYS,
+    ARRAYS.map(lambda items: memoryview(items)),
+    st.dictionaries(SCALARS, VALUES, max_size=3).map(MappingProxyType),
+    st.dictionaries(SCALARS, VALUES, max_size=3).map(UserDict),
+    st.lists(st.dictionaries(SCALARS, VALUES, max_size=2), max_size=3).map(
+        lambda maps: ChainMap(*maps)
+    ),
+    st.lists(VALUES, max_size=3).map(UserList),
+    st.text().map(UserString),
+    st.dictionaries(NAMES, VALUES, max_size=3).map(lambda named: SimpleNamespace(**named)),
+    st.datetimes().map(lambda at: at.timetuple()),
+    st.integers(-86_399, 86_399).map(lambda s: timezone(timedelta(seconds=s))),
+    st.integers(-86_399, 86_399).map(lambda s: timezone(timedelta(seconds=s), "here")),
+    st.dates(date(2, 1, 1)).map(date.isocalendar),
+    st.just(NotImplemented),
+)
+
+
 def foreign(value: object) -> Any:
     return ["?", type(value).__name__]
 
 
 class Foreign:
-    """Stands for what is no data."""
+    """Stands for what is not data."""
 
     def __init__(self, _form: object) -> None:
         pass
@@ -60,7 +113,8 @@ def decode_result(form: Any) -> Any:
 
 
 def through(value: object) -> Any:
-    return decode_result(json.loads(json.dumps(Encoder(foreign).encode(value))))
+    form = Encoder(foreign, is_program=True).encode(value)
+    return decode_result(json.loads(json.dumps(form)))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -70,6 +124,38 @@ def same(one: Any, other: Any) -> bool:
 @given(VALUES)
 def test_values_arrive_as_they_left(value: Any) -> None:
     assert same(through(value), value)
+
+
+@given(LIBRARY, st.booleans())
+def test_values_of_the_librarys_own_types_arrive_as_they_left(value: Any, inside: bool) -> None:
+    found = through([value, value] if inside else value)
+    found = found[1] if inside else found
+    assert same(found, value)
+    if isinstance(value, (PurePath, UserString, timezone)):
+        assert str(found) == str(value)
+    with contextlib.suppress(TypeError, ValueError):
+        assert hash(found) == hash(value)
+
+
+class Named(SimpleNamespace):
+    """Has methods that the tests may call."""
+
+
+def test_an_instance_of_a_programs_own_subclass_stays_an_object() -> None:
+    for value in (Named(a=1), Path("a"), memoryview(b"abcd").cast("c")):
+        assert type(through(value)) is Foreign
+    assert type(decode_result(Encoder(foreign).encode(SimpleNamespace()))) is Foreign, "of a test"
+
+
+def test_a_namespace_has_no_attribute_that_python_looks_up_itself() -> None:
+    made = SimpleNamespace(__eq__=1, __class__=int)
+    assert type(through(made)) is Foreign
+    for name in ("__class__", "__eq__", "a b", 5, ["t", []]):
+        with pytest.raises(Malformed):
+            decode_result(["N=", 0, [[name, 1]]])
+    ring = SimpleNamespace()
+    ring.next = ring
+    assert through(ring).next.next.next is not None
 
 
 def test_what_is_no_number_and_negative_zero_survive() -> None:
@@ -158,7 +244,7 @@ JUNK = st.recursive(
     | st.booleans()
     | st.integers(-3, 3)
     | st.floats()
-    | st.sampled_from("ldsatznbcrqDi@?T/.g"),
+    | st.sampled_from([*"ldsatznbcrqDi@?T/.gPuA!", *library.READERS, "N="]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2),
     max_leaves=12,
 )
@@ -180,12 +266,12 @@ def test_an_object_of_json_is_no_value() -> None:
 
 @given(JUNK, JUNK)
 def test_any_change_is_carried_out_or_malformed(number: Any, contents: Any) -> None:
-    decoder = Decoder(lambda _form: None, [[1], {"a": 1}, {2}, bytearray(b"x")])
+    decoder = Decoder(lambda _form: None, [[1], {"a": 1}, {2}, bytearray(b"x"), array("b")])
     try:
         decoder.refill(number, contents)
     except Malformed:
         return
-    assert [type(value) for value in decoder.numbered[:4]] == [list, dict, set, bytearray]
+    assert [type(value) for value in decoder.numbered[:5]] == [*(list, dict, set, bytearray, array)]
 
 
 FIELD = st.sampled_from(

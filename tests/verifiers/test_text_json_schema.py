@@ -16,6 +16,7 @@ from assay.core.verdict import Ended
 from assay.verifiers.text import json_text
 from assay.verifiers.text.dialects import Dialect, Number, is_multiple
 from assay.verifiers.text.json_schema import judge_json
+from assay.verifiers.text.json_text import fenced
 from assay.verifiers.text.schemas import SchemaRefused, prepare
 
 Judge = Callable[..., Ended]
@@ -352,6 +353,28 @@ def test_a_broken_text_of_valid_json_has_a_verdict() -> None:
             )
         verdict = judge_json("".join(text), randomness.choice(judges)).verdict
         assert verdict in ("pass", "wrong_answer", "not_json")
+
+
+@pytest.mark.parametrize(
+    ("response", "found"),
+    [
+        ('<think>{"a": "no"}</think>{"a": 1}', '{"a": 1}'),
+        ('The user wants JSON: {"b": 2}\n</think>\n\n{"a": 1}', '{"a": 1}'),
+        ('<think>\n```json\n{"b": 2}\n```\n</think>\n{"a": 1}', '{"a": 1}'),
+        ('<think>x</think>\n```json\n{"a": 1}\n```', '{"a": 1}'),
+        ('<answer>{"a": 1}</answer>', '{"a": 1}'),
+        ('<think>x</think>\n<answer>\n```json\n{"a": 1}\n```\n</answer>', '{"a": 1}'),
+        ('{"a": "<think>x</think>"}', '{"a": "<think>x</think>"}'),
+        ('["</think>", "<answer>"]', '["</think>", "<answer>"]'),
+        ('<think>{"a": 1}', '<think>{"a": 1}'),
+        ('<answer>{"a": 1}', '<answer>{"a": 1}'),
+        ('<answer>{"a": 1}</answer> or so', '<answer>{"a": 1}</answer> or so'),
+    ],
+)
+def test_what_was_thought_aloud_and_a_tag_around_the_answer_are_no_json(
+    response: str, found: str
+) -> None:
+    assert fenced(response).strip() == found
 
 
 @given(values.filter(lambda value: isinstance(value, dict)))

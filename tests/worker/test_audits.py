@@ -65,6 +65,46 @@ async def test_a_weak_reference_is_treated_as_the_task_says(
     assert len(pids(tmp_path / "audits")) == 1
 
 
+async def test_two_slots_that_find_faults_audit_one_reference_once_before_they_judge_by_it(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    log = tmp_path / "audits"
+    await run_host("faults", slots=2)
+    batches = [
+        await trainer.submit("faults", ["pass"] * 6, {"log": str(log), "finds": finds})
+        for finds in ("sound", "weak", "sound", "weak")
+    ]
+    found = [(await trainer.results(batch)) for batch in batches]
+    said = [{one.evidence.extracted.partition(" ")[2] for one in each} for each in found]
+    assert said == [{""}, {"reference: weak"}, {""}, {"reference: weak"}]
+    judges = {one.evidence.extracted.partition(" ")[0] for each in found for one in each}
+    assert len(pids(log)) == 2, "two references"
+    assert not judges & set(pids(log)), "an auditor saw a response"
+
+
+async def test_a_reference_whose_audit_never_ends_is_at_fault_after_its_cpu_time(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("faults", slots=1)
+    results = await judged(trainer, "faults", 3, log=str(tmp_path / "audits"), finds="spin")
+    assert all("more than 0.3 s of CPU time" in one.evidence.extracted for one in results)
+
+
+async def test_each_slot_finds_out_for_itself_if_the_audit_fails_or_is_off(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    log = tmp_path / "audits"
+    await run_host("faults", slots=1)
+    (result,) = await judged(trainer, "faults", 1, log=str(log), finds="death")
+    assert result.record.outcome is Outcome.INFRA_FAILED, "as the handler itself"
+    auditor, *slots = pids(log)
+    assert slots
+    assert auditor not in slots
+    trainer.settings["reference_audit"] = "off"
+    (one,) = await judged(trainer, "faults", 1, log=str(tmp_path / "off"))
+    assert pids(tmp_path / "off") == one.evidence.extracted.split()
+
+
 @pytest.mark.parametrize("finds", ["exception", "death"])
 async def test_an_audit_that_fails_says_nothing_about_the_reference(
     run_host: RunHost, trainer: Trainer, tmp_path: Path, finds: str

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from tests.worker.hosts import Judged, RunHost, Trainer
 
 from assay.core.outcome import Outcome
-from assay.worker.auditing.culprits import CONTROL, CulpritSearch, Failure, Suspects, runs_max
+from assay.worker.auditing.culprits import (
+    CONTROL,
+    KNOWN,
+    CulpritSearch,
+    Failure,
+    Suspects,
+    chosen,
+    runs_max,
+)
 
 BROKE = Failure(error="the handler broke")
 OVER = Failure(error="killed", limit="cpu_limit")
@@ -55,6 +63,24 @@ def test_where_a_control_fails_as_well_no_member_is_at_fault(
     search, runs = searched(members, lambda _: BROKE, has_control=has_control)
     assert search.infrastructure_failed
     assert not has_control or runs <= 3, "a trusted member settles it"
+
+
+@given(st.integers(1, 24), st.booleans())
+def test_a_group_that_passed_before_is_a_control_where_no_trivial_response_can_be_judged(
+    members: int, works: bool
+) -> None:
+    search = CulpritSearch(
+        order=tuple(range(members)), first=BROKE, has_control=False, known=("one", "two")
+    )
+    runs = 0
+    while not search.is_over:
+        runs += 1
+        is_known = search.following == KNOWN
+        assert not is_known or chosen(["x"] * members, search) == ("one", "two")
+        search.ended(None if works and is_known else BROKE)
+    assert runs <= runs_max(members)
+    assert search.infrastructure_failed is not works
+    assert set(search.blamed) == set(range(members))
 
 
 @given(st.integers(1, 24), st.data())
@@ -133,13 +159,17 @@ async def test_a_group_of_culprits_is_at_fault_where_a_trivial_response_passes(
     assert verdicts(await trainer.judge("group", "raise", "exit")) == [WRONG, WRONG]
 
 
-async def test_a_stage_that_fails_for_trivial_responses_too_blames_no_one(
+async def test_a_stage_that_fails_for_trivial_responses_too_blames_no_one_until_a_group_has_passed(
     run_host: RunHost, trainer: Trainer
 ) -> None:
     await run_host("first", "group.strict")
     results = await trainer.judge("group.strict", "raise", "raise")
     assert [one.record.outcome for one in results] == [Outcome.INFRA_FAILED] * 2
     assert "a control fails too" in results[0].record.error
+    assert verdicts(await trainer.judge("group.strict", "pass", "pass")) == [PASSED, PASSED]
+    assert verdicts(await trainer.judge("group.strict", "raise", "exit")) == [WRONG, WRONG], (
+        "a group of the task that passed before passes again, so the stage works"
+    )
 
 
 async def test_a_stage_that_may_ask_a_service_blames_no_member_for_an_exception(

@@ -171,7 +171,7 @@ async def test_a_slot_that_died_by_accident_costs_an_attempt_not_the_result(
     await run_host("batch", slots=1)
     results = await trainer.judge("batch", f"die_once {tmp_path / 'died'}", "pass")
     assert outcomes(results) == [SCORED, SCORED]
-    assert attempts(results) == [1, 1], "nobody knew which one it was, so nobody was blamed"
+    assert attempts(results) == [1, 1], "no one knew which one it was, so no one was blamed"
     (result,) = await trainer.judge("batch", f"die_once {tmp_path / 'died_alone'}")
     assert attempts([result]) == [2]
 
@@ -183,7 +183,7 @@ async def test_a_stage_whose_handler_cannot_be_made_is_tried_again(
     await trainer.judge("batch", "pass")
     assert "no slot of stage broken" in service.host.why_not_ready
     batch = await trainer.submit("broken", ["pass"])
-    assert (await trainer.record(batch)).queued == 1, "nothing is claimed that nobody can do"
+    assert (await trainer.record(batch)).queued == 1, "nothing is claimed that no one can do"
     (tmp_path / "data" / "repaired").touch()
     assert outcomes(await trainer.results(batch)) == [SCORED]
     assert service.host.why_not_ready == ""
@@ -397,7 +397,7 @@ def _name(pid: int) -> str:
 async def test_all_slots_and_hosts_share_one_rate_limit_per_tenant(
     run_host: RunHost, trainer: Trainer, store: Store
 ) -> None:
-    """Two calls a minute are allowed."""
+    """Two calls per minute are allowed."""
     await run_host("patient", slots=3)
     await run_host("patient", slots=3)
     results = await trainer.judge("patient", *["permit p"] * 12)
@@ -508,7 +508,7 @@ async def test_a_bug_ends_the_host_and_is_not_hidden(run_host: RunHost, store: S
 
 
 class Spans:
-    """Keeps what it is told."""
+    """Keeps what it receives."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, Mapping[str, str | int]]] = []

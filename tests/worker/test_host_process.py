@@ -163,7 +163,7 @@ async def test_work_outlives_the_death_of_the_store(
     os.kill(own_valkey.pid, signal.SIGKILL)
     await until(lambda: "store_lost" in host.log.read_text())
     go.touch()
-    await asyncio.sleep(LEASE_S + 0.5)  # the leases run out, and nobody can renew them
+    await asyncio.sleep(LEASE_S + 0.5)  # the leases run out, and no one can renew them
     alive = asyncio.create_task(own_valkey.keep_alive())
     await until(lambda: "store_regained" in host.log.read_text())
     await trainer.until_ended(batch, len(works) - 1)

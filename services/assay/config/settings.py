@@ -269,6 +269,8 @@ class StoreSettings(Branch):
     longer than the API remembers it."""
     artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
     """Largest artifact (a compiled program)."""
+    hosts_max: int = Field(default=1_024, ge=1, le=4_096)
+    """Worker hosts that may be registered. One beyond works, but no planner counts or sizes it."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
     """Total size of all artifacts; the oldest are removed first."""
     uploads_kept_s: float = Field(default=86_400.0, gt=0)

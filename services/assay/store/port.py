@@ -90,7 +90,7 @@ class WorkerStore(Protocol):
 
         Raises:
             InvalidRequest: the record is out of its limits.
-            Saturated: `HOSTS_MAX` are kept, or `HOSTS_PER_OWNER_MAX` of this owner.
+            Saturated: `store.hosts_max` are kept, or `HOSTS_PER_OWNER_MAX` of this owner.
         """
 
     async def drop_host(self, worker: WorkerId) -> None:
@@ -274,7 +274,7 @@ class Store(WorkerStore, Protocol):
 
     # -- planners ------------------------------------------------------------------------------
     async def hosts(self) -> Sequence[HostRecord]:
-        """The worker hosts whose records have not run out, at most `HOSTS_MAX`."""
+        """The worker hosts whose records have not run out, at most `store.hosts_max`."""
 
     async def ended_by(
         self, workers: Sequence[WorkerId]

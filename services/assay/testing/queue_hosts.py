@@ -23,7 +23,8 @@ class _Kept(NamedTuple):
 class HostBook:
     """Records that run out."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosts_max: int = HOSTS_MAX) -> None:
+        self._hosts_max = hosts_max
         self._kept: dict[WorkerId, _Kept] = {}
         self.ended: defaultdict[WorkerId, Counter[StageName]] = defaultdict(Counter)
         """Requests that each judged."""
@@ -34,8 +35,8 @@ class HostBook:
         self._kept = {w: kept for w, kept in self._kept.items() if kept.expires_ns > now_ns}
         known = self._kept.get(host.worker)
         if known is None:
-            if len(self._kept) >= HOSTS_MAX:
-                raise too_many_hosts(of_one=False)
+            if len(self._kept) >= self._hosts_max:
+                raise too_many_hosts(of_one=False, hosts_max=self._hosts_max)
             of_one = sum(kept.owner == owner for kept in self._kept.values())
             if owner and of_one >= HOSTS_PER_OWNER_MAX:
                 raise too_many_hosts(of_one=True)

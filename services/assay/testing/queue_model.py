@@ -80,7 +80,7 @@ class QueueModel:
             history_batches=self._limits.history_batches,
         )
         self.lead = PlannerLead()
-        self.hosts = HostBook()
+        self.hosts = HostBook(self._limits.hosts_max)
         self.stages = StageQueues(self.changes)
         self.batch_book = BatchBook(self._limits, self.task_book, self.changes, self.stages)
 

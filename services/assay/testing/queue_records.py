@@ -49,6 +49,7 @@ class QueueLimits:
     history_batches: int = 20
     dead_letters_max: int = 10_000
     dead_letters_per_tenant_max: int = 2_000
+    hosts_max: int = 1_024
 
 
 @dataclass(slots=True)

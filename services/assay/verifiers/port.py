@@ -79,6 +79,9 @@ class Work:
     """Files that came with the request, by name; see `PipelineDefinition.takes_artifacts`."""
     tenant: str = ""
     """Whose request it is, for limits that a handler shares with others (`Permits`)."""
+    fault: str | None = None
+    """The control that the reference fails, found by another process (`FaultFindingHandler`); empty
+    if none; `None`: the handler has to find out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +207,16 @@ class AuditingHandler(StageHandler, Protocol):
         response is not used; `None` if that cannot be determined now."""
 
 
+@runtime_checkable
+class FaultFindingHandler(StageHandler, Protocol):
+    """A handler that judges by no reference before it has tried the reference's controls."""
+
+    def fault(self, work: Work) -> str:
+        """The control that the reference of `work` fails under its settings, with the field's path;
+        empty if none fails. The response is not used. The host gives the result to all works with
+        that reference and these settings (`Work.fault`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageDefinition:
     """A stage and its handler."""
@@ -220,6 +233,8 @@ class StageDefinition:
     """A host without isolation refuses to serve the stage."""
     audits: bool = False
     """Its handler is an `AuditingHandler`."""
+    finds_faults: bool = False
+    """Its handler is a `FaultFindingHandler`."""
     artifacts: str = ""
     """`module:callable` taking a `Work` and returning what the keys of its artifacts begin with
     (`Artifacts`): a hash of what the response says. Pure; the host calls it, because a key that its

@@ -13,7 +13,7 @@ from typing import Final
 
 from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
-from assay.worker.auditing.culprits import CONTROL, CulpritSearch, chosen
+from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, chosen
 from assay.worker.slots.messages import SaidGroup, WireWork
 
 RERUNS_MAX: Final = 3
@@ -47,6 +47,8 @@ class HeldClaim:
     """Of a group whose stage failed: which members cause it."""
     artifacts: tuple[str, ...] | None = None
     """What the keys of its artifacts begin with; `None`: not yet asked for."""
+    fault: str | None = None
+    """See `Work.fault`."""
     found: SaidGroup | None = None
     """The verdicts on the part of the group that passed last in this search."""
 
@@ -98,16 +100,20 @@ def bytes_of(claim: Claim) -> int:
     return sum(payload_bytes(one) + len(one.handover) for one in parts)
 
 
-def wire_work(claim: Claim, task: int, search: CulpritSearch | None = None) -> WireWork:
+def wire_work(
+    claim: Claim, task: int, search: CulpritSearch | None = None, fault: str | None = None
+) -> WireWork:
     """The claim for a slot.
 
     Args:
         claim: a request, or a group.
         task: its place among the tasks of the assignment.
         search: of the group; the slot gets the members that run next.
+        fault: of its reference, if known.
     """
     if not claim.members:
-        return _wire(claim, task, claim.task.tenant)
+        return _wire(claim, task, claim.task.tenant)._replace(fault=fault)
+    is_known = search is not None and search.following == KNOWN
     members = [_wire(one, task, claim.task.tenant) for one in chosen(claim.members, search)]
     return WireWork(
         task,
@@ -115,7 +121,7 @@ def wire_work(claim: Claim, task: int, search: CulpritSearch | None = None) -> W
         b"",
         b"",
         members=members,
-        submitted=claim.submitted,
+        submitted=len(members) if is_known else claim.submitted,
         control=search.attempt + 1 if search is not None and search.following == CONTROL else 0,
     )
 

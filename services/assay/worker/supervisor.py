@@ -92,7 +92,9 @@ class Supervisor:
             busy=lambda: self._pool.busy,
             on_limit=self._on_limit,
         )
-        self._audits = self._open_audits(definition)
+        self._audits = ReferenceAudits(
+            definition, parts, on_audited=self._on_audited, on_found=self._on_found
+        )
         self._reuse = self._open_reuse()
         self._artifacts = ArtifactProtocol(definition, parts)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
@@ -118,20 +120,6 @@ class Supervisor:
             metrics=parts.metrics,
             now_s=lambda: parts.clock.monotonic_ns() / 1e9,
             spawn=parts.spawn,
-        )
-
-    def _open_audits(self, definition: StageDefinition) -> ReferenceAudits:
-        parts = self._parts
-        return ReferenceAudits(
-            definition,
-            store=parts.store,
-            health=parts.health,
-            forks=parts.forks,
-            scratch=parts.scratch / self.stage,
-            clock=parts.clock,
-            metrics=parts.metrics,
-            spawn=parts.spawn,
-            on_audited=self._on_audited,
         )
 
     # -- for the host --------------------------------------------------------------------------
@@ -190,7 +178,8 @@ class Supervisor:
     def _capacity(self) -> int:
         if self._audits.is_full:
             return 0
-        return self._pool.idle * self._spec.batch_max - len(self._waiting)
+        claimed = len(self._waiting) + len(self._audits.findings)
+        return self._pool.idle * self._spec.batch_max - claimed
 
     def _pump(self) -> None:
         """Assign waiting claims; claim more for slots that are still idle."""
@@ -252,9 +241,17 @@ class Supervisor:
             self._held[one.claim.lease] = one
             known = self._reuse.admit(one)
             if known is True:
-                self._waiting.add([one])
+                self._admit([one])
             elif known is not False:
                 self._attempts.judged_before(one, known)
+
+    def _admit(self, held: Sequence[HeldClaim]) -> None:
+        """To be judged, once what is wrong with their references is known."""
+        self._waiting.add([one for one in held if self._audits.findings.admit(one)])
+
+    def _on_found(self, held: Sequence[HeldClaim]) -> None:
+        self._waiting.add(held)
+        self._pump()
 
     def _on_settled(self, held: HeldClaim) -> None:
         self._held.pop(held.claim.lease, None)
@@ -263,7 +260,7 @@ class Supervisor:
     def _replace_leader(self, held: HeldClaim) -> None:
         """A claim is gone; another that waited for its verdict is judged in its place."""
         following = self._reuse.leave(held)
-        self._waiting.add(following)
+        self._admit(following)
         if following and self._is_draining:
             self._give_back_waiting()
 
@@ -293,7 +290,7 @@ class Supervisor:
                 self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
             )
             number = tasks.setdefault(task, len(tasks))
-            works.append(wire_work(claim, number, one.search))
+            works.append(wire_work(claim, number, one.search, one.fault))
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:
@@ -489,6 +486,7 @@ class Supervisor:
 
     def _give_back_waiting(self) -> None:
         self._attempts.give_back(self._waiting.take_surplus(0))
+        self._attempts.give_back(self._audits.findings.take_all())
         self._attempts.give_back(self._reuse.take_followers())
 
     async def close(self) -> None:

@@ -61,7 +61,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.verdicts", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=1.0, help="draw cases for so long")
+    parser.add_argument("--minutes", type=float, default=1.0, help="draw cases for this long")
     parser.add_argument("--cases", type=int, help="draw so many cases, however long it takes")
     parser.add_argument("--first", type=int, default=0, help="index of the first case")
     parser.add_argument("--only-index", type=int, help="draw this case alone")

@@ -102,7 +102,7 @@ def _values(rng: random.Random, at_least: int = 2) -> list[int]:
 def _list(rng: random.Random) -> Answer:
     values = sorted(_values(rng))
     one = str(values[-1])
-    # A comma without a blank in front of three digits is part of a number: `19,135` is no list.
+    # A comma without a blank in front of three digits is part of a number: `19,135` is not a list.
     bare = 0 if any(value >= 100 for value in values[1:]) else 2
     separators = {", ": 4, ",": bare, "; ": 1}
     separator = one_of(rng, separators)

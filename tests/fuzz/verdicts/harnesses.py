@@ -769,6 +769,73 @@ PAIRS: Final = (
         (r"\frac13", r"0.\overline{3}", "0.333...", "1/3",),
         ("0.3", "3", r"\frac23",),
     ),
+    Pairs(
+        "outside", "all real numbers",
+        (r"\text{all real } x", r"\text{all real values of }x", r"\text{all reals}", r"\mathbb{R}"),
+        (r"\text{all real numbers except }2", r"\text{all positive real numbers}"),
+    ),
+    Pairs(
+        "outside", "infinitely many",
+        (r"\text{infinite}", r"\text{infinitely many solutions}", "raw:There are infinitely many solutions."),
+        (r"\text{finite}", r"\text{finitely many}", "0", r"\text{no solutions}"),
+    ),
+    Pairs(
+        "outside", r"$45^\circ$",
+        (r"\frac{\pi}{4}", r"\pi/4", r"\frac{\pi}{4}\text{ rad}", "45"),
+        (r"\frac{\pi}{3}", r"-\frac\pi4", r"45\pi"),
+    ),
+    Pairs(
+        "outside", r"$\frac{\pi}{8}$",
+        (r"22.5^\circ", r"22.5\text{ degrees}"),
+        (r"22^\circ", "22.5", r"-22.5^\circ"),
+    ),
+    Pairs(
+        "outside", r"$\begin{pmatrix} -1 \\ 2 \\ 5 \end{pmatrix}$",
+        ("[-1,2,5]^T", r"(-1,2,5)^{\top}", r"\begin{bmatrix}-1&2&5\end{bmatrix}^T",
+         r"\begin{pmatrix}-1&2&5\end{pmatrix}^{\mathrm{T}}"),
+        ("[1,2,5]^T", "[-1,2,5]^2", r"\begin{bmatrix}-1&5&2\end{bmatrix}^T"),
+    ),
+    Pairs(
+        "outside", r"$\begin{pmatrix}1&2\\3&4\end{pmatrix}$",
+        (r"\begin{bmatrix}1&2\\3&4\end{bmatrix}",),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}^T", r"\begin{pmatrix}1&3\\2&4\end{pmatrix}"),
+    ),
+    Pairs(
+        "outside", "A, C, D",
+        (r"\text{A, C and D}", r"\text{(A), (C), (D)}", r"\text{A, C, and D}", r"\textbf{A, C, D}", "ACD"),
+        (r"\text{A and C}", r"\text{A, B, C and D}", r"\text{(A), (B), (D)}"),
+    ),
+    Pairs(
+        "outside", "$x=1$ 或 $x=-2$",
+        (r"x=1\text{ or }x=-2", "1,-2", "raw:答案是 $x=-2$ 或 $x=1$。", "x=1或x=-2"),
+        ("x=1", r"x=1\text{ or }x=2", "raw:答案是 $x=2$ 或 $x=1$。"),
+    ),
+    Pairs("outside", "1或3", ("1,3", r"3 \text{ or } 1", "raw:答:3或1。"), ("1", "13", "1,2")),
+    Pairs(
+        "outside", r"$2\pi$平方厘米",
+        (r"2\pi", r"2\pi\text{ cm}^2", r"2\pi\text{平方厘米}", "raw:答案:$2\\pi$ 平方厘米"),
+        (r"\pi", r"2\pi\text{ cm}^3", r"2\pi\text{立方厘米}"),
+    ),
+    Pairs(
+        "outside", "12人",
+        ("12", "raw:答:共有12人。", "raw:答:12人。", "raw:因此,一共有 12 人。", "raw:所以一共有12人。"),
+        ("raw:答:共有21人。", "raw:答:没有12人。", "raw:答:不是12人。"),
+    ),
+    Pairs(
+        "outside", "the circle",
+        (r"\text{circle}", r"\text{a circle}", "raw:Answer: A circle.", r"\text{The circle}"),
+        (r"\text{ellipse}", r"\text{semicircle}"),
+    ),
+    Pairs(
+        "outside", r"$k\pi + \frac{\pi}{4}, k \in \mathbb{Z}$",
+        (r"x=k\pi+\frac\pi4\ (k\in\mathbf{Z})", r"k\pi+\frac\pi4\ (k\in Z)", r"n\pi+\frac\pi4, n\in \mathrm{Z}"),
+        (r"2k\pi+\frac\pi4\ (k\in\mathbf{Z})", r"k\pi+\frac\pi4\ (k\in\mathbf{N})"),
+    ),
+    Pairs(
+        "outside", r"$\overrightarrow{AB} = (3, -1)$",
+        (r"\vec{AB}=\langle3,-1\rangle", r"\vec{AB}=(3,-1)", "(3,-1)"),
+        (r"\vec{AB}=(-3,1)", "(-1,3)"),
+    ),
 )  # fmt: skip
 
 

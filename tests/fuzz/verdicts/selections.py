@@ -12,7 +12,9 @@ from tests.fuzz.verdicts.case import Case, Expected
 
 LABELS: Final = ("A", "B", "C", "D")
 SELECTED: Final = (
-    "Of A, B, C and D, only {x} fits.", "Among A, B, C and D, {x} is the best.",
+    "{x} (this is correct)", "{x}, that's right", "{x} (vitamin K)", "{x}: F++", "({x}) F#",
+    "The answer is {x}, hepatitis E.", "Of A, B, C and D, only {x} fits.",
+    "Among A, B, C and D, {x} is the best.",
     "Out of the four options A, B, C, D, the correct one is {x}.",
     "Of the options A, B, C, and D, {x} is correct.", "Between {y} and {x}, I choose {x}.",
     "Comparing A, B, C, D: {x} is right.", "I considered A, B, C and D. The answer is {x}.",
@@ -117,6 +119,10 @@ SELECTED: Final = (
     "The answer is {y}, no, {x}.", "<answer>{y}</answer> Wait. <answer>{x}</answer>",
 )  # fmt: skip
 NOT_SELECTED: Final = (
+    "{x} (this is incorrect)", "{x} (that's wrong)", "({x}), which is not true", "{x}, it is wrong",
+    "{x} \u2014 that is incorrect", "The answer is {x} (this is false).", "{x}++", "The answer is {x}++.",
+    "{x}#", "The answer is {x}#", "vitamin {x}", "The answer is vitamin {x}.", "Answer: Hepatitis {x}",
+    "\\boxed{{\\text{{type }} {x}}}", "Plan {x}",
     "either {x} or none", "either {x} or nothing", "{x} or none of these",
     "{x} or none of the above", "{x} or neither", "The answer is either {x} or none.",
     "The answer is {x} or none of them.", "{x}, or nothing at all", "{x} or something else",

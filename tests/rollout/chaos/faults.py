@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 START_S_MAX = 240.0
 BETWEEN_S = (0.0, 0.3)
-"""Between two faults of weights; the more of them, the more swaps are under way."""
+"""Between two faults of weights; the more of them, the more swaps are in progress."""
 BETWEEN_KILLS_S = (0.0, 5.0)
 
 

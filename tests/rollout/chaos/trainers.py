@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SAMPLED = SamplingParams(temperature=0.8, top_k=40)
 PATIENT = Backoff(first_s=0.01, longest_s=0.5, total_s=300.0)
 LOST_S = 300.0
-"""A group that does not come for so long is lost."""
+"""A group that does not come for this long is lost."""
 
 
 class Listening(Protocol):

@@ -1,4 +1,4 @@
-"""Small real models: one of random weights, and one that says what it is told to."""
+"""Small real models: one of random weights, and one that says what a test sets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tokenizer() -> HuggingFaceTokenizer:
 
 
 def random() -> Model:
-    """Says anything: bytes that are no text, so that its text never tokenizes to its tokens."""
+    """Says anything: bytes that are not text, so that its text never tokenizes to its tokens."""
     return random_model("qwen3")
 
 

@@ -1,4 +1,4 @@
-"""Two agents in one session whose conversations go on from any earlier point, at the same time.
+"""Two agents in one session whose conversations continue from any earlier point, at the same time.
 
 Every turn is trained once: where the trajectories have sampled tokens, they have exactly those that
 the agents were given, after exactly the tokens that the engine had as the prompt.

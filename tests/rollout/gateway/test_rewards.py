@@ -1,4 +1,4 @@
-"""Plans and batches of sessions, at a desk that writes down what it was told."""
+"""Plans and batches of sessions, at a desk that writes down what it received."""
 
 from __future__ import annotations
 

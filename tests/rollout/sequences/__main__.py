@@ -51,7 +51,7 @@ async def main(seed: int, count: int, length: int) -> int:
             try:
                 async with asyncio.timeout(S_MAX):
                     await run(calls, port)
-            except Exception:  # noqa: BLE001 - whatever it is, it is told with the calls that led to it
+            except Exception:  # noqa: BLE001 - whatever it is, it is reported with the calls that led to it
                 failed += 1
                 print(
                     f"PROBLEM seed {number}: {calls}\n{traceback.format_exc(limit=-4)}", flush=True

@@ -106,7 +106,7 @@ async def rollouts(
     desk_backoff: Backoff = SHORT,
     **settings_of: object,
 ) -> AsyncIterator[Rollouts]:
-    """On a random model, or on a probe that fails when it is told to."""
+    """On a random model, or on a probe that fails when a test asks it to."""
     model, clock, numbers = random_model("qwen3"), Clock(), itertools.count()
     settings = RolloutSettings.model_validate({"grpc_port": 0, "drain_s": 0.0, **settings_of})
     options = RuntimeOptions(seq_len_max=TOKENS_MAX)

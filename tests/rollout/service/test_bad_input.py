@@ -1,7 +1,7 @@
 """Bad input to every call: a typed error that names the field, and nothing stored before.
 
 Good messages are spoilt at random, one field at a time, with values that a field can hold on the
-wire and that nobody means. What is refused names a field; what is accepted ends as groups do.
+wire and that no one means. What is refused names a field; what is accepted ends as groups do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The threads that poll an engine: whatever ends one of them is told to those who wait for it."""
+"""The threads that poll an engine: those who wait for one learn what ended it."""
 
 import asyncio
 from collections.abc import Sequence

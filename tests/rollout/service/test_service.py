@@ -573,7 +573,7 @@ async def test_errors_of_calls_are_typed_over_the_wire(run_rollouts: RunRollouts
         await own.client.activate(77)
     with pytest.raises(FailedPrecondition):
         await own.client.resume("none")
-    session = RolloutSession("nobody", own.client._connection, own.client._stub, tokens_max=1)
+    session = RolloutSession("of-no-one", own.client._connection, own.client._stub, tokens_max=1)
     for call in (session.submit(prompts(1)), session.cancel(), session.close()):
         with pytest.raises(AssayError) as refused:
             await call

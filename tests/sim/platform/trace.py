@@ -1,7 +1,7 @@
 """One trace through both simulations: the compiled kernel of pools, and the real services.
 
 A trace fixes everything that is random: when batches open, when their requests arrive, how long
-each holds a slot at each stage, how many slots a stage has from when on, how long a slot takes to
+each holds a slot at each stage, how many slots per stage has from when on, how long a slot takes to
 start, and which slots die in whose hands. Both return when each request started and finished.
 """
 

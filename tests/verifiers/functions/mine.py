@@ -54,7 +54,7 @@ def truth(_response: str, _reference: Any) -> bool:
 
 
 def strict(response: str, reference: Any) -> float:
-    """Raises for a response that is no number."""
+    """Raises for a response that is not a number."""
     return float(int(response) == int(reference["answer"]))
 
 

@@ -37,12 +37,13 @@ class AuditedReference(Reference):
 
     log: str = ""
     finds: str = "sound"
-    """`sound`, `weak`, `exception` or `death`."""
+    """`sound`, `weak`, `exception`, `death` or `spin`."""
 
 
 def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
     confined, audits = bool(spec.pop("confined", False)), bool(spec.pop("audits", False))
     trusts = bool(spec.pop("trusts", False))
+    finds_faults = bool(spec.pop("finds_faults", False))
     artifacts = str(spec.pop("artifacts", ""))
     fields = {"timeout_s": 20.0, "lease_s": 1.5, **spec}
     return StageDefinition(
@@ -51,11 +52,12 @@ def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDe
         confined=confined,
         audits=audits,
         trusts=trusts,
+        finds_faults=finds_faults,
         artifacts=artifacts,
     )
 
 
-AUDITS = "assay_trouble:AuditHandler"
+AUDITS = ("assay_trouble:AuditHandler", "assay_trouble:FaultHandler")
 STAGES = {
     "single": stage("single", timeout_s=1.5),
     # Tests tell it when to end; a planner that they wait for may take a minute to start.
@@ -70,6 +72,9 @@ STAGES = {
     "rare": stage("rare", on_demand=True),
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
+    "faults": stage(
+        "faults", handler="FaultHandler", finds_faults=True, batch_max=2, cpu_s_max=0.3
+    ),
     "pretends": stage("pretends", handler="AuditHandler"),
     "first": stage("first", handler="FirstHandler"),
     "group": stage(
@@ -104,7 +109,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
             ),
             stages=stages,
             deterministic=name == "certain",
-            reference=NoReference if stages[0].handler != AUDITS else AuditedReference,
+            reference=NoReference if stages[0].handler not in AUDITS else AuditedReference,
         )
         for name, stages in found
     ]
@@ -317,6 +322,19 @@ class AuditHandler(TroubleHandler):
         if work.reference.finds == "death":
             self.do_die()
         return bool(work.reference.finds == "weak")
+
+
+class FaultHandler(AuditHandler):
+    """Judges by what it is told about the reference, or finds out itself."""
+
+    def _one(self, work: Work) -> StageVerdict:
+        fault = self.fault(work) if work.fault is None else work.fault
+        return self._pass(work, f"{os.getpid()} {fault}".strip())
+
+    def fault(self, work: Work) -> str:
+        if work.reference.finds == "spin" and work.response == "":
+            self.do_spin()
+        return "reference: weak" if self.lets_pass(work) else ""
 
 
 def artifacts_of(work: Work) -> Sequence[str]:

@@ -10,7 +10,8 @@ from assay.core.ids import StageName, WorkerId
 from assay.core.store_limits import RETRY_AFTER_S
 
 HOSTS_MAX: Final = 1_024
-"""Hosts that the store keeps; a further one is refused until one of them is gone."""
+"""Hosts that the store keeps unless `store.hosts_max` says otherwise; a further one is refused
+until one of them is gone."""
 HOSTS_PER_OWNER_MAX: Final = 256
 """Of these, hosts of one owner (the name of a worker's token): one token that was taken over cannot
 fill the places of all others."""
@@ -93,9 +94,9 @@ def address_of(address: str) -> tuple[str, int]:
     return found["name"].strip("[]"), int(found["port"])
 
 
-def too_many_hosts(*, of_one: bool) -> Saturated:
+def too_many_hosts(*, of_one: bool, hosts_max: int = HOSTS_MAX) -> Saturated:
     """The error that `put_host` raises."""
-    message = f"{HOSTS_MAX} worker hosts are registered"
+    message = f"{hosts_max} worker hosts are registered (store.hosts_max)"
     if of_one:
         message = f"{HOSTS_PER_OWNER_MAX} worker hosts are registered by this token"
     return Saturated(message, retry_after_s=RETRY_AFTER_S)

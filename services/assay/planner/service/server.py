@@ -43,6 +43,7 @@ class PlannerServer:
         self._settings = settings
         self._clock = clock
         self._health = health.aio.HealthServicer()
+        self._reported: int | None = None
         self._probes = Probes(
             why_not_ready=lambda: controller.why_not_ready,
             registry=metrics.registry,
@@ -79,6 +80,9 @@ class PlannerServer:
     async def _report(self) -> None:
         serving = health_pb2.HealthCheckResponse
         status = serving.NOT_SERVING if self._controller.why_not_ready else serving.SERVING
+        if status == self._reported:
+            return
+        self._reported = status
         for name in ("", SERVICE):
             await self._health.set(name, status)
 

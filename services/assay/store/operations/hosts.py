@@ -8,7 +8,6 @@ from assay.core.codec import CodecError, pack, unpack
 from assay.core.errors import InvalidRequest
 from assay.core.hosts.record import (
     HOST_GONE,
-    HOSTS_MAX,
     HOSTS_PER_OWNER_MAX,
     HostRecord,
     check_host,
@@ -39,13 +38,15 @@ class HostRegistry:
     async def put(self, host: HostRecord, *, lease_s: float, owner: str) -> bool:
         """See `Store.put_host`."""
         check_host(host)
+        hosts_max = self._settings.hosts_max
         packed = pack({name: getattr(host, name) for name in _FIELDS})
         lease_ms = max(1, int(lease_s * 1000))
         result = await self._link.run(
-            self._put, host.worker, packed, lease_ms, HOSTS_MAX, owner, HOSTS_PER_OWNER_MAX
+            self._put,
+            *(host.worker, packed, lease_ms, hosts_max, owner, HOSTS_PER_OWNER_MAX),
         )
         if result < 0:
-            raise too_many_hosts(of_one=result == _OF_ONE)
+            raise too_many_hosts(of_one=result == _OF_ONE, hosts_max=hosts_max)
         return bool(result)
 
     async def drop(self, worker: WorkerId) -> None:

@@ -7,7 +7,7 @@ fence with the name of a wanted language inside a block without one begins a blo
 before it opened the other by chance. An unclosed block counts only if no block is closed. What a
 model thinks aloud, up to `</think>`, has a say only if there is no block behind it. Without a
 fence, the marks of chat templates and of few-shot prompts around the whole response (`<code>`,
-`[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
+`<answer>`, `[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
 """
 
 import re
@@ -46,7 +46,10 @@ _END_CHARS_MAX: Final = 100
 PYTHON: Final = frozenset({"python", "py", "python3", "py3"})
 CPP: Final = frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c"})
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_FRAMES: Final = (("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]"))
+_FRAMES: Final = (
+    *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
+    *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution")),
+)
 _ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
 _THOUGHT_END: Final = "</think>"
 _DEEPER_MAX: Final = 3

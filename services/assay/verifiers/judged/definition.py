@@ -6,16 +6,16 @@ files, memory or process namespace with the response.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import EMPTY, GOLD, response_of
-from assay.verifiers.languages.commands import CompileLimits, Flags, Source, default_flags
+from assay.verifiers.languages.commands import AUTO, CompileLimits, Flags, Source, default_flags
 from assay.verifiers.languages.definition import (
     PROGRAM_COMPILE,
     PROGRAM_COMPILE_STAGE,
@@ -48,8 +48,9 @@ class JudgedSettings(CompiledSettings):
 
     language: LanguageName = "cpp"
     """The language of the response."""
-    standard: str = Field(default="", pattern=r"^((c|gnu)(\+\+)?[0-9]{1,2}|20[0-9]{2})?$")
-    """`-std` for C and C++, the edition for Rust; empty: `gnu17`, `gnu++17`, `2021`."""
+    standard: str = Field(default="", pattern=r"^(auto|(c|gnu)(\+\+)?[0-9]{1,2}|20[0-9]{2})?$")
+    """`-std` for C and C++, the edition for Rust; empty: `gnu17`, `auto`, `2021`. `auto`, for C++:
+    the first of gnu++17, gnu++23 and gnu++14 in which the program compiles."""
     optimize: str = Field(default="2", pattern=r"^[0123s]$")
     """Optimization of C, C++ and Rust."""
     judge_cpu_s: float = Field(default=10.0, gt=0, le=60)
@@ -63,8 +64,18 @@ class JudgedSettings(CompiledSettings):
 
     def flags(self) -> Flags:
         """How the response is compiled."""
-        usual = default_flags(self.own_language())
-        return Flags(standard=self.standard or usual.standard, optimize=self.optimize)
+        standard = self.standard or _standard(self.own_language())
+        return Flags(standard=standard, optimize=self.optimize)
+
+    @model_validator(mode="after")
+    def _auto_is_of_cpp(self) -> Self:
+        if self.standard == AUTO and self.language != "cpp":
+            raise ValueError("standard: auto is for language cpp")
+        return self
+
+
+def _standard(language: Language) -> str:
+    return AUTO if language.name == "cpp" else default_flags(language).standard
 
 
 class JudgeProgram(Reference):
@@ -83,14 +94,12 @@ class JudgeProgram(Reference):
     def as_source(self) -> Source:
         """For the compiler."""
         language = ALL_LANGUAGES[self.language]
-        usual = default_flags(language)
+        standard = _standard(language)
         headers = tuple((name, text.encode()) for name, text in sorted(self.headers.items()))
         return Source(
             language=language,
             text=self.source.encode(),
-            flags=Flags(
-                standard=usual.standard, optimize="2" if usual.standard else "", headers=headers
-            ),
+            flags=Flags(standard=standard, optimize="2" if standard else "", headers=headers),
             limits=CompileLimits(cpu_s=60.0, memory_bytes=2_048 * MIB),
         )
 

@@ -68,6 +68,12 @@ class Source:
     limits: CompileLimits
 
 
+AUTO: Final = "auto"
+"""Standard of C++: the first of `STANDARDS` in which the program compiles."""
+STANDARDS: Final = ("gnu++17", "gnu++23", "gnu++14")
+"""Newer programs need what C++20 brought, older ones names that C++17 took (`byte`)."""
+
+
 def default_flags(language: Language) -> Flags:
     """Flags for a program of Assay's own."""
     match language.name:

@@ -15,11 +15,14 @@ from typing import Final
 from assay.core.verdict import ResourceUse
 from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.cpp.linkers import faster_linker
+from assay.verifiers.code.cpp.standards import knows_standard
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import PASS, text_tail, use_of
 from assay.verifiers.languages.commands import (
+    AUTO,
     CLASSES,
     KILLED,
+    STANDARDS,
     Build,
     CompileLimits,
     Flags,
@@ -51,6 +54,8 @@ class Compiled:
     stderr: str = ""
     use: ResourceUse = field(default_factory=ResourceUse)
     """Usage of this call; zero if the artifact existed."""
+    key: str = ""
+    """Of the artifact."""
 
 
 class _NotKept(Exception):
@@ -78,6 +83,7 @@ class LanguageCompiler:
         self._artifacts = artifacts
         self._packages = packages
         self._proved: set[tuple[Flags, CompileLimits]] = set()
+        self._known: dict[str, bool] = {}
 
     def key(self, source: bytes, flags: Flags, limits: CompileLimits) -> str:
         """A hash of everything that the result depends on."""
@@ -111,11 +117,25 @@ class LanguageCompiler:
                 self.check(flags, limits)
             return self._artifact(result, self._build(source, flags))
 
+        key = self.key(source, flags, limits)
         try:
-            artifact = self._artifacts.get_or_make(self.key(source, flags, limits), make)
+            artifact = self._artifacts.get_or_make(key, make)
         except _NotKept as passing:
-            return Compiled(verdict=passing.verdict, use=passing.use)
-        return replace(read_artifact(artifact), use=spent[0])
+            return Compiled(verdict=passing.verdict, use=passing.use, key=key)
+        return replace(read_artifact(artifact), use=spent[0], key=key)
+
+    def standards(self, flags: Flags) -> list[Flags]:
+        """The flags to try in turn; more than one for `auto` only. g++ 10 has no gnu++23."""
+        if flags.standard != AUTO:
+            return [flags]
+        known = [one for one in STANDARDS if self._knows(one)] or STANDARDS[:1]
+        return [replace(flags, standard=one) for one in known]
+
+    def _knows(self, standard: str) -> bool:
+        if standard not in self._known:
+            path = self._toolchain.programs["g++"]
+            self._known[standard] = knows_standard(str(path), standard)
+        return self._known[standard]
 
     def check(self, flags: Flags, limits: CompileLimits) -> None:
         """Compile a trivial program now.

@@ -6,9 +6,11 @@ program of the language can be judged here.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from assay.config.settings import SandboxSettings
+from assay.core.verdict import ResourceUse
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import open_command_launcher
 from assay.sandbox.launchers.order import Inside
@@ -46,16 +48,6 @@ class Programs:
         self._launcher: ZygoteLauncher | None = None
         self._proved: set[tuple[str, int]] = set()
 
-    def key(self, source: Source) -> str:
-        """The key of the compiled program; empty for a language that is run as it is.
-
-        Raises:
-            ToolMissing: the language's tools are not on this machine.
-        """
-        if not source.language.is_compiled:
-            return ""
-        return self._compiler(source.language).key(source.text, source.flags, source.limits)
-
     def compiled(self, source: Source, key: str = "") -> Compiled:
         """The program; that kept under `key`, or made now. A language that is run as it is has its
         source as program.
@@ -71,7 +63,16 @@ class Programs:
         if kept is not None:
             return read_artifact(kept)
         compiler = self._compiler(source.language)
-        return compiler.compile(source.text, source.flags, source.limits)
+        first: Compiled | None = None
+        use = ResourceUse()
+        for flags in compiler.standards(source.flags):
+            found = compiler.compile(source.text, flags, source.limits)
+            use = use.plus(found.use)
+            if found.verdict != "compile_error":
+                return replace(found, use=use)
+            first = first or found
+        assert first is not None  # noqa: S101 - there is a standard at least
+        return replace(first, use=use)
 
     def check_compiler(self, source: Source) -> None:
         """Compile a trivial program as `source` is.
@@ -81,7 +82,8 @@ class Programs:
             RuntimeError: the tools are missing, or compile nothing.
         """
         if source.language.is_compiled:
-            self._compiler(source.language).check(source.flags, source.limits)
+            compiler = self._compiler(source.language)
+            compiler.check(compiler.standards(source.flags)[0], source.limits)
 
     def run(
         self,

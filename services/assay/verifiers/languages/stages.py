@@ -117,8 +117,7 @@ class CompileHandler:
         def compiled() -> StageVerdict:
             found = self._programs.compiled(compiling)
             if found.verdict == PASS:
-                key = self._programs.key(compiling).encode("ascii")
-                return HandedOver(artifact=key, use=found.use)
+                return HandedOver(artifact=found.key.encode("ascii"), use=found.use)
             return self._not_compiled(found, compiling, work)
 
         def at_fault(error: Exception) -> StageVerdict:

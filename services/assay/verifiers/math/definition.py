@@ -52,6 +52,9 @@ class MathSettings(PipelineSettings):
     """A longer answer ends as RESOURCE_LIMIT."""
     float_rounding: int = Field(default=6, ge=0, le=50)
     """Decimal places to which floats are rounded before they are compared."""
+    rounded_golds: bool = True
+    """A decimal reference of four or more digits is a rounded value, for which a more exact value
+    passes that rounds to it: `2/3` for `0.6667`. Otherwise decimals are compared as they stand."""
     numeric_precision: int = Field(default=15, ge=1, le=200)
     """Significant digits of numeric evaluation."""
     strict: bool = True
@@ -101,6 +104,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         ),
         handler="assay.verifiers.math.verify:VerifyHandler",
         confined=True,
+        finds_faults=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(

@@ -95,6 +95,11 @@ class VerifyHandler:
         with warm.without_optional():
             return [self._one(work) for work in works]
 
+    def fault(self, work: Work) -> str:
+        """See `FaultFindingHandler.fault`."""
+        with warm.without_optional():
+            return self._audits.fault(work.reference, work.settings)
+
     def close(self) -> None:
         """Stop watching imports."""
         sys.meta_path.remove(self._late_imports)
@@ -105,7 +110,8 @@ class VerifyHandler:
         began_s = time.process_time()
         fault = ""
         if settings.reference_audit is not ReferenceAudit.OFF:
-            fault = self._audits.fault(reference, settings)
+            known = work.fault
+            fault = self._audits.fault(reference, settings) if known is None else known
         if fault and settings.reference_audit is ReferenceAudit.REFUSE:
             return _invalid(fault, ResourceUse(cpu_s=time.process_time() - began_s))
         ended = self._judged(work, fault)

@@ -87,7 +87,8 @@ _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
     r"\banswer\s{1,4}is\b[ \t]{0,4}:?"
-    r"|\u7b54\u6848\s{0,4}(?:\u662f|\u4e3a|(?=[:\uff1a]))\s{0,4}[:\uff1a]?",
+    r"|\u7b54\u6848\s{0,4}(?:\u662f|\u4e3a|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
+    r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]",
     re.IGNORECASE,
 )
 _ANSWER_COLON: Final = re.compile(

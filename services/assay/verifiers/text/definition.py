@@ -239,6 +239,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         ),
         handler="assay.verifiers.text.match:MatchHandler",
         confined=True,
+        finds_faults=True,
     )
     rows: tuple[tuple[str, str, type[PipelineSettings], type[Reference], dict[str, Any]], ...] = (
         (

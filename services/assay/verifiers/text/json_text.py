@@ -20,6 +20,9 @@ _INTEGER_DIGITS_MAX: Final = 4_000
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
+_THOUGHT_END: Final = "</think>"
+_TAGS: Final = ("<answer>", "</answer>")
+_JSON_BEGINS: Final = frozenset('{["')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -113,11 +116,13 @@ def unwrapped(response: str) -> str:
 
 
 def fenced(response: str) -> str:
-    """The last fenced block named `json`, otherwise the last fenced block, otherwise the response.
+    """The last fenced block named `json`, otherwise the last fenced block, otherwise the response;
+    without what the model thought aloud, and without an answer tag around all of it.
 
     A fence is a line of three or more backticks or tildes with any indentation. It is closed by a
     fence of the same character and at least the same length, or by the end of a truncated response.
     """
+    response = _behind_thought(response)
     last: str | None = None
     last_json: str | None = None
     lines = response.split("\n")
@@ -137,6 +142,17 @@ def fenced(response: str) -> str:
     if last_json is not None:
         return last_json
     return response if last is None else last
+
+
+def _behind_thought(response: str) -> str:
+    """What stands behind the last `</think>`, unless the response begins as JSON does."""
+    begun = response.lstrip()
+    if begun[:1] not in _JSON_BEGINS:
+        response = response.rpartition(_THOUGHT_END)[2]
+    whole = response.strip()
+    if whole.startswith(_TAGS[0]) and whole.endswith(_TAGS[1]):
+        response = whole.removeprefix(_TAGS[0]).removesuffix(_TAGS[1])
+    return response
 
 
 def _closes(line: str, fence: str) -> bool:

@@ -103,6 +103,8 @@ _REJECT_AFTER: Final = re.compile(
     r"|(?:distractor|trap|decoy|red[ ]herring|mistake|error)\b)"
     r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
     r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
+    r"|[ ]?[(\[:,\u2014-][ ]?(?:this|that|it|which)(?:'s|[ ](?:is|was))[ ](?:an?[ ]|clearly[ ])?"
+    r"(?:not\b|wrong|incorrect|false|untrue|impossible|excluded)"
     r"|[ ]?[(\[:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
     r"|,[ ]which[ ](?:is|was)[ ](?:wrong|incorrect|false|not)\b|[\u2717\u2718\u274c])",
     re.IGNORECASE,
@@ -161,6 +163,13 @@ _FOLLOWS_LABEL: Final = re.compile(
     r"|doesn't|does|has|can|could|must|fails?|fit|work|both|only|best|then|therefore|thus"
     r"|here|with|through|thru|plus|vs|versus)\b"
 )
+_GOES_ON: Final = r"(?![\w-]|'\w|\+\+|#(?!\w))"
+"""The letter is part of a longer name: `C++`, `C#`, `B-side`."""
+_NAME_BEFORE: Final = re.compile(
+    r"\b(?:vitamins?|hepatitis|influenza|types?|grade|plan|schedule|appendix|coefficient)\s{1,4}$",
+    re.IGNORECASE,
+)
+"""The letter is the end of a name: `vitamin C`."""
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
 
@@ -221,10 +230,10 @@ class Labels:
             del self._by_folded[folded]
         ordered = sorted(filter(None, self._by_form), key=len, reverse=True)
         words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in ordered) or "(?!)"
-        self._word = re.compile(rf"(?<![\w'-])(?:{words})(?![\w-]|'\w)", re.IGNORECASE)
+        self._word = re.compile(rf"(?<![\w'-])(?:{words}){_GOES_ON}", re.IGNORECASE)
         marked = r"(?:(?<=\()|(?<=option )|(?<=choice )|(?<=letter )|(?<=answer ))"
         self._strong = re.compile(
-            rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
+            rf"{marked}(?:{words}){_GOES_ON}|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
         )
         self.lists = OptionLists(words, choices, self.named_by)
         self._doubled = re.compile(
@@ -234,7 +243,7 @@ class Labels:
             re.IGNORECASE,
         )
         head = r"\s*+(?:(?:the|option|choice|letter|answer)\s++)*[(\[]?\s*+"
-        self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
+        self._head = re.compile(rf"{head}({words}){_GOES_ON}", re.IGNORECASE)
 
     def named_by(self, text: str) -> str | None:
         """The label that `text` is: case-sensitive only if two labels differ only in case."""
@@ -300,6 +309,8 @@ class Labels:
             is_head = head is not None and start == head.start(1)
             label = self._label_at(match[0], is_marked=is_head or start in strong)
             if label is None or start in options or self._is_word(text, match, strong):
+                continue
+            if _NAME_BEFORE.search(text[max(0, start - _SEARCHED_CHARS_MAX) : start]):
                 continue
             if (
                 start > only_strong_from

@@ -64,13 +64,20 @@ class MatchHandler:
         self._response_chars_max = context.verifiers.response_chars_max
         self._cpu_s = context.verifiers.match_cpu_s
         self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
-        self._faults: LruCache[tuple[str, str, str], tuple[str, str]] = LruCache(
+        self._broken: LruCache[tuple[str, str], str] = LruCache(
+            weight_max=_REFERENCES_REMEMBERED_MAX
+        )
+        self._failed: LruCache[tuple[str, str, str], str] = LruCache(
             weight_max=_REFERENCES_REMEMBERED_MAX
         )
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
         return [self._one(work) for work in works]
+
+    def fault(self, work: Work) -> str:
+        """See `FaultFindingHandler.fault`."""
+        return "" if self._cannot_judge(work) else self._failed_control(work)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -108,16 +115,29 @@ class MatchHandler:
     # -- references ----------------------------------------------------------------------------
     def _faults_of(self, work: Work) -> tuple[str, str]:
         """Why the reference cannot judge, and which of its controls fail; empty if neither."""
-        reference: TextReference = work.reference
         settings: PipelineSettings = work.settings
+        broken = self._cannot_judge(work)
+        if broken or settings.reference_audit is ReferenceAudit.OFF:
+            return broken, ""
+        if work.fault is not None:
+            return "", work.fault
+        reference: TextReference = work.reference
         key = (type(reference).__name__, reference.digest, settings.model_dump_json())
-        found = self._faults.get(key)
-        if found is None:
+        failed = self._failed.get(key)
+        if failed is None:
+            failed = self._failed_control(work)
+            self._failed.put(key, failed)
+        return "", failed
+
+    def _cannot_judge(self, work: Work) -> str:
+        """Asked in each process: it also brings the reference into the caches of its libraries."""
+        reference: TextReference = work.reference
+        key = (type(reference).__name__, reference.digest)
+        broken = self._broken.get(key)
+        if broken is None:
             broken = _cannot_judge(reference, self._control_cpu_s)
-            audited = not broken and settings.reference_audit is not ReferenceAudit.OFF
-            found = (broken, self._failed_control(work) if audited else "")
-            self._faults.put(key, found)
-        return found
+            self._broken.put(key, broken)
+        return broken
 
     def _failed_control(self, work: Work) -> str:
         controls: Sequence[Control] = CONTROLS[type(work.reference)](work.reference, work.settings)

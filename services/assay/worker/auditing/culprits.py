@@ -5,7 +5,8 @@ limit, an exception, the end of the slot), the others must not lose their reward
 not lose its own either. So the group runs again in parts, each a control for the next:
 
 * first the *control*: one member whose response is replaced by a trusted one, or, where the stage
-  knows none, by trivial ones in turn (`assay.worker.slots.messages.TRIVIAL`);
+  knows none, by trivial ones in turn (`assay.worker.slots.messages.TRIVIAL`), and if it judges none
+  of these, a group of the same task that passed here before;
 * then halves, until the largest part that passes is known. A member with which that part fails,
   and without which it passes, is at fault.
 
@@ -17,12 +18,14 @@ than the stage's limits; each is a run of the same stage in the same kind of slo
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from assay.verifiers.total import RUNS_MAX
 
 CONTROL: Final = ()
 """The part that stands for the trusted member."""
+KNOWN: Final = (-1,)
+"""The part that stands for a group that passed before."""
 
 Suspects = tuple[int, ...]
 
@@ -44,7 +47,7 @@ Steps = Generator[Suspects, Failure | None, None]
 def runs_max(members: int) -> int:
     """The number of runs that a search in a group of so many members takes at most."""
     parts = max(0, members - 1)  # inner nodes of a binary tree over the members
-    return RUNS_MAX + parts + 2 * RUNS_MAX * members
+    return 2 * RUNS_MAX + parts + 2 * RUNS_MAX * members
 
 
 @dataclass(slots=True, eq=False)
@@ -57,8 +60,10 @@ class CulpritSearch:
     first: Failure
     has_control: bool
     """The stage has a trusted member of its own; without one, trivial responses are tried."""
+    known: Sequence[object] = ()
+    """The members of a group that passed before."""
     following: Suspects = CONTROL
-    """What runs next: places of members, or the control."""
+    """What runs next: places of members, or a control."""
     is_over: bool = False
     passing: Suspects = ()
     """The largest part that was found to pass; its last run passed, and its verdicts hold."""
@@ -94,6 +99,8 @@ class CulpritSearch:
         self._control_passed = not (yield from self._repeated(CONTROL))
         if not self._control_passed and self.has_control:
             return
+        if not self._control_passed and self.known:
+            self._control_passed = not (yield from self._repeated(KNOWN))
         yield from self._grow(self.order)
         # A handler may need several members to work at all, so those that were blamed when fewer
         # had passed are tried once more.
@@ -137,4 +144,6 @@ def chosen(members: Sequence[MemberT], search: CulpritSearch | None) -> Sequence
     """The members that the next run of a group gets; the control stands in one of them's place."""
     if search is None:
         return members
+    if search.following == KNOWN:
+        return cast("Sequence[MemberT]", search.known)
     return [members[at] for at in search.following or search.order[:1]]

@@ -1,17 +1,19 @@
-"""Verdicts that hold only if an empty response fails under their reference.
+"""Audits of references, before the first response or before the first reward.
 
-Each distinct reference is audited once for the platform: the results are artifacts in the store,
-under keys that the host forms from its own claim and that no slot can name. A verdict whose
-reference is not yet audited waits here, with its lease; its slot goes on. What the store and the
-host keep comes from slots that only audit (`AuditingSlots`), never from one that saw a response.
+Which it is says the stage: with `finds_faults` no response is judged by a reference before its
+audit (`assay.worker.auditing.findings`); with `audits` a verdict holds only if an empty response
+fails under its reference. Then each distinct reference is audited once for the platform: the
+results are artifacts in the store, under keys that the host forms from its own claim and that no
+slot can name. A verdict whose reference is not yet audited waits here, with its lease; its slot
+goes on. What the store and the host keep comes from slots that only audit (`AuditingSlots`), never
+from one that saw a response.
 
 Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
 `HELD_MAX` verdicts wait before the stage stops claiming; an audit that fails is no evidence about
 the reference, is not kept, and leaves the verdict as it is.
 """
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -20,19 +22,15 @@ from assay.core.codec import CodecError
 from assay.core.errors import AssayError
 from assay.core.records import Claim, StageReport
 from assay.core.tools.lru import LruCache
-from assay.edge.clock import Clock
-from assay.edge.metrics import Metrics
-from assay.store.port import WorkerStore
 from assay.verifiers.audit import REFERENCES_MAX, reference_key
 from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.assignment import HeldClaim
+from assay.worker.auditing.findings import Findings
 from assay.worker.auditing.slots import AuditingSlots
 from assay.worker.finish import refused_by_audit
-from assay.worker.forking.client import SlotForks
+from assay.worker.parts import HostParts
 from assay.worker.slots.messages import HOSTS_KEYS, Said, SaidEnded, SaidFailed
-from assay.worker.slots.pool import Spawn
-from assay.worker.store_health import StoreHealth
 
 HELD_MAX: Final = 256
 """Verdicts that wait for audits, per stage."""
@@ -60,23 +58,30 @@ class ReferenceAudits:
     def __init__(
         self,
         definition: StageDefinition,
+        parts: HostParts,
         *,
-        store: WorkerStore,
-        health: StoreHealth,
-        forks: SlotForks,
-        scratch: Path,
-        clock: Clock,
-        metrics: Metrics,
-        spawn: Spawn,
         on_audited: OnAudited,
+        on_found: Callable[[Sequence[HeldClaim]], None],
     ) -> None:
         self._has_audits = definition.audits
         self._slots = AuditingSlots(
-            definition, forks=forks, scratch=scratch, clock=clock, metrics=metrics, spawn=spawn
+            definition,
+            forks=parts.forks,
+            scratch=parts.scratch / definition.spec.name,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            spawn=parts.spawn,
         )
-        self._broker = ArtifactBroker(store=store, cache=_Nothing(), metrics=metrics)
-        self._health = health
-        self._spawn = spawn
+        self.findings = Findings(
+            self._slots,
+            is_used=definition.finds_faults,
+            version_of=parts.version_of,
+            spawn=parts.spawn,
+            on_found=on_found,
+        )
+        self._broker = ArtifactBroker(store=parts.store, cache=_Nothing(), metrics=parts.metrics)
+        self._health = parts.health
+        self._spawn = parts.spawn
         self._on_audited = on_audited
         self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
         self._held: dict[HeldClaim, None] = {}
@@ -151,6 +156,7 @@ class ReferenceAudits:
     def lose(self, held: HeldClaim) -> None:
         """Its lease is lost."""
         self._held.pop(held, None)
+        self.findings.lose(held)
 
     async def close(self) -> None:
         """End the slots."""

@@ -5,6 +5,7 @@ Invariant: a search is only about the group that this host holds; with a lost le
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import structlog
 
@@ -17,16 +18,22 @@ from assay.core.records import (
     FinishGroup,
     HandOver,
     Member,
+    payload_bytes,
 )
+from assay.core.tools.lru import LruCache
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
 from assay.worker.assignment import HeldClaim
-from assay.worker.auditing.culprits import CONTROL, CulpritSearch, Failure
+from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, Failure
 from assay.worker.finish import broke_limit, broke_the_run, finish_of
 from assay.worker.slots.messages import Said, SaidFailed, SaidGroup
 
 log = structlog.get_logger(__name__)
 
+KNOWN_BYTES_MAX: Final = 16 * 1024**2
+"""Groups that passed, one per task, kept as controls of later ones: per stage."""
+_MEMBER_BYTES: Final = 1_024
+"""Added for each member, so that small ones are bounded in number too."""
 MEASURED = frozenset({RunStatus.CPU_LIMIT.value, RunStatus.MEMORY_LIMIT.value})
 """Limits that no service can make a handler break."""
 
@@ -40,12 +47,17 @@ class GroupSearches:
         self._trusts = definition.trusts
         self._asks_no_service = definition.confined or definition.trusts
         self._run_again = run_again
+        self._known: LruCache[tuple[str, str, bytes], Claim] = LruCache(
+            weight_max=KNOWN_BYTES_MAX, weigh=_bytes_of
+        )
 
     def concerns(self, held: HeldClaim, ended: Said | Failure) -> bool:
         """Whether this end of a run belongs to a search, or begins one."""
         if held.is_lost or not held.claim.members:
             return False
         failure = _failure(ended)
+        if held.search is None and isinstance(ended, SaidGroup):
+            self._remember(held.claim, ended)
         is_explained = self._asks_no_service or (failure is not None and failure.limit in MEASURED)
         return held.search is not None or (failure is not None and is_explained)
 
@@ -57,7 +69,10 @@ class GroupSearches:
             self._go_on(held, search, ended)
         elif failure is not None:
             held.search = search = CulpritSearch(
-                order=_smallest_first(held.claim.members), first=failure, has_control=self._trusts
+                order=_smallest_first(held.claim.members),
+                first=failure,
+                has_control=self._trusts,
+                known=self._known_like(held.claim),
             )
             log.info("group_searched", stage=held.claim.stage, members=len(search.order))
         else:
@@ -70,7 +85,7 @@ class GroupSearches:
         return None
 
     def _go_on(self, held: HeldClaim, search: CulpritSearch, ended: Said | Failure) -> None:
-        is_control = search.following == CONTROL
+        is_control = search.following in (CONTROL, KNOWN)
         failure = _failure(ended)
         if is_control and isinstance(ended, SaidGroup):
             unjudged = (one for one in ended.members if isinstance(one, SaidFailed))
@@ -78,6 +93,23 @@ class GroupSearches:
         elif failure is None and isinstance(ended, SaidGroup):
             held.found = ended
         search.ended(failure)
+
+    def _remember(self, claim: Claim, said: SaidGroup) -> None:
+        """Keep a group that was judged whole, as a control where the stage has none of its own."""
+        if not self._trusts and not any(isinstance(one, SaidFailed) for one in said.members):
+            self._known.put(_task(claim), claim)
+
+    def _known_like(self, claim: Claim) -> Sequence[Member]:
+        known = self._known.get(_task(claim))
+        return known.members if known is not None else ()
+
+
+def _task(claim: Claim) -> tuple[str, str, bytes]:
+    return (claim.task.tenant, claim.task.task_id, claim.task.settings_json)
+
+
+def _bytes_of(claim: Claim) -> int:
+    return sum(_MEMBER_BYTES + payload_bytes(one) + len(one.handover) for one in claim.members)
 
 
 def _failure(ended: Said | Failure) -> Failure | None:

@@ -1,8 +1,9 @@
 """Slots that only audit references: no response ever reaches them.
 
-Invariants: an audit ends by its answer, by the end of its slot or by its time, whichever is first;
-only an answer says something about the reference. Tenants that wait are served in turn, so that a
-tenant's slow references delay another's audit by one audit per slot at most.
+Invariants: an audit ends by its answer, by the end of its slot, by its CPU time (where the stage
+bounds that) or by its time, whichever is first; only an answer and the CPU time, which no other
+work on the machine changes, say something about the reference. Tenants that wait are served in
+turn, so that a tenant's slow references delay another's audit by one audit per slot at most.
 """
 
 import asyncio
@@ -26,6 +27,10 @@ from assay.worker.slots.process import SlotProcess
 
 SLOTS_EACH: Final = 8
 """Ordinary slots per auditing slot: the responses of a group share one audit."""
+FAULT_SLOTS_EACH: Final = 1
+"""The same where an audit comes before the first response and takes longer than to judge one."""
+LOOK_S: Final = 0.5
+"""Time between two looks at the CPU time of an audit, in seconds."""
 NUMBER_FIRST: Final = 1_000_000_000
 """Slots of a stage have unique numbers; the ordinary ones count from 1."""
 
@@ -35,7 +40,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
     claim: Claim
-    answer: asyncio.Future[bool | None]
+    answer: asyncio.Future[messages.Found]
 
 
 class AuditingSlots:
@@ -68,16 +73,27 @@ class AuditingSlots:
         self._is_used = False
         self._waiting: OrderedDict[TenantId, deque[_Asked]] = OrderedDict()
         """By tenant; the first in order is served next."""
-        self._running: dict[SlotProcess, _Asked] = {}
+        self._running: dict[SlotProcess, tuple[_Asked, int]] = {}
+        """With the slot's CPU clock at the beginning, where the stage bounds CPU time."""
+        self._slots_each = FAULT_SLOTS_EACH if definition.finds_faults else SLOTS_EACH
 
     def resize(self, slots: int) -> None:
         """Adapt to the number of ordinary slots."""
-        self._desired = max(1, slots // SLOTS_EACH)
+        self._desired = max(1, slots // self._slots_each)
         if self._is_used:
             self._pool.resize(self._desired)
 
     async def lets_pass(self, claim: Claim) -> bool | None:
         """Whether an empty response passes by the reference of `claim`; `None` if unknown."""
+        found = await self._found(claim)
+        return found if isinstance(found, bool) else None
+
+    async def fault(self, claim: Claim) -> str | None:
+        """The control that the reference of `claim` fails; empty if none, `None` if unknown."""
+        found = await self._found(claim)
+        return found if isinstance(found, str) else None
+
+    async def _found(self, claim: Claim) -> messages.Found:
         if not self._is_used:
             self._is_used = True
             self._pool.resize(self._desired)
@@ -86,16 +102,34 @@ class AuditingSlots:
         self._give_out()
         try:
             async with asyncio.timeout(self._spec.timeout_s):
-                return await asked.answer
+                while not (await asyncio.wait([asked.answer], timeout=self._look_s))[0]:
+                    self._look(asked)
+                return asked.answer.result()
         except TimeoutError:
             self._metrics.reference_audited(stage=self._spec.name, result="failed")
             return None
         finally:
             self._forget(asked)
 
+    @property
+    def _look_s(self) -> float | None:
+        return LOOK_S if self._spec.cpu_s_max is not None else None
+
+    def _look(self, asked: _Asked) -> None:
+        """What uses up its CPU time in one step that nothing interrupts ends here."""
+        limit_s = self._spec.cpu_s_max
+        for slot, (running, begun_ns) in list(self._running.items()):
+            if running is asked and limit_s and slot.cpu_ns() - begun_ns >= limit_s * 1e9:
+                del self._running[slot]
+                slot.kill("its audit took too much CPU time")
+                why = f"reference: its audit takes more than {limit_s:g} s of CPU time"
+                self._answer(asked, why)
+
     def _give_out(self) -> None:
         while self._waiting and (slot := self._pool.take_idle(fresh=False)) is not None:
-            asked = self._running[slot] = self._next()
+            asked = self._next()
+            begun_ns = slot.cpu_ns() if self._spec.cpu_s_max is not None else 0
+            self._running[slot] = (asked, begun_ns)
             task = asked.claim.task
             slot.send(
                 messages.AUDIT,
@@ -112,7 +146,7 @@ class AuditingSlots:
 
     def _forget(self, asked: _Asked) -> None:
         """It is answered, or no one waits for it any more."""
-        for slot, running in list(self._running.items()):
+        for slot, (running, _) in list(self._running.items()):
             if running is asked:
                 slot.kill("its audit is no longer waited for")
         tenant = asked.claim.task.tenant
@@ -129,28 +163,28 @@ class AuditingSlots:
 
     def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
         """See `PoolUser.on_said`."""
-        lets_pass, error = messages.read_audited(frame)
-        asked = self._running.pop(slot, None)
+        found, error, slot.is_retiring = messages.read_audited(frame)
+        asked, _ = self._running.pop(slot, (None, 0))
         if asked is None:
             raise ProtocolError("it sent an answer that no one asked for")
         if error:
             log.warning("audit_failed", stage=self._spec.name, error=error)
-        self._answer(asked, lets_pass=lets_pass)
+        self._answer(asked, found)
         self._pool.release(slot)
         self._give_out()
 
     def on_ended(self, slot: SlotProcess, why: str) -> None:
         """See `PoolUser.on_ended`."""
-        asked = self._running.pop(slot, None)
+        asked, _ = self._running.pop(slot, (None, 0))
         if asked is not None:
             log.warning("audit_failed", stage=self._spec.name, error=f"slot ended: {why}")
-            self._answer(asked, lets_pass=None)
+            self._answer(asked, None)
 
-    def _answer(self, asked: _Asked, *, lets_pass: bool | None) -> None:
+    def _answer(self, asked: _Asked, found: messages.Found) -> None:
         if asked.answer.done():
             return
-        asked.answer.set_result(lets_pass)
-        result = "failed" if lets_pass is None else "weak" if lets_pass else "sound"
+        asked.answer.set_result(found)
+        result = "failed" if found is None else "weak" if found else "sound"
         self._metrics.reference_audited(stage=self._spec.name, result=result)
 
     async def close(self) -> None:

@@ -32,6 +32,7 @@ from assay.verifiers.intake import (
 )
 from assay.verifiers.port import (
     AuditingHandler,
+    FaultFindingHandler,
     GroupHandler,
     GroupWork,
     HandlerContext,
@@ -126,7 +127,8 @@ class SlotWorker:
             if frame[0] == messages.END:
                 return
             if frame[0] == messages.AUDIT:
-                self._frames.send(messages.AUDITED, *self._lets_pass(frame))
+                if self._audit(frame):
+                    return
                 continue
             try:
                 if self._assignment(frame):
@@ -135,15 +137,25 @@ class SlotWorker:
                 self._frames.send(messages.RETIRE)
                 return
 
-    def _lets_pass(self, frame: Sequence[object]) -> tuple[bool | None, str]:
-        """Audit a reference; `None` and why if that is not possible now."""
+    def _audit(self, frame: Sequence[object]) -> bool:
+        """Audit a reference; True means that the slot retires."""
         task, wire = messages.read_audit(frame)
-        if not isinstance(self._handler, AuditingHandler):
-            return None, "its handler does not audit"
+        found: messages.Found = None
+        error = ""
         try:
-            return self._handler.lets_pass(self._open(wire, task).work), ""
-        except Exception as error:  # noqa: BLE001 - the boundary for exceptions of handlers
-            return None, _last_lines(error)
+            found = self._found(self._open(wire, task).work)
+        except Exception as problem:  # noqa: BLE001 - the boundary for exceptions of handlers
+            error = _last_lines(problem)
+        retiring = self._is_too_large
+        self._frames.send(messages.AUDITED, found, error, retiring)
+        return retiring
+
+    def _found(self, work: Work) -> messages.Found:
+        if isinstance(self._handler, FaultFindingHandler):
+            return self._handler.fault(work)
+        if isinstance(self._handler, AuditingHandler):
+            return self._handler.lets_pass(work)
+        raise TypeError("its handler does not audit")
 
     def _assignment(self, frame: Sequence[object]) -> bool:
         """Process it; True means that the slot retires."""
@@ -158,10 +170,14 @@ class SlotWorker:
 
     def _say(self, verdicts: list[tuple[object, ...]], *, is_last: bool) -> bool:
         """Caches of a handler grow; the memory limit is for requests, so retire in time."""
-        limit = self._memory_bytes_max
-        retiring = is_last and bool(limit) and _peak_bytes() > limit
+        retiring = is_last and self._is_too_large
         self._frames.send(messages.VERDICTS, verdicts, retiring)
         return retiring
+
+    @property
+    def _is_too_large(self) -> bool:
+        limit = self._memory_bytes_max
+        return bool(limit) and _peak_bytes() > limit
 
     # -- one by one ----------------------------------------------------------------------------
 
@@ -260,6 +276,7 @@ class SlotWorker:
             messages=transcript,
             artifacts=dict(wire.artifacts),
             tenant=wire.tenant,
+            fault=wire.fault,
         )
         version = version_after(carried.pipeline_version, task.version)
         return _Opened(work, carried.use, version)

@@ -3,7 +3,7 @@
     host -> slot    WORK       tasks, works, individually    one assignment; one at a time
                     ARTIFACT   content or None, make         answer to the ask before
                     PERMITTED  seconds to wait               answer to PERMIT; 0: it may call
-                    AUDIT      task, work                    may an empty response pass?
+                    AUDIT      task, work                    what is wrong with its reference?
                     END                                      close the handler and exit
     slot -> host    READY                                    warm and confined
                     VERDICTS   a list of them, retiring      in the order of the works
@@ -13,7 +13,7 @@
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
                     PERMIT     tenant, provider, limits      leave to call a provider
-                    AUDITED    true, false or None, error    from a slot that only audits
+                    AUDITED    found, error, retiring        from a slot that only audits
 
 Invariant: everything that a slot sends becomes one of the values below or raises `ProtocolError`.
 Its contents are not trusted (times are capped by the host's measurements, texts and sizes are
@@ -95,6 +95,8 @@ class WireWork(NamedTuple):
     control: int = 0
     """Of a whole group: its only member is to be replaced by a trusted one, for the how many-th
     time in a row; 0 for no control."""
+    fault: str | None = None
+    """See `Work.fault`."""
 
 
 class WireTask(NamedTuple):
@@ -141,6 +143,10 @@ class SaidGroup:
 
 
 Said = SaidEnded | SaidHandedOver | SaidFailed | SaidGroup
+
+Found = bool | str | None
+"""What an audit found: whether an empty response passes (`AuditingHandler`), the control that the
+reference fails (`FaultFindingHandler`), or nothing."""
 
 
 class Verdict(NamedTuple):
@@ -308,15 +314,17 @@ def _check(read: Callable[[bytes], object], packed: bytes) -> None:
         raise ProtocolError(str(error)) from error
 
 
-def read_audited(frame: Sequence[object]) -> tuple[bool | None, str]:
-    """Decode an AUDITED frame.
+def read_audited(frame: Sequence[object]) -> tuple[Found, str, bool]:
+    """Decode an AUDITED frame: what was found, why nothing was, and whether the slot retires.
 
     Raises:
         ProtocolError: it is none.
     """
     match frame:
-        case ["audited", None | bool() as lets_pass, str() as error]:
-            return lets_pass, error[-TEXT_CHARS_MAX:]
+        case ["audited", None | bool() as found, str() as error, bool() as retiring]:
+            return found, error[-TEXT_CHARS_MAX:], retiring
+        case ["audited", str() as fault, "", bool() as retiring]:
+            return fault[:TEXT_CHARS_MAX], "", retiring
     raise ProtocolError("not an audited frame")
 
 

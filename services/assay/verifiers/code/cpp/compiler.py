@@ -35,6 +35,7 @@ from assay.verifiers.code.cpp.keys import program_prefix
 from assay.verifiers.code.cpp.linkers import faster_linker
 from assay.verifiers.code.cpp.prelude import leading_headers
 from assay.verifiers.code.cpp.same import shared_text
+from assay.verifiers.code.cpp.standards import knows_standard
 from assay.verifiers.code.definition import PROGRAM_FILE, CppSettings
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import PASS, text_tail, use_of
@@ -43,8 +44,6 @@ from assay.verifiers.port import Artifacts
 _log = logging.getLogger(__name__)
 _COMPILER: Final = "g++"
 _VERSION_S: Final = 10.0
-_KNOWN_S: Final = 60.0
-"""Asked while candidates run, so on a machine that may be loaded."""
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
 _COMPILE_BLOCKED_S: Final = 10.0
@@ -204,13 +203,7 @@ class Compiler:
     def _knows(self, standard: str) -> bool:
         """Whether this compiler has such a standard: g++ 10 has no gnu++23."""
         if standard not in self._known:
-            done = subprocess.run(  # noqa: S603 - the operator's own compiler; no source of others
-                [self._path, f"-std={standard}", "-E", "-x", "c++", "/dev/null"],
-                capture_output=True,
-                check=False,
-                timeout=_KNOWN_S,
-            )
-            self._known[standard] = done.returncode == 0
+            self._known[standard] = knows_standard(self._path, standard)
         return self._known[standard]
 
     def _prove(self, settings: CppSettings) -> None:

@@ -9,10 +9,12 @@ import builtins
 import json
 import sys
 import traceback
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.verifiers.code.referee.frames import Frames
+from assay.verifiers.code.referee.library import PATH, path_form
 from assay.verifiers.code.referee.operations import OPERATIONS, kind_of, linked
 from assay.verifiers.code.referee.stand_ins import Printed, stand_in
 from assay.verifiers.code.referee.values import (
@@ -24,6 +26,9 @@ from assay.verifiers.code.referee.values import (
     WireForm,
     type_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MODULE: Final = "solution"
 HANDLES_MAX: Final = 200_000
@@ -89,7 +94,7 @@ class Candidate:
                 return
             self._frames.send(self._reply(result, operands, known, sent))
         except StopIteration as error:
-            self._frames.send(["end", Encoder(self._handle).encode(error.value)])
+            self._frames.send(["end", self._encoder().encode(error.value)])
         except StopAsyncIteration:
             self._frames.send(["end", None])
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
@@ -114,20 +119,25 @@ class Candidate:
         """Encode instances of the program's classes as objects, even if derived from data types."""
         if type_of(result).__module__ == MODULE:
             return self._numbered(result)
-        return Encoder(self._handle).encode(result)
+        return self._encoder().encode(result)
 
     def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> WireForm:
-        encoder = Encoder(self._handle, known)
+        encoder = self._encoder(known)
         form = encoder.encode(result)
         if json.dumps(Encoder(self._brief).encode(operands)) == sent:
             return ["ok", form, None]
         after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
         return ["ok", form, after]
 
+    def _encoder(self, known: Sequence[object] = ()) -> Encoder:
+        return Encoder(self._handle, known, is_program=True)
+
     def _handle(self, value: Value) -> WireForm:
         given = self._given.get(id(value))
         if given is not None:
             return given[1][:2]
+        if (path := path_form(value)) is not None:
+            return path
         if isinstance(value, BaseException):
             return ["x", *self._raised(value)[1:]]
         if type_of(value) is type and vars(builtins).get(_name_of(value)) is value:
@@ -156,6 +166,8 @@ class Candidate:
         given = self._given.get(id(value)) or self._built.get(id(value))
         if given is not None:
             return given[1]
+        if (path := path_form(value)) is not None:
+            return path
         name: Value = getattr(value, "__name__", None)
         if type_of(name) is str and getattr(builtins, name, None) is value:
             return ["y", name]
@@ -172,6 +184,8 @@ class Candidate:
             return self._remembered(stand_in(self.touch, form), form)
         if form[0] == "N":
             return self._nodes(form)
+        if form[0] == PATH:
+            return Path(form[1])
         raise Malformed("an unknown form")
 
     def _nodes(self, form: list[Any]) -> object:
@@ -215,7 +229,7 @@ class Candidate:
         except BaseException:  # noqa: BLE001 - the same
             text = ""
         try:
-            arguments = Encoder(self._handle).encode(list(_arguments(error)))
+            arguments = self._encoder().encode(list(_arguments(error)))
             if len(json.dumps(arguments)) > _ARGUMENTS_CHARS_MAX:
                 arguments = ["l", 0, [text]]
         except BaseException:  # noqa: BLE001 - the same
@@ -246,7 +260,7 @@ class Candidate:
 
     def touch(self, number: int, operation: str, operands: list[Value]) -> object:
         """Ask the referee for an operation on an object of the tests."""
-        form = Encoder(self._handle).encode(operands)
+        form = self._encoder().encode(operands)
         self._frames.send(["touch", number, operation, form])
         while True:
             message = self._frames.receive(_at_once)

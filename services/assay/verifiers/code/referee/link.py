@@ -26,7 +26,8 @@ from assay.verifiers.code.referee.errors import (
 )
 from assay.verifiers.code.referee.frames import Frames
 from assay.verifiers.code.referee.lent import Lent, Streams
-from assay.verifiers.code.referee.proxies import Proxy, proxy
+from assay.verifiers.code.referee.library import PATH, path_form
+from assay.verifiers.code.referee.proxies import Proxy, program_path, proxy
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -100,6 +101,7 @@ class Link:
         self._errors: dict[int, BaseException] = {}
         self._handles: dict[int, int] = {}
         """`id` of an object that represents a program's object but is no `Proxy` -> its number."""
+        self._path = program_path(self)
         self._lent = Lent()
         self._streams = Streams(self._lent)
         self._turn = threading.RLock()
@@ -372,6 +374,8 @@ class Link:
             return self._own_error(form[1])
         if tag == "x" and len(form) == 6:
             return self._rebuilt(form)
+        if tag == PATH and len(form) == 2 and type_of(form[1]) is str:
+            return self._path(form[1])
         if tag == "y" and len(form) == 2:
             return _builtin_type(form[1])
         if tag == "xs" and len(form) == 3:
@@ -391,6 +395,10 @@ class Link:
             return ["h", value._assay_number]  # noqa: SLF001 - a proxy's own link
         if id(value) in self._handles:
             return ["h", self._handles[id(value)]]
+        if type_of(value) is self._path:
+            return [PATH, str(value)]
+        if (path := path_form(value)) is not None:
+            return path
         if isinstance(value, BaseException):
             return self._sent_error(value)
         name: Value = getattr(value, "__name__", None)

@@ -10,6 +10,7 @@ exact type of lengths, texts, hashes and numbers from the program is checked bef
 
 from __future__ import annotations
 
+import pathlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -373,3 +374,32 @@ _KINDS: Final[dict[str, type[Proxy]]] = {
     "caller": CallerProxy,
     "iterator": IteratorProxy,
 }
+
+
+class ProgramPath(pathlib.PurePosixPath):
+    """A concrete path of the program: its text is data, and its files are the program's.
+
+    It equals a `Path` of the tests with the same text. What a pure path does not have (`exists`,
+    `read_text`) the program's own `Path` of that text does, in the program's process.
+    """
+
+    __slots__ = ()
+    _assay_link: Link
+
+    @property  # type: ignore[misc]  # isinstance reads it as it is
+    def __class__(self) -> type:
+        """Tests may ask whether it is a `Path`."""
+        return pathlib.PosixPath
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("_") or not hasattr(pathlib.Path, name):
+            raise AttributeError(name)
+        return self._assay_link.ask("get", self, name)
+
+    def __reduce__(self) -> tuple[Value, ...]:
+        return (type_of(self), (str(self),))
+
+
+def program_path(link: Link) -> type[ProgramPath]:
+    """The class of the paths that come over this link, and of those that are made from them."""
+    return type("PosixPath", (ProgramPath,), {"__slots__": (), "_assay_link": link})

@@ -2,8 +2,9 @@
 
 Invariants:
 
-* decoded values consist of exact builtin types and `Record`; nothing that the sender names (a type,
-  a field, a key) is ever looked up, called, or stored where Python looks for a method;
+* decoded values consist of exact builtin types, those of `library`, and `Record`; nothing that the
+  sender names (a type, a field, a key) is ever looked up, called, or stored where Python looks for
+  a method;
 * an instance of a subclass is sent as the nearest base in the list, read by that base's methods;
 * decoding is total: anything that is not a value raises `Malformed`;
 * any other object is encoded by `foreign`.
@@ -13,10 +14,14 @@ from __future__ import annotations
 
 import datetime
 import keyword
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
+
+from assay.verifiers.code.referee import library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,8 +72,16 @@ class Encoder:
     encoded as a reference, so identity and cycles are preserved.
     """
 
-    def __init__(self, foreign: Callable[[object], Any], known: Sequence[object] = ()) -> None:
+    def __init__(
+        self,
+        foreign: Callable[[object], Any],
+        known: Sequence[object] = (),
+        *,
+        is_program: bool = False,
+    ) -> None:
+        """Start; `is_program`: its values go to the tests."""
         self._foreign = foreign
+        self._is_program = is_program
         self.numbered: list[object] = list(known)
         """Keeps the objects alive, so that each `id` stays unique."""
         self._number_of = {id(value): number for number, value in enumerate(known)}
@@ -90,6 +103,9 @@ class Encoder:
         write = _WRITERS.get(kind)
         if write is not None:
             return write(self, value, depth + 1)
+        write = library.WRITERS.get(kind)
+        if write is not None and (form := write(self, value, depth + 1)) is not None:
+            return form
         return self._other(value, kind, depth)
 
     def contents(self, value: Value, depth: int = 0) -> WireForm:
@@ -97,8 +113,9 @@ class Encoder:
         kind = type_of(value)
         if issubclass(kind, bytearray):
             return bytearray.decode(value, "latin-1")
-        if issubclass(kind, dict):
-            pairs = dict.items(value)
+        if issubclass(kind, (dict, SimpleNamespace)):
+            named: Value = value if issubclass(kind, dict) else vars(value)
+            pairs = dict.items(named)
             return [[self.encode(k, depth), self.encode(v, depth)] for k, v in pairs]
         base: Any = next(base for base in _FILLED if issubclass(kind, base))
         items: Iterable[Value] = base.__iter__(value)
@@ -130,12 +147,16 @@ class Encoder:
                 return write(self, value, depth + 1)
             if base.__name__ == "generic" and base.__module__ == "numpy":
                 return self.encode(value.item(), depth + 1)
-        return self._foreign(value)
+        return self._namespace(value, depth) or self._foreign(value)
+
+    def _namespace(self, value: Value, depth: int) -> WireForm | None:
+        return library.namespace_form(self, value, depth + 1) if self._is_program else None
 
     def _record(self, value: Value, kind: type, depth: int) -> WireForm:
         items = self.many(tuple.__iter__(value), depth)
         fields: Value = next(
-            (vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), None
+            (vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)),
+            vars(kind).get("__match_args__"),  # `os.terminal_size` and the like
         )
         if type_of(fields) is tuple and all(type_of(name) is str for name in fields):
             return ["n", str(kind.__name__), list(fields), items]
@@ -178,8 +199,12 @@ _WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
     Fraction: lambda to, value, depth: ["q", *to.many((value.numerator, value.denominator), depth)],
     Decimal: lambda _to, value, _depth: ["D", Decimal.__str__(value)],
     datetime.date: lambda _to, value, _depth: ["Td", datetime.date.isoformat(value)],
-    datetime.time: lambda _to, value, _depth: ["Tt", datetime.time.isoformat(value)],
-    datetime.datetime: lambda _to, value, _depth: ["Tm", datetime.datetime.isoformat(value)],
+    datetime.time: lambda _to, value, _depth: ["Tt", datetime.time.isoformat(value), value.fold],
+    datetime.datetime: lambda _to, value, _depth: [
+        "Tm",
+        datetime.datetime.isoformat(value),
+        value.fold,
+    ],
     datetime.timedelta: lambda _to, value, _depth: [
         "Ts",
         value.days,
@@ -193,7 +218,7 @@ _WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
 }
 
 
-_FILLED: Final = (list, dict, set, bytearray, deque)
+_FILLED: Final = (list, dict, set, bytearray, deque, array, SimpleNamespace)
 
 
 class Decoder:
@@ -268,11 +293,23 @@ class Decoder:
             value.clear()
             for key, item in pairs:
                 value[key] = item
+        elif base is SimpleNamespace:
+            self._fill_namespace(value, contents, depth)
+        elif base is array:
+            items = self.many(contents, depth)
+            del value[:]
+            value.extend(items)
         else:
             items = self.many(contents, depth)
             items = items if base is not set else list(set(items))
             base.clear(value)
             (base.update if base is set else base.extend)(value, items)
+
+    def _fill_namespace(self, value: SimpleNamespace, contents: WireForm, depth: int) -> None:
+        for name, item in contents:
+            if not library.is_name(name):
+                raise ValueError("no name")
+            vars(value)[name] = self._value(item, depth)
 
 
 def index_of(number: WireForm, count: int) -> int:
@@ -373,8 +410,11 @@ _MUTABLE: Final[dict[str, Callable[..., Any]]] = {
     "C": Counter,
     "O": OrderedDict,
     "f": lambda name: defaultdict(_FACTORIES.get(name)),
+    "A": lambda code: array(code),
+    "N=": lambda: SimpleNamespace(),
 }
 _READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
+    **library.READERS,
     "t": lambda of, form, depth: tuple(of.many(form[1], depth)),
     "z": lambda of, form, depth: frozenset(of.many(form[1], depth)),
     "n": lambda of, form, depth: _record(form[1], form[2], of.many(form[3], depth)),
@@ -386,8 +426,8 @@ _READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
     "q": lambda of, form, depth: Fraction(*_integers(of.many(form[1:3], depth))),
     "D": lambda _of, form, _depth: Decimal(_text(form[1])),
     "Td": lambda _of, form, _depth: datetime.date.fromisoformat(form[1]),
-    "Tt": lambda _of, form, _depth: datetime.time.fromisoformat(form[1]),
-    "Tm": lambda _of, form, _depth: datetime.datetime.fromisoformat(form[1]),
+    "Tt": lambda _of, form, _depth: datetime.time.fromisoformat(form[1]).replace(fold=form[2]),
+    "Tm": lambda _of, form, _depth: datetime.datetime.fromisoformat(form[1]).replace(fold=form[2]),
     "Ts": lambda _of, form, _depth: datetime.timedelta(*_integers(form[1:4])),
     "g": lambda of, form, depth: iter(of.many(form[1], depth)),
     "vk": lambda of, form, depth: _view("vk", of.many(form[1:2], depth)[0]),

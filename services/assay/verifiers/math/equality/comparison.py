@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import forms, numbers
+from assay.verifiers.math.equality import forms, numbers, systems
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -51,6 +51,9 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
+        said = systems.equal(gold, answer, self.equal)
+        if said is not None:
+            return said
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
@@ -96,6 +99,10 @@ class Comparison:
                 return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
             case (Based(), _) | (_, Based()):
                 return False
+            case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):
+                return self._texts(turn, answer.text)
+            case (Element(), Number(unit="°")) if turn := forms.in_radians(answer, gold):
+                return self._texts(gold.text, turn)
             case (Number(unit=unit), Element()) if unit and (said := forms.with_unit(answer, unit)):
                 return numbers.numbers_equal(gold, said, self.settings)
             case (Element(), Number(unit=unit)) if unit and (said := forms.with_unit(gold, unit)):
@@ -114,6 +121,8 @@ class Comparison:
             return False
         if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):
             return False  # equal only in form: math-verify ignores these parts
+        if left.count("\\equiv") != right.count("\\equiv"):
+            return False  # of a chain it compares the ends
         left, right = forms.one_logarithm(left, right)
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:

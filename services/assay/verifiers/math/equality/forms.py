@@ -28,6 +28,7 @@ _BARE_UNIT: Final = re.compile(
 )
 _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
+_PI: Final = re.compile(r"\\pi(?![A-Za-z])")
 _LOG: Final = re.compile(r"\\log(?![A-Za-z]|\s*_)")
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
@@ -50,6 +51,13 @@ def with_unit(said: Element, unit: str) -> Number | None:
         return None
     read = grammar.read(match["value"])
     return replace(read, unit=unit) if isinstance(read, Number) and not read.unit else None
+
+
+def in_radians(degrees: Number, other: Element) -> str:
+    """An angle in degrees as a multiple of pi, if the other side is one; otherwise empty."""
+    if not _PI.search(other.text) or other.unit not in ("", "rad"):
+        return ""
+    return f"\\frac{{({number_text(replace(degrees, unit=''))})\\pi}}{{180}}"
 
 
 def is_nothing(answer: Answer) -> bool:

@@ -26,7 +26,8 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
             return converted == left
     if not units_fit(gold, answer):
         return False
-    if gold.is_percent == answer.is_percent and _is_rounded_from(gold, right):
+    is_alike = gold.is_percent == answer.is_percent
+    if settings.rounded_golds and is_alike and _is_rounded_from(gold, right):
         return True
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:

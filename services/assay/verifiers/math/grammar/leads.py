@@ -58,13 +58,15 @@ _CONDITION: Final = re.compile(
     rf"{_GAP}*(?:(?:all|any|every|each|some|an?)\s+)*"
     rf"(?:{_KIND % 1}{_GAP}+(?P<x1>[A-Za-z])"
     rf"|(?P<x2>[A-Za-z]){_GAP}*(?:is|denotes)\s+(?:any|an?|some)\s+{_KIND % 2}"
-    rf"|(?P<x3>[A-Za-z]){_GAP}*(?P<said>\\in\s*\\mathbb\s*\{{?\s*[ZNRQC]\s*\}}?[\s^{{}}+*]*"
+    rf"|(?P<x3>[A-Za-z]){_GAP}*(?P<said>\\in\s*(?:\\(?:math(?:bb|bf|rm)|text(?:bf)?|bf)\s*)?\{{?\s*[ZNRQC]\s*\}}?[\s^{{}}+*]*"
     r"|\\neq?(?![A-Za-z])[-\d\w\\{}/., ]{1,30}"
     r"|(?:>=?|\\ge(?:q|qslant)?(?![A-Za-z]))\s*[01](?![\d.])))"
     r"(?:\s|[.)\]}$])*$"
 )
 """Behind an expression: which values a name in it has."""
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
+_NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
+"""`\\in \\mathbf{Z}`, `\\in Z`."""
 _RELATION: Final = re.compile(r"[<>,]|\\(?:le|ge|neq?|in)(?![A-Za-z])")
 
 
@@ -146,7 +148,8 @@ def conditioned(text: str) -> Conditioned | None:
     if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", re.sub(r"\\[A-Za-z]+", " ", main)):
         return None
     kind = (match["kind1"] or match["kind2"] or "").lower()
-    said = _KINDS.get(kind) or re.sub(r"(?a)\\text|[\s{}$.]", "", match["said"])
+    said = _KINDS.get(kind) or re.sub(r"(?a)[\s{}$.]", "", match["said"])
+    said = _NUMBERS_OF.sub(r"\\in\\mathbb", said).replace("\\text", "")
     if said == _KINDS["integer"] and not re.search(r"(?<![A-Za-z\\])k(?![A-Za-z])", main):
         main = re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", "k", main)
         name = "k"

@@ -63,6 +63,13 @@ _PLAIN_NAME: Final = re.compile(
     r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'{0,3}(?:\([a-z]\))?|\\frac\{(?:d|\\partial)\s?[A-Za-z]\}\{(?:d|\\partial)\s?[A-Za-z]\}"
 )
 """`x`, `a_1`, `f(x)`, `f'(x)`, `\\frac{dy}{dx}`."""
+_STATED_NAME: Final = re.compile(r"(?a)[a-df-hj-z](?:_\{?\w+\}?)?")
+"""`3 = x`; not the constants e and i."""
+_AND: Final = re.compile(
+    r"(?a)\s*(?:,|(?<![A-Za-z\\])and(?![A-Za-z])|\\text\s?\{\s*and\s*\}|\\land)\s*"
+)
+_ORDERED: Final = re.compile(r"(?a)(<=|>=|[<>]|\\[lg]e(?![A-Za-z]))")
+_INTEGER: Final = re.compile(r"(?a)-?\d{1,15}(?:\.\d{1,15})?")
 _COLON: Final = frozenset({":"})
 _SIDES_MAX: Final = 16
 _ROUNDING: Final = Fraction(1, 20)
@@ -91,11 +98,38 @@ def ascending(text: str) -> str:
         )
         rising = _RISING[both[lower[1]]]
         return f"{both[lower[0]]} {rising} {both['x']} {both[upper[1]]} {both[upper[0]]}"
+    text = _joined(text) or text
     parts = _FALLS.split(text)
     if len(parts) == 5 and not _RISES.search(text) and "," not in text:
         first, one, middle, two, last = (part.strip() for part in parts)
         return f"{last} {_RISING[two]} {middle} {_RISING[one]} {first}"
     return text
+
+
+def _joined(text: str) -> str | None:
+    """`1 < x and x < 3`, `x > 1, x < 3`, `a < b, b < c` as one chain.
+
+    Bounds of one name between which there is nothing are two regions: `x < 1, x > 3`.
+    """
+    both = _AND.split(text)
+    if len(both) != 2 or not 0 < text.count("<") + text.count(">") + text.count("\\") < 20:
+        return None
+    halves = [[part.strip() for part in _ORDERED.split(half)] for half in both]
+    if any(len(half) != 3 or not half[0] or not half[2] for half in halves):
+        return None
+    (low, sign, high), (low1, sign1, high1) = (
+        (last, _RISING[sign], first) if sign in _RISING else (first, sign, last)
+        for first, sign, last in halves
+    )
+    if low == high1:
+        (low, sign, high), (low1, sign1, high1) = (low1, sign1, high1), (low, sign, high)
+    if high != low1:
+        return None
+    is_written_so = halves[0][2] == halves[1][0]
+    is_region = _INTEGER.fullmatch(low) and _INTEGER.fullmatch(high1)
+    if not is_written_so and not (is_region and float(low) < float(high1)):
+        return None
+    return f"{low} {sign} {high} {sign1} {high1}"
 
 
 def region(text: str) -> tuple[str, str] | None:
@@ -156,6 +190,8 @@ def read_named(text: str, reader: Reader) -> Answer | None:
     if len(sides) != 2 or RELATION.search(text):
         return None
     name, rest = sides[0].strip(), sides[1].strip()
+    if _STATED_NAME.fullmatch(rest) and isinstance(read_number(name, reader), Number):
+        name, rest = rest, name
     if not name or not rest or not is_name(name):
         return None
     value = reader.part(rest)

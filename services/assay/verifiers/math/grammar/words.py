@@ -14,7 +14,8 @@ _LETTER: Final = re.compile(
     re.IGNORECASE,
 )
 _REAL: Final = re.compile(
-    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?all\s+(?:reals|real\s+numbers)\s*\}?",
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?all\s+(?:reals|real(?:\s+(?:numbers|values))?)"
+    r"(?:\s+of)?\s*\}?\s*(?:(?<=[\s}])[a-z]\s*\}?)?",
     re.IGNORECASE,
 )
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
@@ -23,8 +24,13 @@ _DNE: Final = frozenset(
 )
 _NOTHING: Final = re.compile(
     r"(?:(?:there (?:is|are)|the (?:equation|system|inequality) has|it has|has) )?"
-    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set"
+    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set|none exists?"
 )
+_ENDLESS: Final = re.compile(
+    r"(?:(?:there are|has|it has) )?(?:infinite|infinitely many|an infinite number(?: of)?)"
+    r"(?: (?:real )?(?:solution|root|value|answer)s?)?"
+)
+_ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
 _FUNCTIONS: Final = frozenset(
     [
         "sin",
@@ -91,7 +97,9 @@ def meaning(said: str) -> str:
     form = words_form(said)
     if form in _DNE:
         return "does not exist"
-    return "no solution" if _NOTHING.fullmatch(form) else form
+    if _ENDLESS.fullmatch(form):
+        return "infinitely many"
+    return "no solution" if _NOTHING.fullmatch(form) else _ARTICLE.sub("", form, count=1)
 
 
 def words_form(said: str) -> str:

@@ -6,6 +6,8 @@ Regular expressions that are applied in this order; all are linear in the text.
 import re
 from typing import Final
 
+from assay.verifiers.math.lexicon.units import COUNTERS
+
 _SYSTEM: Final = re.compile(
     r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
     r"(?P<rows>(?:(?!\\(?:begin|end)\{).)*+)\\end\{(?P=kind)\}",
@@ -69,6 +71,16 @@ def _listed(match: re.Match[str]) -> str:
     return ", ".join(parts)
 
 
+_TRANSPOSED: Final = (
+    r"\s?\^\s?\{?\s?(?:T|\\top|\\intercal|\\(?:mathrm|text|mathsf)\s?\{\s?T\s?\})\s?\}?\s?$"
+)
+"""At the end: a vector is the same as a row and as a column."""
+_LETTERS: Final = r"\(?\s?[A-J]\s?\)?"
+_CHINESE_LEAD: Final = re.compile(
+    r"^(?:(?:\u6240\u4ee5|\u56e0\u6b64|\u6545|\u5373|\u5219)[,\uff0c]?\s?)?"
+    r"(?:\u4e00\u5171\u6709?|\u603b\u5171\u6709?|\u5171\u6709?|\u6709|\u662f|\u7b49\u4e8e)\s?(?=[-\d$\\])"
+)
+"""`So there are`, in front of a number."""
 _CURRENCIES: Final = {"USD": "\\$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
 SPELLINGS: Final = (
     (
@@ -86,6 +98,33 @@ SPELLINGS: Final = (
         re.compile(r"\\(?:tag\*?|label|vphantom|hphantom)\s*\{[^{}]*\}|\\nonumber(?![A-Za-z])"),
         lambda _: "",
     ),
+    (re.compile(rf"^([\[(][^\[\]()]*,[^\[\]()]*[\])]){_TRANSPOSED}"), lambda m: m[1]),
+    (
+        re.compile(
+            r"^\\begin\{([bp]?matrix)\}((?:(?!\\\\|\\begin|\\end).)*+)\\end\{\1\}" + _TRANSPOSED
+        ),
+        lambda m: f"({m[2].replace('&', ',')})",
+    ),
+    (
+        re.compile(r"\\(?:overrightarrow|vec)\s?\{\s?([A-Z]{2})\s?\}(?=\s?=)"),
+        lambda m: m[1],
+    ),
+    (
+        re.compile(
+            rf"^\\(?:text|mathrm)(?:bf|rm)?\s?\{{\s?({_LETTERS}"
+            rf"(?:\s?(?:,\s?(?:and\s)?|and\s|\\?&)\s?{_LETTERS}){{1,9}})\s?\}}$"
+        ),
+        lambda m: m[1],
+    ),
+    (
+        re.compile(r"(?<=[\w$})\]])\s?(?:\u6216\u8005?|\u548c|\u4e0e|\u53ca)\s?(?=[\w$\\({\[-])"),
+        lambda _: " or ",
+    ),
+    (
+        re.compile(rf"(?<=[}})$])\s?({COUNTERS.pattern})\s?[.\u3002]?$"),
+        lambda m: f"\\text{{{m[1]}}}",
+    ),
+    (_CHINESE_LEAD, lambda _: ""),
     (re.compile(r"\\smash\s*(?:\[[bt]\])?\s*\{([^{}]*)\}"), lambda m: m[1]),
     (
         re.compile(r"(?a)\\(?:text|mathrm)\s*\{\s*Rs\.?\s*\}\s*(?=\d)|(?<![A-Za-z])Rs\.?\s*(?=\d)"),

@@ -77,11 +77,12 @@ NOT_UNITS: Final = frozenset(
 )
 """Words that say something about a number or change it; none of them is part of a unit."""
 _POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
-_COUNTERS: Final = re.compile(
+COUNTERS: Final = re.compile(
     "(?:\u5e73\u65b9|\u7acb\u65b9)?(?:\u5398|\u5343|\u6beb|\u5206)?\u7c73|\u516c[\u91cc\u65a4\u9877]|\u5343?\u514b|\u6beb?\u5347|\u5428|\u5143|\u89d2|\u5c0f?\u65f6|\u5206\u949f?"
     "|[\u79d2\u5929\u5468\u6708\u5e74\u5c81\u5ea6\u4eba\u4e2a\u53ea\u672c\u6761\u5f20\u68f5\u540d\u6b21\u79cd\u4ef6\u8f86\u53f0\u652f\u9875\u5957\u5757\u7ec4\u4efd\u888b\u7bb1\u74f6\u4f4d\u9053\u9898\u6b65\u6839\u5934\u5339\u5ea7\u95f4\u5c42\u6392\u6735\u9897\u7c92\u53cc\u5bf9]"
 )
 """Chinese units and counting words; none of them changes the number."""
+_CHINESE_POWERS: Final = {"\u5e73\u65b9": "^2", "\u7acb\u65b9": "^3"}
 _PER: Final = re.compile(r"(?a)\s([a-z]{1,4})\s?\^\s?-(\d)")
 """`m s^-1` is `m/s`."""
 _SCALES: Final = (
@@ -138,7 +139,7 @@ def scaled(value: Fraction, unit: str, other: str) -> Fraction | None:
 
 def is_counter(said: str) -> bool:
     """Whether it is a Chinese unit or counting word."""
-    return _COUNTERS.fullmatch(said) is not None
+    return COUNTERS.fullmatch(said) is not None
 
 
 def is_plain(said: str) -> bool:
@@ -152,6 +153,8 @@ def unit_form(said: str) -> str:
     """One spelling of a unit: `square centimeters` and `cm^2` are the same."""
     power = ""
     words = []
+    if said[:2] in _CHINESE_POWERS:
+        said, power = said[2:], _CHINESE_POWERS[said[:2]]
     said = _PER.sub(lambda m: f"/{m[1]}" + ("" if m[2] == "1" else f"^{m[2]}"), said)
     for word in re.sub(r"[{}.]", " ", said.lower()).replace(" per ", "/").split():
         if word in _POWER_WORDS:

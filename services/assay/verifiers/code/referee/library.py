@@ -1,0 +1,156 @@
+"""Values of the standard library's own types on the wire: data that is not of a builtin type.
+
+Only instances of exactly these types are data; an instance of a subclass may have methods of the
+program's and stays an object there. Invariants: a value is made from its parts by the type's own
+constructor, which opens, resolves and looks up nothing (so `ZoneInfo`, which reads a file, is not
+in the list); decoding is total, as all of `values`. A concrete `Path` is its text for the tests,
+and its files are those of the program (`path_form`, `proxies.program_path`).
+"""
+
+from __future__ import annotations
+
+import array
+import datetime
+import ipaddress
+import pathlib
+import time
+import uuid
+from collections import ChainMap, UserDict, UserList, UserString
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.verifiers.code.referee.values import Decoder, Encoder, Value, WireForm
+
+_PATHS: Final[dict[str, type[pathlib.PurePath]]] = {
+    kind.__name__: kind for kind in (pathlib.PurePosixPath, pathlib.PureWindowsPath)
+}
+_ADDRESSES: Final[dict[str, Callable[[str], object]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(ipaddress.IPv4Address, ipaddress.IPv4Network, ipaddress.IPv4Interface),
+        *(ipaddress.IPv6Address, ipaddress.IPv6Network, ipaddress.IPv6Interface),
+    )
+}
+PATH: Final = "PP"
+_CONCRETE: Final = type(pathlib.Path())
+_IsoDate: Final = type(datetime.date.min.isocalendar())
+_NAME_MAX: Final = 80
+_FORMATS: Final = frozenset("bBhHiIlLqQfd")
+"""Of memory views; the others cannot be rebuilt from bytes."""
+
+
+def _text(form: WireForm) -> str:
+    if type(form) is not str:
+        raise TypeError("not text")
+    return form
+
+
+def _pairs(of: Decoder, forms: WireForm, depth: int) -> dict[Value, Value]:
+    return dict(of.many(pair, depth) for pair in forms)
+
+
+def _pairs_out(to: Encoder, pairs: Any, depth: int) -> WireForm:  # noqa: ANN401 - of anything
+    return [to.many(pair, depth) for pair in pairs]
+
+
+def is_name(name: object) -> bool:
+    """Whether a rebuilt namespace may have it: no attribute that Python looks up itself."""
+    return (
+        type(name) is str
+        and len(name) <= _NAME_MAX
+        and name.isidentifier()
+        and not (name.startswith("__") and name.endswith("__") and len(name) > len("____"))
+    )
+
+
+def _isocalendar(parts: list[Value]) -> Value:
+    year, week, weekday = parts
+    return datetime.date.fromisocalendar(year, week, weekday).isocalendar()
+
+
+def _zone(of: Decoder, form: list[Any], depth: int) -> Value:
+    return datetime.timezone(*of.many(form[1], depth))
+
+
+def _user_dict(of: Decoder, form: list[Any], depth: int) -> Value:
+    return UserDict(_pairs(of, form[1], depth))
+
+
+def _chained(of: Decoder, form: list[Any], depth: int) -> Value:
+    return ChainMap(*(_pairs(of, pairs, depth) for pairs in form[1]))
+
+
+def _struct_time_out(to: Encoder, value: time.struct_time, depth: int) -> WireForm:
+    return ["Tz", to.many((*value, value.tm_zone, value.tm_gmtoff), depth)]
+
+
+def _view_out(_to: Encoder, value: memoryview, _depth: int) -> WireForm | None:
+    if value.ndim != 1 or value.format not in _FORMATS:
+        return None
+    return ["mv", value.tobytes().decode("latin-1"), value.format]
+
+
+def _view(_of: Decoder, form: list[Any], _depth: int) -> memoryview:
+    return memoryview(_text(form[1]).encode("latin-1")).cast(form[2])
+
+
+WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
+    **{
+        kind: lambda _to, value, _depth: ["P", type(value).__name__, str(value)]
+        for kind in _PATHS.values()
+    },
+    **{
+        kind: lambda _to, value, _depth: ["ip", type(value).__name__, str(value)]
+        for kind in _ADDRESSES.values()
+        if isinstance(kind, type)
+    },
+    uuid.UUID: lambda _to, value, _depth: ["u", value.hex],
+    array.array: lambda to, value, depth: to.mutable("A", value, depth, value.typecode),
+    MappingProxyType: lambda to, value, depth: ["mp", _pairs_out(to, value.items(), depth)],
+    ChainMap: lambda to, value, depth: [
+        "mc",
+        [_pairs_out(to, dict(one).items(), depth) for one in value.maps],
+    ],
+    UserDict: lambda to, value, depth: ["md", _pairs_out(to, value.data.items(), depth)],
+    UserList: lambda to, value, depth: ["ml", to.many(value.data, depth)],
+    UserString: lambda _to, value, _depth: ["ms", value.data],
+    memoryview: _view_out,
+    time.struct_time: _struct_time_out,
+    datetime.timezone: lambda to, value, depth: ["To", to.many(value.__getinitargs__(), depth)],
+    _IsoDate: lambda to, value, depth: ["Ti", to.many(value, depth)],
+    type(NotImplemented): lambda _to, _value, _depth: ["!"],
+}
+"""By exact type."""
+READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
+    "P": lambda _of, form, _depth: _PATHS[form[1]](_text(form[2])),
+    "ip": lambda _of, form, _depth: _ADDRESSES[form[1]](_text(form[2])),
+    "u": lambda _of, form, _depth: uuid.UUID(hex=_text(form[1])),
+    "mp": lambda of, form, depth: MappingProxyType(_pairs(of, form[1], depth)),
+    "mc": _chained,
+    "md": _user_dict,
+    "ml": lambda of, form, depth: UserList(of.many(form[1], depth)),
+    "ms": lambda _of, form, _depth: UserString(_text(form[1])),
+    "mv": _view,
+    "Tz": lambda of, form, depth: time.struct_time(of.many(form[1], depth)),
+    "To": _zone,
+    "Ti": lambda of, form, depth: _isocalendar(of.many(form[1], depth)),
+    "!": lambda _of, _form, _depth: NotImplemented,
+}
+
+
+def path_form(value: object) -> WireForm | None:
+    """The form of a concrete path of this machine; `None` if it is none."""
+    return [PATH, str(value)] if type(value) is _CONCRETE else None
+
+
+def namespace_form(to: Encoder, value: object, depth: int) -> WireForm | None:
+    """The form of a `SimpleNamespace` that the program returns; `None` if it is none.
+
+    One of the tests goes to the program by reference, so this is not among the writers.
+    """
+    if type(value) is not SimpleNamespace or not all(map(is_name, vars(value))):
+        return None
+    return to.mutable("N=", value, depth)
