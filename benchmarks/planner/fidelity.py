@@ -11,7 +11,14 @@ import numpy as np
 from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, copies, row, save_rows, simulate, stressed
 
 from assay.model.arrays import to_ns
-from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
+from assay.model.queueing import (
+    Demand,
+    by_stage,
+    constant_supply,
+    make_scratch,
+    serve_all,
+    unconstrained,
+)
 from assay.sim.pools.runner import Options
 from assay.sim.pools.workload import Workload
 
@@ -46,11 +53,13 @@ def two_batches(workload: Workload) -> Demand:
     arrived = np.concatenate([first.arrived_ns, second.arrived_ns + to_ns(100)])
     release = arrived + service[:, 0]
     service[:, 0] = 0
-    return Demand(
-        release_ns=release,
-        service_ns=service,
-        key=np.zeros(len(release), np.int64),
-        running=np.full(len(release), -1, np.int64),
+    return by_stage(
+        Demand(
+            release_ns=release,
+            service_ns=service,
+            key=np.zeros(len(release), np.int64),
+            running=np.full(len(release), -1, np.int64),
+        )
     )
 
 

@@ -12,7 +12,7 @@ from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, row, save_rows, simula
 from optimum import least_cost
 
 from assay.model.arrays import to_ns
-from assay.model.queueing import Constraints, Demand
+from assay.model.queueing import Constraints, Demand, by_stage
 from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
 from assay.sim.pools.certificate import bound, certify
@@ -29,11 +29,13 @@ def small_case(seed: int, requests: int) -> dict[str, object]:
         [random.integers(10, 60, requests), random.integers(0, 12, requests)], axis=1
     )
     due = np.full(requests, int((arrived + service.sum(axis=1)).max()) + 5)
-    demand = Demand(
-        release_ns=arrived,
-        service_ns=service,
-        key=np.arange(requests),
-        running=np.full(requests, -1, np.int64),
+    demand = by_stage(
+        Demand(
+            release_ns=arrived,
+            service_ns=service,
+            key=np.arange(requests),
+            running=np.full(requests, -1, np.int64),
+        )
     )
     constraints = Constraints(
         finish_ns=due, timeout_ns=np.zeros(2, np.int64), timeouts=np.zeros(1, np.int64)

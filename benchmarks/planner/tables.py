@@ -1,8 +1,9 @@
-"""Tables and figures of docs/planner.md: python benchmarks/planner/tables.py
+"""Tables and figures of docs/planner.md: python benchmarks/planner/tables.py [NAME ...]
 
 Fills the space between `<!-- NAME -->` and `<!-- end -->`; figures go to docs/figures/planner/.
 """
 
+import argparse
 import json
 import re
 from collections import defaultdict
@@ -291,6 +292,7 @@ PARTS: dict[str, Callable[[], str]] = {
         [r | {"held_s": {"judge": 0} | r["held_s"]} for r in read("tenants")],
         ("compile", "execute", "judge"),
     ),
+    "rivals": lambda: "\n".join(json.loads((OUT / "rivals.json").read_text())),
     "stock": stock,
     "cold": cold,
     "gap": gaps,
@@ -306,8 +308,12 @@ def filled(made: str, between: re.Match[str]) -> str:
 
 def main() -> None:
     """Fill in the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*PARTS, []], help="only these; else all")
+    names = parser.parse_args().names or list(PARTS)
     text = DOC.read_text()
-    for name, part in PARTS.items():
+    for name in names:
+        part = PARTS[name]
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if pattern.search(text):
             made = part()

@@ -30,13 +30,7 @@ KEY = (AT.tenant, AT.task_id)
 
 def scene(snapshot, *batches):
     known = {KEY: read_history(AT, batches, (), batches_max=9)} if batches else {}
-    stages = [limits.stage for limits in snapshot.stages]
-    columns = {
-        (KEY, one.batch_id): in_columns(one.past, AT.stages, stages)
-        for past in known.values()
-        for one in past.batches
-    }
-    return observation_of(snapshot, known, columns, None)
+    return observation_of(snapshot, known, None)
 
 
 def only(snapshot, *batches):
@@ -132,7 +126,9 @@ def test_a_task_none_of_whose_stages_has_a_pool_is_left_out():
 def test_a_stage_that_vanished_and_one_that_appeared_change_columns_not_rows():
     batch = read_batch(snapshots.past(requests=2), (COMPILE, RUN))
     found = in_columns(batch.past, (COMPILE, RUN), (JUDGE, COMPILE))
-    assert found.service_ns.tolist() == [[0, 5 * S], [0, 5 * S]]
+    assert found.columns is not None
+    assert found.columns.tolist() == [1, -1]
+    assert found.service_ns is batch.past.service_ns
 
 
 NONSENSE = {

@@ -12,7 +12,14 @@ from tests.sim.builders import small_workload
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import to_ns
 from assay.model.observation import Cause, OpenBatch, past_batch
-from assay.model.queueing import Constraints, Demand, constant_supply, make_scratch, serve_all
+from assay.model.queueing import (
+    Constraints,
+    Demand,
+    by_stage,
+    constant_supply,
+    make_scratch,
+    serve_all,
+)
 from assay.sim.policies.distrs import (
     Distrs,
     Ideal,
@@ -28,11 +35,13 @@ INSTANT = Cluster(startup=(StartUp(median_s=0.0),))
 
 
 def demand_of(arrived, service):
-    return Demand(
-        release_ns=np.array(arrived, np.int64),
-        service_ns=np.array(service, np.int64),
-        key=np.arange(len(arrived)),
-        running=np.full(len(arrived), -1, np.int64),
+    return by_stage(
+        Demand(
+            release_ns=np.array(arrived, np.int64),
+            service_ns=np.array(service, np.int64),
+            key=np.arange(len(arrived)),
+            running=np.full(len(arrived), -1, np.int64),
+        )
     )
 
 

@@ -12,6 +12,7 @@ from assay.core.errors import InvalidRequest
 from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
 from assay.model.queueing import (
     Demand,
+    by_stage,
     constant_supply,
     make_scratch,
     release_all,
@@ -129,13 +130,15 @@ def test_the_planners_queueing_agrees_with_the_world(seed, weights, cpus, gpus):
     while world.advance(to_ns(20_000)) < to_ns(20_000):
         pass
     n = len(world.state.ended_ns)
-    demand = Demand(
-        release_ns=world.state.arrived_ns,
-        service_ns=world.state.service_ns,
-        key=np.repeat([700, 600], n // 2) * 10_000 + np.arange(n),
-        running=np.full(n, -1, np.int64),
-        tenant=np.repeat([0, 1], n // 2) if weights else np.zeros(0, np.int64),
-        weight=np.array(weights or [1.0]),
+    demand = by_stage(
+        Demand(
+            release_ns=world.state.arrived_ns,
+            service_ns=world.state.service_ns,
+            key=np.repeat([700, 600], n // 2) * 10_000 + np.arange(n),
+            running=np.full(n, -1, np.int64),
+            tenant=np.repeat([0, 1], n // 2) if weights else np.zeros(0, np.int64),
+            weight=np.array(weights or [1.0]),
+        )
     )
     scratch = make_scratch(n, len(demand.weight))
     assert serve_all(demand, constant_supply(np.array([cpus, gpus])), unconstrained(n, 2), scratch)
@@ -146,11 +149,13 @@ def test_busy_peaks_are_what_the_starts_and_ends_say():
     workload = small_workload(seed=3)
     batch = workload.batches[0][0]
     n = len(batch.arrived_ns)
-    demand = Demand(
-        release_ns=batch.arrived_ns,
-        service_ns=batch.service_ns,
-        key=np.arange(n),
-        running=np.full(n, -1, np.int64),
+    demand = by_stage(
+        Demand(
+            release_ns=batch.arrived_ns,
+            service_ns=batch.service_ns,
+            key=np.arange(n),
+            running=np.full(n, -1, np.int64),
+        )
     )
     scratch, busy = make_scratch(n), np.zeros(200, np.int64)
     release_all(demand, scratch)

@@ -35,7 +35,14 @@ from assay.core.records import (
 from assay.core.store_limits import HINTS_PER_TENANT_MAX
 from assay.edge.clock import Clock
 from assay.model.arrays import SECOND_NS
-from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
+from assay.model.queueing import (
+    Demand,
+    by_stage,
+    constant_supply,
+    make_scratch,
+    serve_all,
+    unconstrained,
+)
 from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
 from assay.sim.pools.reference import ReferenceWorld
 from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
@@ -168,13 +175,15 @@ def in_queueing(case: Case) -> list[int]:
     """As the planner foresees it."""
     n = len(case.served)
     by_name = sorted(NAMES)
-    demand = Demand(
-        release_ns=np.zeros(n, np.int64),
-        service_ns=np.array([[cost] for _, cost in case.served], np.int64),
-        key=np.arange(n),
-        running=np.full(n, -1, np.int64),
-        tenant=np.array([by_name.index(NAMES[t]) for t, _ in case.served], np.int64),
-        weight=np.array([case.weights[NAMES.index(name)] for name in by_name]),
+    demand = by_stage(
+        Demand(
+            release_ns=np.zeros(n, np.int64),
+            service_ns=np.array([[cost] for _, cost in case.served], np.int64),
+            key=np.arange(n),
+            running=np.full(n, -1, np.int64),
+            tenant=np.array([by_name.index(NAMES[t]) for t, _ in case.served], np.int64),
+            weight=np.array([case.weights[NAMES.index(name)] for name in by_name]),
+        )
     )
     scratch = make_scratch(n, len(NAMES))
     assert serve_all(demand, constant_supply(np.ones(1, np.int64)), unconstrained(n, 1), scratch)

@@ -22,6 +22,9 @@ class PastBatch:
     """(n, stages): 0 = the stage was not reached."""
     by_service: Ints
     """(stages, n): rows sorted by their time at the stage."""
+    columns: Ints | None = None
+    """(stages,): the stage of the observation that each column is of, -1 = of none; `None` = all
+    of them, in order."""
 
     @property
     def natural_ns(self) -> int:

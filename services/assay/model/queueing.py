@@ -18,7 +18,8 @@ from assay.model.jit import jit
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
-ONE_TENANT: Final = np.zeros(0, np.int64)
+NOTHING: Final = np.zeros(0, np.int64)
+ONE_TENANT: Final = NOTHING
 WEIGHT_1: Final = np.ones(1, np.float64)
 
 
@@ -37,6 +38,44 @@ class Demand(NamedTuple):
     """i: index into `weight`; empty = all are tenant 0."""
     weight: Floats = WEIGHT_1
     """Per tenant: its share of each stage."""
+    start: Ints = NOTHING
+    """stages + 1: where each stage's entries begin in the arrays below; see `by_stage`."""
+    member: Ints = NOTHING
+    """entry: a request with work at the stage, ascending."""
+    work_ns: Ints = NOTHING
+    """entry: its time at the stage."""
+    after_ns: Ints = NOTHING
+    """entry: its time at all later stages."""
+
+
+@jit
+def index_of(service_ns: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """`start`, `member`, `work_ns` and `after_ns` of (requests, stages) times."""
+    requests, stages = service_ns.shape
+    start = np.zeros(stages + 1, np.int64)
+    for i in range(requests):
+        for j in range(stages):
+            start[j + 1] += service_ns[i, j] > 0
+    for j in range(stages):
+        start[j + 1] += start[j]
+    at = start.copy()
+    member = np.empty(start[stages], np.int64)
+    work, after = np.empty_like(member), np.empty_like(member)
+    for i in range(requests):
+        left = 0
+        for j in range(stages - 1, -1, -1):
+            if service_ns[i, j] > 0:
+                member[at[j]], work[at[j]], after[at[j]] = i, service_ns[i, j], left
+                left += service_ns[i, j]
+                at[j] += 1
+    return start, member, work, after
+
+
+def by_stage(demand: Demand) -> Demand:
+    """The demand with its entries listed by stage, as simulations need it: a stage then costs what
+    its own requests cost, however many stages and requests there are."""
+    start, member, work, after = index_of(demand.service_ns)
+    return demand._replace(start=start, member=member, work_ns=work, after_ns=after)
 
 
 class Supply(NamedTuple):
@@ -136,24 +175,26 @@ def spread(busy: Ints, at: int, upto: int, level: int) -> int:
 
 @jit
 def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
-    """List the requests with work at the stage by the time they reach it; returns how many."""
-    count = 0
+    """List the stage's entries, counted from its first, by the time at which their requests reach
+    it; returns how many."""
+    begin = demand.start[stage]
+    count = demand.start[stage + 1] - begin
     ascending = True
-    for i in range(demand.release_ns.shape[0]):
-        if demand.service_ns[i, stage] > 0:
-            if count > 0 and scratch.clock_ns[i] < scratch.clock_ns[scratch.order[count - 1]]:
-                ascending = False
-            scratch.order[count] = i
-            count += 1
+    before = -FAR_NS
+    for k in range(count):
+        reached = scratch.clock_ns[demand.member[begin + k]]
+        if reached < before:
+            ascending = False
+        before = reached
+        scratch.order[k] = k
     if not ascending:
         times = np.empty(count, np.int64)
         for k in range(count):
-            times[k] = scratch.clock_ns[scratch.order[k]]
+            times[k] = scratch.clock_ns[demand.member[begin + k]]
         ranks = np.argsort(times)
-        kept = scratch.order[:count].copy()
         for k in range(count):
-            scratch.order[k] = kept[ranks[k]]
-    return count
+            scratch.order[k] = ranks[k]
+    return int(count)
 
 
 @jit
@@ -165,27 +206,21 @@ def serve_freely(
     Returns 1 = done, 0 = a constraint is broken, -1 = a request might have to wait: nothing was
     changed.
     """
-    requests, stages = demand.service_ns.shape
-    count = 0
+    begin, end = demand.start[stage], demand.start[stage + 1]
     soonest = FAR_NS
-    for i in range(requests):
-        if demand.service_ns[i, stage] > 0:
-            count += 1
-            soonest = min(soonest, scratch.clock_ns[i])
+    for entry in range(begin, end):
+        soonest = min(soonest, scratch.clock_ns[demand.member[entry]])
     for step in range(supply.steps[stage]):
         last = step + 1 == supply.steps[stage]
-        if supply.workers[stage, step] < count and (
+        if supply.workers[stage, step] < end - begin and (
             last or supply.since_ns[stage, step + 1] > soonest
         ):
             return -1
-    for i in range(requests):
-        if demand.service_ns[i, stage] > 0:
-            scratch.clock_ns[i] += demand.service_ns[i, stage]
-            left = 0
-            for later in range(stage + 1, stages):
-                left += demand.service_ns[i, later]
-            if scratch.clock_ns[i] + left > constraints.finish_ns[i]:
-                return 0
+    for entry in range(begin, end):
+        i = demand.member[entry]
+        scratch.clock_ns[i] += demand.work_ns[entry]
+        if scratch.clock_ns[i] + demand.after_ns[entry] > constraints.finish_ns[i]:
+            return 0
     return 1
 
 
@@ -197,15 +232,15 @@ def forget_shares(scratch: Scratch) -> None:
 
 
 @jit
-def wait(demand: Demand, scratch: Scratch, request: int, key: int, waiting: int) -> None:
-    """Join the tenant's queue (`Shares.join`); `waiting` requests are in all queues."""
-    tenant = demand.tenant[request] if demand.tenant.shape[0] else 0
+def wait(scratch: Scratch, tenant: int, place: int, key: int, waiting: int) -> None:
+    """Join the tenant's queue (`Shares.join`) with the stage's entry at `place`; `waiting` requests
+    are in all queues."""
     if scratch.waiting[tenant] == 0:
         if waiting > 0:
             scratch.virtual_us[-1] = max(scratch.virtual_us[-1], 0)
         joins_us = max(scratch.virtual_us[-1], 0)
         scratch.virtual_us[tenant] = max(scratch.virtual_us[tenant], joins_us)
-    push(scratch.queue[tenant], scratch.waiting[tenant], (key << KEY_BITS) | request)
+    push(scratch.queue[tenant], scratch.waiting[tenant], (key << KEY_BITS) | place)
     scratch.waiting[tenant] += 1
 
 
@@ -225,17 +260,17 @@ def first_tenant(scratch: Scratch) -> int:
 
 @jit
 def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
-    """Remove the tenant's first request from its queue and charge it (`FairQueue.pop`)."""
+    """Remove the tenant's first entry from its queue and charge it (`FairQueue.pop`)."""
     entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
-    request = entry & ((1 << KEY_BITS) - 1)
+    found = demand.start[stage] + (entry & ((1 << KEY_BITS) - 1))
     scratch.waiting[tenant] -= 1
     if waiting == 1:
         forget_shares(scratch)
     elif entry >= 0 and scratch.virtual_us[-1] >= 0:
         scratch.virtual_us[-1] = max(scratch.virtual_us[-1], scratch.virtual_us[tenant])
-        cost_us = max(demand.service_ns[request, stage] // 1_000, COST_US_MIN)
+        cost_us = max(demand.work_ns[found] // 1_000, COST_US_MIN)
         scratch.virtual_us[tenant] += int(np.ceil(cost_us / demand.weight[tenant]))
-    return int(request)
+    return int(found)
 
 
 @jit
@@ -257,7 +292,9 @@ def serve(
     One long function on purpose: a plan spends most of its time here, and split into compiled
     functions per step, planning takes more than twice as long.
     """
-    clock = scratch.clock_ns
+    if demand.start.shape[0] == 0:
+        raise ValueError("not by_stage")
+    clock, begin = scratch.clock_ns, demand.start[stage]
     if busy.shape[0] == 0:
         free = serve_freely(demand, stage, supply, constraints, scratch)
         if free >= 0:
@@ -273,7 +310,7 @@ def serve(
     forget_shares(scratch)
     peak_bin = -1 if busy.shape[0] else FAR_NS
     while at < count or waiting > 0:
-        now = clock[scratch.order[at]] if at < count else FAR_NS
+        now = clock[demand.member[begin + scratch.order[at]]] if at < count else FAR_NS
         if waiting > 0:
             if running > 0:
                 now = min(now, scratch.done_ns[0])
@@ -292,24 +329,23 @@ def serve(
         while step + 1 < steps and supply.since_ns[stage, step + 1] <= now:
             step += 1
             capacity = supply.workers[stage, step]
-        while at < count and clock[scratch.order[at]] == now:
-            i = scratch.order[at]
+        while at < count and clock[demand.member[begin + scratch.order[at]]] == now:
+            i = demand.member[begin + scratch.order[at]]
             key = -1 if demand.running[i] == stage else demand.key[i]
-            wait(demand, scratch, i, key, waiting)
+            tenant = demand.tenant[i] if demand.tenant.shape[0] else 0
+            wait(scratch, tenant, scratch.order[at], key, waiting)
             waiting += 1
             at += 1
         while waiting > 0:
             tenant = first_tenant(scratch)
             if running >= capacity and scratch.queue[tenant, 0] >= 0:
                 break
-            i = take_next(demand, stage, scratch, tenant, waiting)
+            entry = take_next(demand, stage, scratch, tenant, waiting)
+            i = demand.member[entry]
             waiting -= 1
             queued = clock[i] < now
-            finish = now + demand.service_ns[i, stage]
-            left = 0
-            for later in range(stage + 1, demand.service_ns.shape[1]):
-                left += demand.service_ns[i, later]
-            if finish + left > constraints.finish_ns[i]:
+            finish = now + demand.work_ns[entry]
+            if finish + demand.after_ns[entry] > constraints.finish_ns[i]:
                 return False
             if constraints.timeouts[0] and queued and now + tail_timeout > constraints.finish_ns[i]:
                 return False
@@ -336,11 +372,22 @@ def release_all(demand: Demand, scratch: Scratch) -> None:
 
 
 @jit
-def serve_all(demand: Demand, supply: Supply, constraints: Constraints, scratch: Scratch) -> bool:
-    """Run every stage; false as soon as a constraint is broken."""
+def serve_from(
+    demand: Demand, first: int, supply: Supply, constraints: Constraints, scratch: Scratch
+) -> bool:
+    """Run every stage from `first` on; false as soon as a constraint is broken.
+
+    On entry `scratch.clock_ns` holds when each request is done with the stages before.
+    """
     nothing = np.zeros(0, np.int64)
-    release_all(demand, scratch)
-    for stage in range(demand.service_ns.shape[1]):
+    for stage in range(first, demand.service_ns.shape[1]):
         if not serve(demand, stage, supply, constraints, scratch, nothing, 0, 1):
             return False
     return True
+
+
+@jit
+def serve_all(demand: Demand, supply: Supply, constraints: Constraints, scratch: Scratch) -> bool:
+    """Run every stage; false as soon as a constraint is broken."""
+    release_all(demand, scratch)
+    return serve_from(demand, 0, supply, constraints, scratch)

@@ -13,13 +13,16 @@ from tests.sim.builders import SMALL, small_workload
 from assay.sim.__main__ import main as sim
 from assay.sim.laboratory import __main__ as command
 from assay.sim.laboratory.mixes import Mix, draw, draw_mix, named_mixes
+from assay.sim.laboratory.report import ratio_line, summary
 from assay.sim.laboratory.stress import (
+    COMPARED,
     RIVALS,
     Score,
     best_rival,
     node_hours,
     ratios,
     run,
+    spans,
     tuned,
 )
 from assay.sim.policies.rivals import Reaction
@@ -125,3 +128,22 @@ def test_an_unknown_policy_is_refused(capsys):
     with pytest.raises(SystemExit):
         command.main(["--policies", "clairvoyant"])
     assert "choose from" in capsys.readouterr().err
+
+
+def test_ratios_are_reported_with_the_smallest_and_the_largest_over_the_seeds():
+    low, even, high = (dict.fromkeys(COMPARED, values) for values in ((2, 6), (4, 4), (8, 4)))
+    mine = made("assay", "", 4, 1.0, by_seed=low)  # type: ignore[arg-type] # as below
+    rival = made("kpa", "6 s", 4, 1.0, by_seed=even)  # type: ignore[arg-type]
+    ideal = made("ideal", "", 6, 1.0, by_seed=high)  # type: ignore[arg-type]
+    assert spans(mine, rival)["cost"] == (0.5, 1.5)
+    assert "cost 1.00 (0.50-1.50)" in ratio_line([mine, rival, ideal])
+    row = summary([mine, rival, ideal])
+    assert row.startswith("| m | kpa (6 s) | 1.00 (0.50-1.50) |")
+    assert row.endswith("| 1.00 (0.25-1.50) |")
+
+
+def test_a_score_is_the_mean_of_its_seeds():
+    (found,) = [one for one in run(MIX, ("ideal",), (1, 2)) if one.policy == "ideal"]
+    for name in COMPARED:
+        assert getattr(found, name) == pytest.approx(np.mean(found.by_seed[name]))
+    assert len(set(found.by_seed["cost"])) == 2

@@ -8,7 +8,7 @@ import numpy as np
 
 from assay.model.arrays import FAR_NS, Flags, Floats, Ints, to_ns
 from assay.model.observation import Observation, OpenBatch, TaskView
-from assay.model.queueing import ONE_TENANT, WEIGHT_1, Demand
+from assay.model.queueing import ONE_TENANT, WEIGHT_1, Demand, by_stage
 
 DELAY_BUDGET_NS: Final = to_ns(5.0)
 DELAY_BUDGET_SHARE: Final = 0.02
@@ -98,6 +98,7 @@ def assemble(
         tenant=tenant[batch_of] if len(tenant) else ONE_TENANT,
         weight=weight,
     )
+    demand = by_stage(demand)
     left = demand.release_ns + demand.service_ns.reshape(-1, stages).sum(axis=1)
     natural = np.zeros(len(parts), np.int64)
     earliest = np.zeros(len(parts), np.int64)

@@ -20,7 +20,7 @@ from assay.config.planning import PriorSettings
 from assay.model.arrays import SECOND_NS, Floats, Ints, to_ns
 from assay.model.jit import jit
 from assay.model.observation import OpenBatch, PastBatch, TaskView, past_batch
-from assay.model.queueing import Demand
+from assay.model.queueing import Demand, by_stage
 from assay.planner.core.demand import SEQUENCE_BITS, Future, ranks, shares_of
 from assay.planner.core.learn import adapted
 
@@ -129,13 +129,15 @@ def draw_future(
     batch_of = np.repeat(np.arange(len(sources)), sizes)
     tenant, weight = shares
     return Future(
-        demand=Demand(
-            release_ns=release,
-            service_ns=service,
-            key=key,
-            running=running,
-            tenant=tenant[batch_of] if len(tenant) else tenant,
-            weight=weight,
+        demand=by_stage(
+            Demand(
+                release_ns=release,
+                service_ns=service,
+                key=key,
+                running=running,
+                tenant=tenant[batch_of] if len(tenant) else tenant,
+                weight=weight,
+            )
         ),
         batch_of=batch_of,
         natural_ns=natural,

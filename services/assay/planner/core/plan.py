@@ -7,8 +7,9 @@
    epsilon, given what is up now and the start-up time of what is ordered now (`trial.py`);
 3. shape: simulated under these peaks, how many slots are busy when (`shape.py`).
 
-Stages and pools are the same thing here: pools are shared by all tasks. Batches of more than ten
-thousand requests are planned on every k-th of them (`thin.py`).
+Stages and pools are the same thing here: pools are shared by all tasks. Stages that no open batch
+connects are planned apart (`groups.py`). Batches of more than ten thousand requests are planned on
+every k-th of them (`thin.py`).
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,15 @@ from assay.model.arrays import Floats, Ints
 from assay.model.observation import Observation
 from assay.planner.core.demand import open_tasks, ranks
 from assay.planner.core.futures import draw_futures
-from assay.planner.core.shape import Plan, empty_plan, shape_plan
-from assay.planner.core.thin import every_kth, multiplied, thinned
+from assay.planner.core.groups import groups_of, joined, part_of
+from assay.planner.core.shape import NO_SLOTS, Plan, empty_plan, shape_plan
+from assay.planner.core.thin import (
+    TOTAL_REQUESTS_MAX,
+    every_kth,
+    multiplied,
+    size_of,
+    thinned,
+)
 from assay.planner.core.trial import Trial, find_peaks
 
 REORDERED_MAX: Final = 6
@@ -53,10 +61,31 @@ def make_plan(
     """
     settings = settings or PlanSettings()
     check(observation, settings)
-    k = every_kth(observation)
+    groups = groups_of(observation)
+    if not groups:
+        return empty_plan(observation, settings)
+    sizes = [size_of(task, task.open) for task in observation.tasks if task.open is not None]
+    least = -(-sum(sizes) // TOTAL_REQUESTS_MAX)
+    parts = []
+    for group in groups:
+        hint = None if peaks_hint is None else [peaks_hint[j] for j in group.stages]
+        part = part_of(observation, group)
+        parts.append((group, plan_part(part, settings, hint, least, search=search)))
+    return joined(observation, parts, NO_SLOTS)
+
+
+def plan_part(
+    part: Observation,
+    settings: PlanSettings,
+    peaks_hint: Sequence[int] | None,
+    least: int,
+    *,
+    search: bool,
+) -> Plan:
+    """Plan one group, on every k-th of its requests where there are many; `k` at `least`."""
+    k = max(every_kth(part), least)
     hint = None if peaks_hint is None else [-(-peak // k) for peak in peaks_hint]
-    plan = plan_each(thinned(observation, k), settings, hint, search=search)
-    return multiplied(plan, k, observation)
+    return multiplied(plan_each(thinned(part, k), settings, hint, search=search), k, part)
 
 
 def plan_each(
@@ -189,5 +218,5 @@ def check(observation: Observation, settings: PlanSettings) -> None:
         if task.delay_budget_ns is not None and task.delay_budget_ns < 0:
             raise InvalidRequest("D is negative", field=f"tasks[{k}].delay_budget_ns")
         for past in task.history:
-            if past.service_ns.shape[1] != len(observation.pools):
+            if past.columns is None and past.service_ns.shape[1] != len(observation.pools):
                 raise InvalidRequest("one time per stage", field=f"tasks[{k}].history")

@@ -78,22 +78,25 @@ class Plan:
         return tuple(stage.target for stage in self.stages)
 
 
+NO_SLOTS: Final = StagePlan(
+    target=0,
+    peak=0,
+    wanted=0,
+    slots_by_bin=(),
+    busy_low=(),
+    busy_high=(),
+    demand_s=0.0,
+    planned_s=0.0,
+)
+"""Of a stage that no open batch needs."""
+
+
 def empty_plan(observation: Observation, settings: PlanSettings) -> Plan:
     """The plan while no batch is open: no slots."""
-    nothing = StagePlan(
-        target=0,
-        peak=0,
-        wanted=0,
-        slots_by_bin=(),
-        busy_low=(),
-        busy_high=(),
-        demand_s=0.0,
-        planned_s=0.0,
-    )
     return Plan(
         now_ns=observation.now_ns,
         bin_ns=to_ns(settings.tick_s),
-        stages=tuple(nothing for _ in observation.pools),
+        stages=tuple(NO_SLOTS for _ in observation.pools),
         batches=(),
         order=(),
         futures=0,

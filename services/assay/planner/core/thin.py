@@ -30,6 +30,8 @@ THINNED_REQUESTS: Final = 4_000
 """Requests that are kept of a larger batch."""
 TOTAL_REQUESTS_MAX: Final = 40_000
 """Requests of all open batches together that are planned one by one."""
+CELLS_MAX: Final = 480_000
+"""Requests times stages that are planned one by one: a future's arrays have a cell for each."""
 
 
 def every_kth(observation: Observation) -> int:
@@ -37,7 +39,8 @@ def every_kth(observation: Observation) -> int:
     sizes = [size_of(task, task.open) for task in observation.tasks if task.open is not None]
     largest, total = max(sizes, default=0), sum(sizes)
     k = -(-largest // THINNED_REQUESTS) if largest > EXACT_REQUESTS_MAX else 1
-    return max(k, -(-total // TOTAL_REQUESTS_MAX))
+    cells = total * len(observation.pools)
+    return max(k, -(-total // TOTAL_REQUESTS_MAX), -(-cells // CELLS_MAX))
 
 
 def size_of(task: TaskView, batch: OpenBatch) -> int:
@@ -91,12 +94,17 @@ def thinned_task(task: TaskView, k: int) -> TaskView:
 
 def thinned_past(past: PastBatch, k: int) -> PastBatch:
     """At least `THINNED_REQUESTS` rows of a past batch, the one that decided its T among them."""
-    step = min(k, len(past.arrived_ns) // THINNED_REQUESTS)
+    return rows_of(past, min(k, len(past.arrived_ns) // THINNED_REQUESTS))
+
+
+def rows_of(past: PastBatch, step: int) -> PastBatch:
+    """Every `step`-th row of a past batch, and the one that decided its T."""
     if step <= 1:
         return past
     last = int(np.argmax(past.arrived_ns + past.service_ns.sum(axis=1)))
     rows = np.union1d(np.arange(step // 2, len(past.arrived_ns), step), [last])
-    return past_batch(past.arrived_ns[rows], past.service_ns[rows])
+    few = past_batch(past.arrived_ns[rows], past.service_ns[rows])
+    return replace(few, columns=past.columns)
 
 
 def thinned_batch(batch: OpenBatch, k: int) -> OpenBatch:

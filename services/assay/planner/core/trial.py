@@ -12,6 +12,7 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import FAR_NS, Floats, Ints, to_ns
 from assay.model.observation import Observation, OpenBatch, TaskView
 from assay.model.queueing import (
+    NOTHING,
     Constraints,
     Scratch,
     Supply,
@@ -19,6 +20,7 @@ from assay.model.queueing import (
     release_all,
     serve,
     serve_all,
+    serve_from,
 )
 from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
 
@@ -49,6 +51,10 @@ class Trial:
         self.constraints = [
             self.constrain(k, future.earliest_ns) for k, future in enumerate(futures)
         ]
+        self.searched = 0
+        self.reached: list[Ints | None] = [None] * len(futures)
+        """(requests,) by future: when each is done with the stages before `searched`; empty = a
+        batch is late there already; `None` = not known."""
 
     def supply(self, peaks: Ints) -> Supply:
         """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
@@ -90,18 +96,41 @@ class Trial:
         np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
         return kept, ends
 
+    def begin_search(self, peaks: Ints, stage: int) -> None:
+        """Only `peaks[stage]` changes from now on: simulate the stages before it once."""
+        supply, self.searched = self.supply(peaks), stage
+        self.reached = []
+        for k, future in enumerate(self.futures):
+            release_all(future.demand, self.scratch)
+            kept = all(
+                serve(future.demand, j, supply, self.constraints[k], self.scratch, NOTHING, 0, 1)
+                for j in range(stage)
+            )
+            clock = self.scratch.clock_ns[: len(future.batch_of)].copy()
+            self.reached.append(clock if kept else NOTHING)
+
     def keeps(self, peaks: Ints, first: int | None = None) -> bool:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
         supply = self.supply(peaks)
         share = self.settings.epsilon * self.settings.repeat_share
         allowed = int(share * len(self.futures))
         failed = 0
-        for future, constraints in zip(self.futures[:first], self.constraints[:first], strict=True):
-            self.simulations += 1
-            failed += not serve_all(future.demand, supply, constraints, self.scratch)
+        for k in range(len(self.futures) if first is None else first):
+            failed += not self.serves(k, supply)
             if failed > allowed:
                 return False
         return True
+
+    def serves(self, k: int, supply: Supply) -> bool:
+        """Simulate a future, from the searched stage on where those before it are known."""
+        self.simulations += 1
+        demand, reached, constraints = self.futures[k].demand, self.reached[k], self.constraints[k]
+        if reached is None:
+            return serve_all(demand, supply, constraints, self.scratch)
+        if len(reached) < len(demand.release_ns):
+            return False
+        self.scratch.clock_ns[: len(reached)] = reached
+        return serve_from(demand, self.searched, supply, constraints, self.scratch)
 
     def reorder(self, order: Sequence[int]) -> None:
         """Serve the batches in this order from now on."""
@@ -144,11 +173,14 @@ def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
         if trial.most[stage] == 0:
             peaks[stage] = 0
             continue
+        trial.begin_search(peaks, stage)
         start = hint[stage] if hint else start_of_search(trial, peaks, stage)
         peaks[stage] = gallop(trial, peaks, stage, start)
         if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
             trial.settle_for_best()
+            trial.begin_search(peaks, stage)
             peaks[stage] = gallop(trial, peaks, stage, start)
+    trial.begin_search(peaks, 0)
     return peaks
 
 

@@ -1,9 +1,10 @@
 """`python -m assay.planner.process.child`: the planning process.
 
 Reads frames from standard input and answers each on standard output, in order, until the input
-ends. Only this process loads numpy and numba. It plans a synthetic batch before it sends `READY`,
-so that no real batch waits for a compiler. An error in one answer is sent as `Failed` and the
-process continues; what it prints goes to the log, never into a frame.
+ends, or until its parent does, also in the middle of a plan. Only this process loads numpy and
+numba. It plans a synthetic batch before it sends `READY`, so that no real batch waits for a
+compiler. An error in one answer is sent as `Failed` and the process continues; what it prints goes
+to the log, never into a frame.
 """
 
 import os
@@ -17,6 +18,7 @@ from assay.config.planning import PlanSettings
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.tools.framing import FramingError
 from assay.planner.process import frames
+from assay.planner.process.lifeline import end_with_parent
 from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ def timed(found: Decision, took_ns: int) -> Decision:
 def main() -> None:
     """Reserve standard output for frames; redirect printed text to standard error."""
     os.nice(NICE)
+    end_with_parent(sys.stdin.fileno())
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

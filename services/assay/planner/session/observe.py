@@ -32,9 +32,9 @@ from assay.model.observation import (
     PastBatch,
     PoolView,
     TaskView,
-    past_batch,
 )
 from assay.planner.core.demand import SEQUENCE_BITS
+from assay.planner.core.thin import rows_of
 from assay.planner.session.messages import HINTED, PoolState, Snapshot, StageLimits, TaskKey
 from assay.planner.session.past_batches import past_of
 from assay.planner.session.plan_view import BatchKey
@@ -45,6 +45,8 @@ SPAN_NS_MAX: Final = to_ns(30 * 24 * 3600.0)
 """A longer time in a record is treated as an error."""
 REQUESTS_MAX: Final = 1 << SEQUENCE_BITS
 """Limit of all open batches together, requests to come included; further batches get the floors."""
+PAST_ROWS_MAX: Final = 12_000
+"""Rows of a past batch that are remembered; of a larger one, every k-th."""
 HINT_SPAN_NS: Final = to_ns(300.0)
 """How long a hint is valid without history; with history, twice the last batch's span."""
 DEADLINE_NS: Final = to_ns(600.0)
@@ -139,33 +141,26 @@ def read_batch(record: BatchHistory, pipeline: Sequence[StageName]) -> KnownBatc
         raise InvalidRequest(
             f"a time of {longest} ns, at most {SPAN_NS_MAX} are accepted", field="requests"
         )
+    past = rows_of(past, -(-len(past.arrived_ns) // PAST_ROWS_MAX))
     return KnownBatch(batch_id=record.batch_id, opened_ns=record.opened_ns, past=past)
 
 
 def in_columns(
     past: PastBatch, pipeline: Sequence[StageName], stages: Sequence[StageName]
 ) -> PastBatch:
-    """The same batch with a column for each stage that has a pool.
+    """The same batch, its columns named by their place among the stages that have a pool.
 
     A stage that the pipeline no longer has is left out; one that it gained has no work.
     """
     if tuple(pipeline) == tuple(stages):
         return past
-    service = np.zeros((len(past.arrived_ns), len(stages)), np.int64)
-    for j, stage in enumerate(stages):
-        if stage in pipeline:
-            service[:, j] = past.service_ns[:, pipeline.index(stage)]
-    return past_batch(past.arrived_ns, service)
-
-
-Columns = dict[tuple[TaskKey, BatchId], PastBatch]
-"""Past batches `in_columns` of the present stages."""
+    place = {stage: j for j, stage in enumerate(stages)}
+    return replace(past, columns=np.array([place.get(one, -1) for one in pipeline], np.int64))
 
 
 def observation_of(
     snapshot: Snapshot,
     known: Mapping[TaskKey, TaskPast],
-    columns: Columns,
     budget_ns: int | None,
     progress: Progress | None = None,
 ) -> Scene:
@@ -174,7 +169,6 @@ def observation_of(
     Args:
         snapshot: the platform at one instant.
         known: histories of the tasks.
-        columns: the same batches in the columns of `snapshot.stages`.
         budget_ns: D of tasks that name none; `None` = the policy's default.
         progress: what became of the requests of open batches; `None` = not known.
     """
@@ -190,8 +184,8 @@ def observation_of(
     for task, what in entries:
         past = known.get((task.tenant, task.task_id))
         batches = past.batches if past is not None else ()
-        key = task.tenant, task.task_id
-        history = tuple(columns[key, one.batch_id] for one in batches)
+        past_stages = past.task.stages if past is not None else ()
+        history = tuple(in_columns(one.past, past_stages, column_names) for one in batches)
         view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
         if view is not None:
             ids = tuple(one.batch_id for one in batches)
@@ -306,18 +300,15 @@ def number_of(tenant: TenantId, task_id: TaskId, number: int) -> int:
 
 def open_batch(work: OpenWork, snapshot: Snapshot, history: Sequence[PastBatch]) -> OpenBatch:
     """An open batch."""
-    batch, now_ns = work.batch, snapshot.now_ns
-    arrived = min(batch.submitted, batch.ended + len(work.requests))
+    batch, now_ns, requests = work.batch, snapshot.now_ns, work.requests
+    arrived = min(batch.submitted, batch.ended + len(requests))
+    arrived = max(arrived, len(requests))
     column = {limits.stage: j for j, limits in enumerate(snapshot.stages)}
-    present = [
-        (index, column[request.stage], request)
-        for index, request in enumerate(work.requests)
-        if request.stage in column
-    ]
-    arrived = max(arrived, len(work.requests))
-    elapsed = np.array([elapsed_ns(request, now_ns) for _, _, request in present], np.int64)
-    before = np.array([before_ns(request) for _, _, request in present], np.int64)
-    first = arrived - len(work.requests)
+    stage = np.array([column.get(one.stage, -1) for one in requests], np.int64)
+    here = np.flatnonzero(stage >= 0)
+    claimed = np.array([one.claimed_ns for one in requests], np.int64)[here]
+    elapsed = np.where(claimed != 0, np.maximum(now_ns - claimed, 0), -1)
+    before = before_ns(requests)[here]
     return OpenBatch(
         number=number_of(batch.tenant, batch.task_id, work.number),
         opened_ns=opened_ns(batch.opened_ns, now_ns, arrived, history) - snapshot.origin_ns,
@@ -325,10 +316,10 @@ def open_batch(work: OpenWork, snapshot: Snapshot, history: Sequence[PastBatch])
         size=expected_size(work, arrived),
         arrived=arrived,
         ended_natural_ns=work.ended_natural_ns,
-        stage=np.array([stage for _, stage, _ in present], np.int64),
+        stage=stage[here],
         elapsed_ns=elapsed,
         natural_ns=before + np.maximum(elapsed, 0),
-        sequence=np.array([first + index for index, _, _ in present], np.int64),
+        sequence=arrived - len(requests) + here,
     )
 
 
@@ -340,14 +331,15 @@ def expected_size(work: OpenWork, arrived: int) -> int:
     return max(announced, arrived) if announced > 0 else 0
 
 
-def elapsed_ns(request: InFlight, now_ns: int) -> int:
-    """Time at its present stage; -1 = queued."""
-    return max(now_ns - request.claimed_ns, 0) if request.claimed_ns else -1
-
-
-def before_ns(request: InFlight) -> int:
-    """Arrival, after the opening, plus the times at the stages that it has passed."""
-    return max(request.arrived_after_ns, 0) + sum(max(took, 0) for took in request.service_ns)
+def before_ns(requests: Sequence[InFlight]) -> Ints:
+    """(n,) arrivals, after the opening, plus the times at the stages that each has passed."""
+    arrived = np.fromiter((one.arrived_after_ns for one in requests), np.int64)
+    lengths = np.fromiter((len(one.service_ns) for one in requests), np.int64)
+    times = np.fromiter((took for one in requests for took in one.service_ns), np.int64)
+    total = np.concatenate([[0], np.cumsum(np.maximum(times, 0))])
+    ends = np.cumsum(lengths)
+    spent: Ints = total[ends] - total[ends - lengths]
+    return np.maximum(arrived, 0) + spent
 
 
 def opened_ns(opened_ns: int, now_ns: int, arrived: int, history: Sequence[PastBatch]) -> int:

@@ -12,6 +12,7 @@ from assay.model.arrays import SECOND_NS
 from assay.planner.core.bounds import bound_slots
 from assay.planner.core.demand import Future, open_tasks
 from assay.planner.core.futures import draw_futures
+from assay.planner.core.groups import groups_of, part_of
 from assay.planner.core.shape import BatchOutlook, Plan, StagePlan
 from assay.planner.core.thin import size_of
 from assay.planner.session.messages import StageLimits
@@ -143,25 +144,25 @@ def history_used(task: int, scene: Scene) -> tuple[tuple[BatchId, ...], str]:
 
 def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
     """The certificate's bound on slots at once, in one future; 0 where it is not known."""
-    none = [0] * len(scene.stages)
+    bounds = [0] * len(scene.stages)
     active = open_tasks(scene.observation)
     requests = sum(size_of(task, batch) for task, batch in active)
-    if not plan.batches or not active or requests > BOUND_REQUESTS_MAX:
-        return none
-    (future,) = draw_futures(
-        scene.observation.now_ns,
-        active,
-        scene.observation.tasks,
-        count=1,
-        seed=0,
-        prior=PriorSettings(),
-    )
-    return [one_bound(future, plan, stage) for stage in range(len(scene.stages))]
+    if not plan.batches or requests > BOUND_REQUESTS_MAX:
+        return bounds
+    for group in groups_of(scene.observation):
+        part = part_of(scene.observation, group)
+        budgets = [batch.budget_ns for batch in plan.batches if batch.task in group.tasks]
+        (future,) = draw_futures(
+            part.now_ns, open_tasks(part), part.tasks, count=1, seed=0, prior=PriorSettings()
+        )
+        for j, stage in enumerate(group.stages):
+            bounds[stage] = one_bound(future, budgets, j)
+    return bounds
 
 
-def one_bound(future: Future, plan: Plan, stage: int) -> int:
+def one_bound(future: Future, budgets_ns: Sequence[int], stage: int) -> int:
     """The bound of one stage."""
-    budgets = np.array([batch.budget_ns for batch in plan.batches], np.int64)
+    budgets = np.array(budgets_ns, np.int64)
     due = (np.maximum(future.natural_ns, future.earliest_ns) + budgets)[future.batch_of]
     try:
         return bound_slots(future.demand.release_ns, future.demand.service_ns, due, stage)

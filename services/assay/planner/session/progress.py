@@ -23,6 +23,10 @@ ENDED_MAX: Final = 16_384
 """Ended requests that are remembered per batch; the first ones."""
 SEEN_SHARE_MIN: Final = 0.8
 """Share of the ended requests whose times must be known."""
+EVIDENCE_ROWS_MAX: Final = 2_048
+"""Requests of a batch that are learnt from, evenly chosen."""
+EVIDENCE_CELLS_MAX: Final = 100_000
+"""Rows times stages of the evidence of one batch."""
 GAP_SHARE_MAX: Final = 0.4
 """The longest gap between two snapshots, as a share of a time that ended in it."""
 
@@ -83,15 +87,18 @@ class Progress:
             return None
         column = {stage: j for j, stage in enumerate(stages)}
         present = [one for one in known.present.values() if one.stage in column]
-        rows = np.zeros((len(known.ended) + len(present), len(stages)), np.int64)
+        rows_max = min(max(EVIDENCE_CELLS_MAX // max(len(stages), 1), 64), EVIDENCE_ROWS_MAX)
+        step = max(-(-(len(known.ended) + len(present)) // rows_max), 1)
+        ended, present = known.ended[::step], present[::step]
+        rows = np.zeros((len(ended) + len(present), len(stages)), np.int64)
         reached = np.full(len(rows), -1, np.int64)
-        times = [*known.ended, *(one.service_ns for one in present)]
+        times = [*ended, *(one.service_ns for one in present)]
         for k, stage in enumerate(work.task.stages):
             if stage in column:
                 rows[:, column[stage]] = [one[k] if k < len(one) else 0 for one in times]
         reached[:] = np.max(np.where(rows > 0, np.arange(len(stages)), -1), axis=1, initial=-1)
         here = np.array([column[one.stage] for one in present], np.int64)
-        reached[len(known.ended) :] = np.maximum(reached[len(known.ended) :], here)
+        reached[len(ended) :] = np.maximum(reached[len(ended) :], here)
         return Evidence(passed_ns=np.maximum(rows, 0), reached=reached)
 
 

@@ -28,10 +28,8 @@ from assay.planner.session.messages import (
     TaskKey,
 )
 from assay.planner.session.observe import (
-    Columns,
     Scene,
     TaskPast,
-    in_columns,
     observation_of,
     read_history,
 )
@@ -54,7 +52,6 @@ class Session:
         budget_s = settings.delay_budget_s
         self._budget_ns = None if budget_s is None else to_ns(budget_s)
         self._known: OrderedDict[TaskKey, TaskPast] = OrderedDict()
-        self._columns: Columns = {}
         self._stages: tuple[str, ...] = ()
         self._scene: Scene | None = None
         self._plan: Plan | None = None
@@ -101,7 +98,6 @@ class Session:
             if known is not None and known.task.stages != sent.task.stages:
                 # The name was registered again with other stages: drop the old task's history.
                 known = None
-                self._columns = {k: v for k, v in self._columns.items() if k[0] != key}
             self._known[key] = read_history(
                 sent.task,
                 sent.batches,
@@ -119,16 +115,10 @@ class Session:
         stages = tuple(limits.stage for limits in snapshot.stages)
         if stages != self._stages:
             # The columns changed: a plan made with the old ones does not apply.
-            self._stages, self._columns, self._loop = stages, {}, self._new_loop()
+            self._stages, self._loop = stages, self._new_loop()
         used = self._used(snapshot)
-        self._columns = {
-            (key, one.batch_id): self._columns.get((key, one.batch_id))
-            or in_columns(one.past, past.task.stages, stages)
-            for key, past in used.items()
-            for one in past.batches
-        }
         self._progress.see(snapshot.work, snapshot.now_ns)
-        return observation_of(snapshot, used, self._columns, self._budget_ns, self._progress)
+        return observation_of(snapshot, used, self._budget_ns, self._progress)
 
     def _used(self, snapshot: Snapshot) -> Mapping[TaskKey, TaskPast]:
         """Histories of tasks with open work, and of a few others to borrow from."""

@@ -132,7 +132,7 @@ def named_mixes() -> dict[str, Mix]:
         Mix(name="one task", tasks=(CUDA,)),
         *(
             Mix(name=f"start-up {s:.0f} s", tasks=(CUDA,), cluster=start_up(s))
-            for s in (30.0, 60.0, 120.0)
+            for s in (30.0, 60.0, 90.0, 120.0)
         ),
         Mix(name="six tenants", tasks=six, iterations=3),
         Mix(name="four stages", tasks=(FOUR,), stages=DRAWN_STAGES),

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from assay.sim.laboratory.stress import Score, best_rival, chosen, ratios
+from assay.core.errors import InvalidRequest
+from assay.sim.laboratory.stress import (
+    COMPARED,
+    Score,
+    best_rival,
+    chosen,
+    ratios,
+    spans,
+    tuned,
+)
 
 HEAD: Final = (
     "| mix | policy | setting | cost (1000) | peak workers | mean d | p95 d (s) | d <= D |"
@@ -30,8 +39,44 @@ def table(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def ratio_line(scores: Sequence[Score]) -> str:
-    """`assay` against the best rival, in one line."""
-    parts = [f"{name} {value:.2f}" for name, value in ratios(scores).items()]
-    best = best_rival(scores)
+    """`assay` against the best rival, in one line; with several seeds, their span."""
+    found, mine, best = ratios(scores), tuned(scores, "assay"), best_rival(scores)
+    if not found or mine is None:
+        return ""
+    low_high = spans(mine, best) if best is not None else {}
+    parts = [with_span(name, value, low_high.get(name)) for name, value in found.items()]
     against = f"{best.policy} ({best.setting})" if best is not None else "no rival"
-    return f"{scores[0].mix}: assay over {against}: {', '.join(parts)}" if parts else ""
+    return f"{scores[0].mix}: assay over {against}: {', '.join(parts)}"
+
+
+def with_span(name: str, value: float, low_high: tuple[float, float] | None) -> str:
+    """A figure, and the smallest and largest of it where they differ."""
+    text = f"{name} {value:.2f}"
+    if low_high is None or low_high[0] == low_high[1]:
+        return text
+    return f"{text} ({low_high[0]:.2f}-{low_high[1]:.2f})"
+
+
+SUMMARY_HEAD: Final = (
+    "| mix | best rival | cost | peak | started | resizes | node-hours |"
+    " p95 d (s): assay / rival | d <= D: assay / rival / ideal | peak over `ideal` |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def summary(scores: Sequence[Score]) -> str:
+    """A row for a mix: `assay` over the best rival, mean (smallest-largest over the seeds)."""
+    mine, best, ideal = tuned(scores, "assay"), best_rival(scores), tuned(scores, "ideal")
+    if mine is None or best is None or ideal is None:
+        raise InvalidRequest("needs assay, a rival and ideal", field="policies")
+    found, low_high = ratios(scores), spans(mine, best)
+    low, high = spans(mine, ideal)["peak"]
+    figures = " | ".join(
+        f"{found[name]:.2f} ({low_high[name][0]:.2f}-{low_high[name][1]:.2f})" for name in COMPARED
+    )
+    return (
+        f"| {mine.mix} | {best.policy} ({best.setting}) | {figures} |"
+        f" {mine.delay_p95_s:.1f} / {best.delay_p95_s:.1f} |"
+        f" {mine.in_time:.0%} / {best.in_time:.0%} / {ideal.in_time:.0%} |"
+        f" {found['peak over ideal']:.2f} ({low:.2f}-{high:.2f}) |"
+    )

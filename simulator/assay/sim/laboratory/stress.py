@@ -1,7 +1,7 @@
 """Policies on mixes, each rival tuned for the mix, and `assay` in ratios to the best of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,8 @@ SAMPLE_S: Final = 5.0
 IN_TIME_MIN: Final = 0.95
 """Share of batches with d <= D from which a rival counts as keeping D."""
 RIVALS: Final = ("reaction", "kpa", "capped", "pinned", "static_by_task")
+COMPARED: Final = ("cost", "peak", "started", "resizes_per_minute", "node_hours")
+"""Figures of `assay` that are reported as ratios to the best rival's."""
 REFERENCES: Final = ("distrs", "ideal")
 
 
@@ -92,6 +94,8 @@ class Score:
     resizes_per_minute: float
     node_hours: float
     """Of nodes with `NODE_WORKERS` workers of one stage, perfectly packed."""
+    by_seed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The figures of `COMPARED`, one for each seed."""
 
 
 def node_hours(samples: Sequence[Sample], stages: int) -> float:
@@ -107,6 +111,14 @@ def score(
     mix: Mix, policy: str, setting: str, seeds: Sequence[int], found: Sequence[Result]
 ) -> Score:
     """Put the results of all seeds together."""
+    by_seed = {
+        "cost": tuple(r.cost for r in found),
+        "peak": tuple(float(r.workers_peak) for r in found),
+        "started": tuple(float(r.workers_started) for r in found),
+        "resizes_per_minute": tuple(r.resizes_per_minute for r in found),
+        "node_hours": tuple(node_hours(r.samples, len(r.samples[0].held)) for r in found),
+    }
+    means = {name: float(np.mean(values)) for name, values in by_seed.items()}
     delays = [d for result in found for d in result.delays_s]
     in_time = [batch.in_time for result in found for batch in result.batches]
     return Score(
@@ -114,15 +126,12 @@ def score(
         policy=policy,
         setting=setting,
         seeds=tuple(seeds),
-        cost=float(np.mean([r.cost for r in found])),
+        **means,
         worker_cost=float(np.mean([r.worker_cost for r in found])),
-        peak=float(np.mean([r.workers_peak for r in found])),
         delay_mean_s=float(np.mean(delays)),
         delay_p95_s=float(np.quantile(delays, 0.95)),
         in_time=float(np.mean(in_time)),
-        started=float(np.mean([r.workers_started for r in found])),
-        resizes_per_minute=float(np.mean([r.resizes_per_minute for r in found])),
-        node_hours=float(np.mean([node_hours(r.samples, len(r.samples[0].held)) for r in found])),
+        by_seed=by_seed,
     )
 
 
@@ -169,10 +178,21 @@ def ratios(scores: Sequence[Score]) -> Mapping[str, float]:
     mine, rival, ideal = tuned(scores, "assay"), best_rival(scores), tuned(scores, "ideal")
     found: dict[str, float] = {}
     if mine is not None and rival is not None:
-        for name in ("cost", "peak", "started", "resizes_per_minute", "node_hours"):
+        for name in COMPARED:
             other = getattr(rival, name)
             found[name] = getattr(mine, name) / other if other else float("inf")
         found["p95 d minus the rival's (s)"] = mine.delay_p95_s - rival.delay_p95_s
     if mine is not None and ideal is not None and ideal.peak:
         found["peak over ideal"] = mine.peak / ideal.peak
+    return found
+
+
+def spans(mine: Score, other: Score) -> Mapping[str, tuple[float, float]]:
+    """The smallest and the largest ratio of each compared figure over the seeds."""
+    found: dict[str, tuple[float, float]] = {}
+    for name, values in mine.by_seed.items():
+        pairs = zip(values, other.by_seed.get(name, ()), strict=False)
+        each = [value / against for value, against in pairs if against]
+        if each:
+            found[name] = min(each), max(each)
     return found
