@@ -1,5 +1,7 @@
 """Rows of `assay score`: a bad one is reported and hides no other; a rerun does the rest."""
 
+import base64
+import hashlib
 import io
 import itertools
 import json
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from assay.cli.score import jsonl as jsonl_module
 from assay.cli.score.jsonl import Fields, Row, basis_of, digest_of, parse_row, read_lines
 from assay.cli.score.worklist import Worklist, superseded_of
+from assay.client.types import StoredArtifact
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
@@ -287,3 +290,17 @@ def test_a_row_may_have_a_transcript_and_artifacts(tmp_path: Path) -> None:
     assert rows[1].artifacts == {"a.txt": b"text", "b.bin": b"\xff\0"}
     assert len({digest_of(BASIS, row) for row in rows}) == 3
     assert [bad.field for bad in work.bad()] == ["messages", "artifacts"]
+
+
+def test_a_row_may_name_a_file_that_was_sent_ahead_and_is_the_same_row(tmp_path: Path) -> None:
+    content = b"\xff" * 100
+    sha256 = hashlib.sha256(content).hexdigest()
+    named, given_ = {"sha256": sha256}, {"base64": base64.b64encode(content).decode()}
+    wrong = [{"sha256": sha256[1:]}, {"sha256": sha256.upper()}, {**named, **given_}, {"sha256": 1}]
+    rows = [{"response": "4", "reference": {}, "artifacts": {"a": one}} for one in (named, given_)]
+    bad = [{"response": "4", "reference": {}, "artifacts": {"a": one}} for one in wrong]
+    work = work_on(text_of(*rows, *bad), tmp_path / "o")
+    found = list(work.todo())
+    assert [row.artifacts["a"] for row in found] == [StoredArtifact(sha256=sha256), content]
+    assert len({digest_of(BASIS, row) for row in found}) == 1
+    assert [one.field for one in work.bad()] == ["artifacts"] * len(wrong)

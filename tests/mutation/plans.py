@@ -84,4 +84,19 @@ PLAN_MUTANTS: Final = (
         ("cap=max(pool.cap // k, min(pool.cap, 1))", "cap=pool.cap // k"),
         ("np.union1d(np.arange(step // 2, len(past.arrived_ns), step), [last])", "np.arange(step // 2, len(past.arrived_ns), step)"),
     ),
+    *_of(
+        "limits",
+        f"{CORE}/thin.py",
+        ("groups",),
+        (", -(-cells // CELLS_MAX))", ")"),
+    ),
+    *_of(
+        "groups",
+        f"{CORE}/groups.py",
+        ("groups",),
+        ("past = rows_of(past, -(-len(past.arrived_ns) // rows_max))", "pass"),
+        ("parts.append(set(stages).union(*touched))", "parts.append(set(stages))"),
+        ("reached=place[batch.reached]", "reached=batch.reached"),
+        ("service[:, j], by_service[j] =", "service[:, k], by_service[k] ="),
+    ),
 )  # fmt: skip

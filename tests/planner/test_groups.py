@@ -9,6 +9,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
+from assay.planner.core import groups
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.groups import (
@@ -77,13 +78,13 @@ def test_stages_are_in_one_group_exactly_where_open_batches_connect_them(given):
         timeout[list(stages)] = 1
         batch = fresh_batch() if is_open else None
         tasks.append(replace(task(history=()), timeout_ns=timeout, open=batch))
-    groups = groups_of(replace(scene(), pools=pools(2) * 5, tasks=tuple(tasks)))
+    found = groups_of(replace(scene(), pools=pools(2) * 5, tasks=tuple(tasks)))
     opened = [stages for stages, is_open in given if is_open]
-    everywhere = [stage for group in groups for stage in group.stages]
+    everywhere = [stage for group in found for stage in group.stages]
     assert sorted(everywhere) == sorted(set().union(*opened))
     for stages in opened:
-        assert sum(stages <= set(group.stages) for group in groups) == 1
-    for group in groups:  # connected: from the first stage, every other one is reached
+        assert sum(stages <= set(group.stages) for group in found) == 1
+    for group in found:  # connected: from the first stage, every other one is reached
         reached = {group.stages[0]}
         for _ in group.stages:
             reached |= {s for stages in opened if stages & reached for s in stages}
@@ -126,3 +127,15 @@ def test_of_many_rows_every_kth_is_used_and_the_one_that_decided_t():
     few = rows_of(past, 10)
     assert len(few.arrived_ns) <= len(past.arrived_ns) // 10 + 2
     assert few.natural_ns == past.natural_ns
+
+
+def test_history_beyond_its_limit_is_thinned_row_by_row(monkeypatch):
+    monkeypatch.setattr(groups, "HISTORY_CELLS_MAX", 600)
+    monkeypatch.setattr(groups, "HISTORY_ROWS_MIN", 8)
+    seen = scene(placed((1, 3), 4), placed((1, 0), 4, seed=2), pools=pools(4))
+    (group,) = groups_of(seen)
+    part = part_of(seen, group)
+    rows = [len(one.arrived_ns) for each in part.tasks for one in each.history]
+    assert max(rows) <= 600 // (len(rows) * len(group.stages)) + 1
+    before = [one.natural_ns for each in seen.tasks for one in each.history]
+    assert [one.natural_ns for each in part.tasks for one in each.history] == before

@@ -28,7 +28,8 @@ class Unprivileged:
             text=True,
             env={"PYTHONPATH": os.pathsep.join([*_own_paths(), str(Path.cwd())]), "HOME": "/tmp"},
         )
-        self._hear()
+        self.shown: str = self._hear()["shown"]
+        """A folder of that uid, which its boxes show: `entry/header.gch` in it says `kept`."""
 
     def _hear(self) -> dict[str, Any]:
         assert self._process.stdout is not None

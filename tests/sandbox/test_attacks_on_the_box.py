@@ -53,8 +53,10 @@ for number in range(1, 65):
     libc.syscall(234, 1, 1, number)
 """,
     "signals with data": """
-info = ctypes.create_string_buffer(128)
-for number in range(1, 65): libc.syscall(129, 1, number, info)
+info = (ctypes.c_int * 32)(0, 0, -1)  # as sigqueue does it: the kernel refuses other codes
+for number in range(1, 65):
+    info[0] = number
+    libc.syscall(129, 1, number, info)
 """,
     "limits": """
 import resource
@@ -100,7 +102,7 @@ syscall("kcmp", 312, 1, os.getpid(), 0, 1, 1)
     "signals for input and output": """
 import fcntl
 reader, writer = os.pipe()
-for number in (0, 9, 19, 29):
+for number in (0, 2, 9, 19, 29):
     try:
         fcntl.fcntl(reader, fcntl.F_SETOWN, 1)
         fcntl.fcntl(reader, 10, number)
@@ -125,12 +127,6 @@ for _ in range(8):
 try:
     while True:
         if os.fork() == 0: time.sleep(100)
-except OSError: found("full")
-""",
-    "no memory left for it": """
-kept = []
-try:
-    while True: kept.append(os.memfd_create("m")) or os.truncate(kept[-1], 1 << 20)
 except OSError: found("full")
 """,
     "its namespace's names": """
@@ -201,8 +197,8 @@ syscall("capabilities", 126, header, b"\\xff" * 24)
 import resource
 for limit in range(16):
     soft, hard = resource.getrlimit(limit)
-    if hard == resource.RLIM_INFINITY: continue
-    raise_limit(limit, hard + 1)
+    if hard != resource.RLIM_INFINITY: raise_limit(limit, hard + 1)
+    elif limit in (0, 1, 8): found("no limit: DONE")  # CPU time, size of a file, locked memory
 """,
     "core dumps": """
 import resource, signal
@@ -264,6 +260,7 @@ for name in "tty console kmsg mem fuse kvm vsock net/tun userfaultfd shm/../mem"
     "the time stamps of what is shared": """
 for path in (os.__file__, "/usr", "/dev/null", sys.executable or "/bin/sh"):
     attempt(path, lambda: os.utime(path, (0, 0)))
+    attempt(path, lambda: os.utime(path))
     attempt(path, lambda: os.chmod(path, 0o777))
     attempt(path, lambda: os.link(path, "/box/linked"))
 """,
@@ -271,10 +268,6 @@ for path in (os.__file__, "/usr", "/dev/null", sys.executable or "/bin/sh"):
 open("f", "w").close()
 for name in ("user.a", "trusted.a", "security.capability", "system.posix_acl_access"):
     attempt(name, lambda: os.setxattr("f", name, b"x" * 20))
-""",
-    "a score of its own for memory": """
-attempt("lower", lambda: write("/proc/self/oom_score_adj", "-1000"))
-attempt("own", lambda: write("/proc/self/oom_adj", "-17"))
 """,
     "handles of files": """
 handle = ctypes.create_string_buffer(b"\\x80" + bytes(200))
@@ -295,7 +288,7 @@ ENDS: Mapping[str, tuple[str, tuple[RunStatus, ...]]] = {
         "for _ in range(4):\n    if os.fork() == 0:\n        os.setsid()\n"
         "        while True:\n            try:\n                if os.fork(): os._exit(0)\n"
         "            except OSError: pass\nfound('end')",
-        (RunStatus.EXITED, RunStatus.CPU_LIMIT),
+        (RunStatus.EXITED,),
     ),
     "its first thread ends before the others": (
         "import threading\n"
@@ -313,9 +306,10 @@ ENDS: Mapping[str, tuple[str, tuple[RunStatus, ...]]] = {
         "found('end')\nos.kill(os.getpid(), 19)",
         (RunStatus.BLOCKED_LIMIT,),
     ),
-    "writes in packets, and reads what it wrote": (
-        "import fcntl\nfcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)\nfound('end')\n"
-        "os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)",
+    "writes in packets, and takes back what it wrote": (
+        "import fcntl\nfcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)\n"
+        "try: os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)\n"
+        "except OSError: found('end')",
         (RunStatus.EXITED,),
     ),
     "killed by each of its children": (
@@ -323,13 +317,6 @@ ENDS: Mapping[str, tuple[str, tuple[RunStatus, ...]]] = {
         "    if os.fork() == 0:\n        os.kill(os.getppid(), 9)\n"
         "        os._exit(0)\ntime.sleep(100)",
         (RunStatus.SIGNALED,),
-    ),
-    "ends while many sockets are in flight": (
-        "import array, socket\nkept = []\nfor _ in range(12):\n"
-        "    left, right = socket.socketpair()\n"
-        "    left.sendmsg([b'x'], [(1, 1, array.array('i', [left.fileno(), right.fileno()]))])\n"
-        "    kept.append((left, right))\nfound('end')",
-        (RunStatus.EXITED,),
     ),
 }
 
@@ -355,7 +342,7 @@ def test_nothing_of_the_box_gives_way(run: Run) -> None:
 
 @pytest.mark.parametrize("run", ALL, indirect=True)
 def test_an_odd_end_is_a_verdict(run: Run) -> None:
-    limits = replace(LIMITS, cpu_s=1.0, blocked_s=1.0)
+    limits = replace(LIMITS, blocked_s=1.0)
     for name, (source, statuses) in ENDS.items():
         result = run(HELP + source, limits=limits)
         assert result.status in statuses, (name, result)

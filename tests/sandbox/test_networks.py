@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -13,6 +14,9 @@ from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import PythonRun, RunResult
+
+if TYPE_CHECKING:
+    from tests.sandbox.elsewhere import Unprivileged
 
 WHICH = "import os; print(os.readlink('/proc/self/ns/net'), end=' ')\n"
 LEAVE = """
@@ -98,22 +102,32 @@ def network_of(launcher: ZygoteLauncher) -> str:
     return run(launcher, WHICH).stdout.decode()
 
 
-def test_a_box_gets_a_namespace_that_an_earlier_one_had(launcher: ZygoteLauncher) -> None:
-    assert len({network_of(launcher) for _ in range(12)}) < 6
+@pytest.fixture(params=["zygote", "unprivileged zygote"])
+def said(request: pytest.FixtureRequest) -> Callable[[str], bytes]:
+    """What a program says in a box of a launcher of this user, or of one without privileges."""
+    if request.param == "zygote":
+        own: ZygoteLauncher = request.getfixturevalue("launcher")
+        return lambda source: run(own, source).stdout
+    other: Unprivileged = request.getfixturevalue("unprivileged")
+    return lambda source: other.run("zygote", source, limits=QUICK).stdout
 
 
-def test_names_that_a_program_left_are_unknown_to_the_next(launcher: ZygoteLauncher) -> None:
-    clean = run(launcher, LOOK).stdout
+def test_a_box_gets_a_namespace_that_an_earlier_one_had(said: Callable[[str], bytes]) -> None:
+    assert len({said(WHICH) for _ in range(12)}) < 6
+
+
+def test_names_that_a_program_left_are_unknown_to_the_next(said: Callable[[str], bytes]) -> None:
+    clean = said(LOOK)
     assert b"connected" not in clean
     for _ in range(4):
-        assert run(launcher, LEAVE).stdout == b"left\n"
+        assert said(LEAVE) == b"left\n"
         for _ in range(4):
-            assert run(launcher, LOOK).stdout == clean
+            assert said(LOOK) == clean
 
 
-def test_a_program_has_no_rights_over_its_namespace(launcher: ZygoteLauncher) -> None:
+def test_a_program_has_no_rights_over_its_namespace(said: Callable[[str], bytes]) -> None:
     for _ in range(4):
-        assert run(launcher, RIGHTS).stdout == b"[] False False\n"
+        assert said(RIGHTS) == b"[] False False\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="enters the namespace of a box")

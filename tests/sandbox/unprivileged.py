@@ -8,11 +8,14 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, Limits, PythonRun, RunResult
 
@@ -33,11 +36,15 @@ def main() -> None:
     os.chdir("/")
     with contextlib.ExitStack() as held:
         settings = SandboxSettings(cgroup=sys.argv[1])
+        shown = Path(held.enter_context(tempfile.TemporaryDirectory()))
+        (shown / "entry").mkdir()
+        (shown / "entry" / "header.gch").write_text("kept")
+        inside = Inside(readable=(shown,))
         launchers = {
-            "zygote": held.enter_context(ZygoteLauncher(settings, Clock())),
-            "bubblewrap": held.enter_context(BubblewrapLauncher(settings, Clock())),
+            "zygote": held.enter_context(ZygoteLauncher(settings, Clock(), inside=inside)),
+            "bubblewrap": held.enter_context(BubblewrapLauncher(settings, Clock(), inside=inside)),
         }
-        print(json.dumps({"uid": os.geteuid()}), flush=True)
+        print(json.dumps({"uid": os.geteuid(), "shown": str(shown)}), flush=True)
         for line in sys.stdin:
             result = run(launchers, json.loads(line))
             told = {

@@ -325,7 +325,7 @@ class AuditHandler(TroubleHandler):
 
 
 class FaultHandler(AuditHandler):
-    """Judges by what it is told about the reference, or finds out itself."""
+    """Judges by what it learns about the reference, or finds out itself."""
 
     def _one(self, work: Work) -> StageVerdict:
         fault = self.fault(work) if work.fault is None else work.fault

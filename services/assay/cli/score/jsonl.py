@@ -9,11 +9,13 @@ digests mean equal work.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from assay.cli.files import without_mark
+from assay.client.types import StoredArtifact
 from assay.core.errors import InvalidRequest
 from assay.core.response import response_bytes
 
@@ -22,6 +24,7 @@ DIGEST_BYTES: Final = 16
 MESSAGES: Final = "messages"
 ARTIFACTS: Final = "artifacts"
 """Keys of a row's transcript and files."""
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its own, as limits of a data set; those of the job go before them."""
     messages: Sequence[Mapping[str, Any]] = ()
-    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    artifacts: Mapping[str, bytes | StoredArtifact] = field(default_factory=dict)
     size: int = 0
     """Bytes of its line."""
 
@@ -169,8 +172,8 @@ def _messages(value: object) -> Sequence[Mapping[str, Any]]:
     return value
 
 
-def _artifacts(value: object) -> Mapping[str, bytes]:
-    """Name to text, or name to an object with `base64`."""
+def _artifacts(value: object) -> Mapping[str, bytes | StoredArtifact]:
+    """Name to text, or name to an object with `base64`, or with `sha256` of what was sent ahead."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -178,12 +181,15 @@ def _artifacts(value: object) -> Mapping[str, bytes]:
     return {name: _content(name, given) for name, given in value.items()}
 
 
-def _content(name: str, given: object) -> bytes:
+def _content(name: str, given: object) -> bytes | StoredArtifact:
     if isinstance(given, str):
         return response_bytes(given)
-    coded = given.get("base64") if isinstance(given, dict) and len(given) == 1 else None
+    only = given if isinstance(given, dict) and len(given) == 1 else {}
+    sha256, coded = only.get("sha256"), only.get("base64")
+    if isinstance(sha256, str) and _SHA256.fullmatch(sha256):
+        return StoredArtifact(sha256=sha256)
     if not isinstance(coded, str):
-        message = f'{name[:80]!r} must be a text, or {{"base64": ...}}'
+        message = f'{name[:80]!r} must be a text, {{"base64": ...}}, or {{"sha256": 64 hex digits}}'
         raise InvalidRequest(message, field=ARTIFACTS)
     try:
         return base64.b64decode(coded, validate=True)
@@ -213,11 +219,15 @@ def digest_of(basis: bytes, row: Row) -> str:
         digest.update(json.dumps(value, sort_keys=True, ensure_ascii=True).encode() + b"\n")
     digest.update(response_bytes(row.response))
     if row.messages or row.artifacts:
-        hashes = {name: hashlib.sha256(one).hexdigest() for name, one in row.artifacts.items()}
+        hashes = {name: _hash_of(one) for name, one in row.artifacts.items()}
         attached = json.dumps([list(row.messages), hashes], sort_keys=True)
         parts = digest.digest() + hashlib.sha256(attached.encode()).digest()
         digest = hashlib.blake2b(parts, key=basis, digest_size=DIGEST_BYTES)
     return digest.hexdigest()
+
+
+def _hash_of(given: bytes | StoredArtifact) -> str:
+    return given.sha256 if isinstance(given, StoredArtifact) else hashlib.sha256(given).hexdigest()
 
 
 def basis_of(pipeline: str, version: str, settings: Mapping[str, Any]) -> bytes:
