@@ -37,6 +37,7 @@ from platform_run import local_platform
 from report import Report, Spread, percentile
 from rollout_process import Service, service, tiny_model
 from rollout_pushes import Bench, push_table
+from rollout_whole import Way, Whole, whole_report
 
 from assay.client.rollouts import (
     Prompt,
@@ -386,14 +387,36 @@ async def push(chosen: argparse.Namespace) -> None:
     report.show(as_json=chosen.json)
 
 
+async def whole(chosen: argparse.Namespace) -> None:
+    """Whole weights pushed to an engine at rest, in each way."""
+    ways = {"gRPC": Way(), "shared memory": Way(), "gRPC, one set in memory": Way()}
+    model, tokens_max = load_model(chosen.model), 2 * chosen.tokens + 64
+    with (
+        tempfile.TemporaryDirectory(dir=shared_memory()) as shared,
+        tempfile.TemporaryDirectory() as disk,
+    ):
+        async with served(chosen, tokens_max, shared_dir=shared) as (running, client):
+            pushes = Whole(running, client, model)
+            pushes.write(Path(shared))
+            for _ in range(1 + chosen.rounds):
+                await pushes.measure(ways["gRPC"], shared=False)
+                await pushes.measure(ways["shared memory"], shared=True)
+        async with served(chosen, tokens_max, second_slot_dir=disk) as (running, client):
+            pushes = Whole(running, client, model)
+            for _ in range(1 + chosen.rounds):
+                await pushes.measure(ways["gRPC, one set in memory"], shared=False)
+    whole_report(ways, pushes.megabytes).show(as_json=chosen.json)
+
+
 MEASUREMENTS: dict[str, Callable[[argparse.Namespace], Awaitable[int | None]]] = {
     "throughput": throughput,
     "rewards": rewards,
     "push": push,
+    "whole": whole,
     "reading": reading,
     "flight": flight,
 }
-OF_A_MODEL = frozenset({"throughput", "push"})
+OF_A_MODEL = frozenset({"throughput", "push", "whole"})
 
 
 def arguments() -> argparse.Namespace:

@@ -423,6 +423,45 @@ STATED_TWICE: Final = [
         ("if box.content and not _is_rejected(response, box.start)]", "if box.content]"),
     ),
 ]
+SYSTEMS: Final = [
+    *_of(
+        "systems",
+        f"{MATH}/equality/systems.py",
+        ("math_relations",),
+        ('sum(_is_plain(side) and "(" not in _form(side) for side in sides) >= 2', "False"),
+        ("any(one.isdisjoint(other) for one, other in combinations(found, 2))", "False"),
+        ("return len(one) == len(other) and all(", "return all("),
+        ("return len(left) == len(right) and all(", "return all("),
+        ("                found.remove(one)\n", ""),
+        ("len(given) in counts and all(", "all("),
+    ),
+    *_of(
+        "systems",
+        f"{MATH}/grammar/relations.py",
+        ("math_relations",),
+        ("is_region and float(low) < float(high1)", "True"),
+        ("is_written_so = halves[0][2] == halves[1][0]", "is_written_so = False"),
+    ),
+    *_of(
+        "systems",
+        f"{MATH}/equality/comparison.py",
+        ("math_relations",),
+        ('left.count("\\\\equiv") != right.count("\\\\equiv")', "False"),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/library.py",
+        ("code_values",),
+        ("return [PATH, str(value)] if type(value) is _CONCRETE else None", "return None"),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/library.py",
+        ("referee_codec",),
+        ("not all(map(is_name, vars(value)))", "False"),
+        ("type(value) is not SimpleNamespace", "not isinstance(value, SimpleNamespace)"),
+    ),
+]
 SLOW: Final = [
     *_of(
         "slow",
@@ -457,13 +496,18 @@ SLOW: Final = [
         ('"(?<![0-9])([0-9]+)', '"([0-9]+)'),
     ),
     *_of(
-        "slow",
+        "limits",
         f"{TEXT}/labels.py",
-        ("long_texts",),
+        ("rules",),
         (
             "ending = END.search(text, at, at + STATEMENT_CHARS_MAX)",
             "ending = END.search(text, at)",
         ),
+    ),
+    *_of(
+        "slow",
+        f"{TEXT}/labels.py",
+        ("long_texts",),
         (
             'head = r"\\s*+(?:(?:the|option|choice|letter|answer)\\s++)*[(\\[]?\\s*+"',
             'head = r"\\s*(?:(?:the|option|choice|letter|answer)\\s+)*[(\\[]?\\s*"',
@@ -478,6 +522,7 @@ VERDICT_MUTANTS: Final = (
     *LIMITS,
     *DENIED,
     *STATED_TWICE,
+    *SYSTEMS,
     *SLOW,
 )
 """All of them."""

@@ -98,6 +98,8 @@ OTHER_SYSTEM = [
     ("a=b=c", "a=b=d"),
     ("a=b=c", "a=d=c"),
     ("a=b=c=d", "a=b=c"),
+    ("a=b=c", "a=b=c=d"),
+    ("a=b=c", "a=b=c, d=q"),
     ("a=b=c=d", "a=b, c=d"),
     ("a=b, c=d", "a=b=c=d"),
     ("x = y = 3", "x = 3"),

@@ -168,3 +168,11 @@ def test_calls_between_tests_and_program_nest_to_a_limit_of_their_own(judge: Jud
     reference = {"asserts": {"code": [tests], "functions": ["f"]}}
     ended = judge("code.python", program, reference)
     assert ended.reward == 1.0, ended.evidence
+
+
+def test_a_question_ends_within_the_length_of_a_statement(judge: Judge) -> None:
+    """A question mark further behind a label does not ask about it, so both labels are named."""
+    reference = {"choices": ["A", "B", "C", "D"], "answer": "C"}
+    said = {length: f"B {'as it was said before ' * length}? C" for length in (3, 40)}
+    assert judge("choice", said[3], reference).evidence.verdict == "pass"
+    assert judge("choice", said[40], reference).evidence.verdict == "ambiguous"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +19,13 @@ from tests.rollout.engine.exact import (
 )
 from tests.rollout.engine.feeding import TOLERANCE, decode_logits, last_logits, settings
 
-from assay.rollout.models import DType, Engine, Model, load_model, load_tokenizer
+from assay.rollout.models import DType, Engine, Model, Tensor, load_model, load_tokenizer
 from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.engine import Isa
 from assay.rollout.models.model import ModelConfig, RopeScaling, rope_frequencies
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from assay.rollout.models.engine import Isa
 
 # transformers' ROPE_INIT_FUNCTIONS for heads of 16; YaRN also gives a gain on cos and sin.
 LINEAR = [0.25, 0.079056941, 0.025, 0.0079056947, 0.0025, 0.00079056947, 0.00025, 7.9056947e-05]
@@ -68,6 +68,27 @@ def test_bf16_weights_cost_nothing_but_their_rounding(
         how = settings(isa, DType.BF16, kv_dtype=DType.F32)
         with Engine.create(families[name], how) as engine:
             assert np.abs(decode_logits(engine, ids) - wanted).max() < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("given", [DType.F32, DType.BF16])
+def test_bf16_weights_of_long_rows_are_packed_whole(given: DType) -> None:
+    """Rows of 1,102 values: more than twice what is packed at once."""
+    base = random_model("smollm")
+    config, rng = replace(base.config, hidden_dim=1_102), np.random.default_rng(7)
+    shapes = config.tensor_shapes()
+    made = {(k, layer): rng.normal(0.5 * (len(s) == 1), 0.1, s) for k, layer, s in shapes}
+    rounded = round_to_bf16(Model(config, {key: Tensor.of(v) for key, v in made.items()}))
+    tensors = {
+        key: Tensor((t.data.view(np.uint32) >> 16).astype(np.uint16), DType.BF16)
+        if given is DType.BF16 and t.data.ndim == 2
+        else t
+        for key, t in rounded.tensors.items()
+    }
+    ids = ids_for(rounded, 20)
+    wanted = Exact(rounded).logits(ids)
+    how = settings(Isa.AUTO, DType.BF16, kv_dtype=DType.F32)
+    with Engine.create(Model(config, tensors), how) as engine:
+        assert np.abs(decode_logits(engine, ids) - wanted).max() < 4 * TOLERANCE
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama", "smollm"])

@@ -104,21 +104,53 @@ static uint8_t *element_at(const assay_matrix *m, uint32_t dtype, uint32_t panel
     return base + ((size_t)(k / 2) * ASSAY_PANEL + lane) * 4 + (k % 2) * 2;
 }
 
+enum { BITS_AT_ONCE = 512 };
+
+/* n elements from `from` on, as bf16. The usual dtypes have loops of their own, which vectorize. */
+static void bf16_bits(uint16_t *bits, const void *data, uint32_t dtype, size_t from, uint32_t n) {
+    const uint8_t *at = (const uint8_t *)data + from * element_bytes(dtype);
+    if (dtype == ASSAY_BF16) {
+        memcpy(bits, at, n * sizeof *bits);
+        return;
+    }
+    for (uint32_t i = 0; dtype == ASSAY_F32 && i < n; i++) {
+        float value;
+        memcpy(&value, at + i * sizeof value, sizeof value);
+        bits[i] = assay_bf16_of(value);
+    }
+    for (uint32_t i = 0; dtype == ASSAY_F16 && i < n; i++) {
+        bits[i] = assay_bf16_of(read_element(data, dtype, from + i));
+    }
+}
+
+/* One output's inputs, two in a word; the word of an odd last one ends with padding, which is 0. */
+static void pack_bf16_row(const assay_matrix *m, uint32_t panel, uint32_t lane, const void *data,
+                          uint32_t dtype, size_t from) {
+    uint16_t bits[BITS_AT_ONCE + 1];
+    for (uint32_t k = 0; k < m->k; k += BITS_AT_ONCE) {
+        const uint32_t n = m->k - k < BITS_AT_ONCE ? m->k - k : BITS_AT_ONCE;
+        bf16_bits(bits, data, dtype, from + k, n);
+        bits[n] = 0;
+        uint8_t *to = element_at(m, ASSAY_BF16, panel, lane, k);
+        for (uint32_t i = 0; i < n; i += 2) {
+            memcpy(to + (size_t)i / 2 * ASSAY_PANEL * 4, &bits[i], 4);
+        }
+    }
+}
+
 /* Output n of the tensor becomes output (first + n), or, with stride 2, panels interleave. */
 static void pack_rows(const assay_weights *w, assay_matrix *m, uint32_t first, uint32_t panel_stride,
                       uint32_t panel_offset, const void *data, uint32_t dtype, uint32_t rows) {
     for (uint32_t n = 0; n < rows; n++) {
         const uint32_t panel = (first + n) / ASSAY_PANEL * panel_stride + panel_offset;
         const uint32_t lane = (first + n) % ASSAY_PANEL;
+        if (w->shape.weight_dtype == ASSAY_BF16) {
+            pack_bf16_row(m, panel, lane, data, dtype, (size_t)n * m->k);
+            continue;
+        }
         for (uint32_t k = 0; k < m->k; k++) {
             const float value = read_element(data, dtype, (size_t)n * m->k + k);
-            uint8_t *at = element_at(m, w->shape.weight_dtype, panel, lane, k);
-            if (w->shape.weight_dtype == ASSAY_F32) {
-                memcpy(at, &value, sizeof value);
-            } else {
-                const uint16_t bits = assay_bf16_of(value);
-                memcpy(at, &bits, sizeof bits);
-            }
+            memcpy(element_at(m, ASSAY_F32, panel, lane, k), &value, sizeof value);
         }
     }
 }
