@@ -9,7 +9,9 @@ host on the store then run its code, the others the present one.
 
 Two APIs, two planners, a Valkey, and two worker hosts of three stages: one on the store, one by the
 API with a token of its own and no access to the store. Where this is root with `ip`, the second
-host is in a network namespace of its own, and another user if that one may read the interpreter.
+host is in a network namespace of its own, and another user if that one may read the interpreter;
+its link is cut for longer than a host's record lives, and slow and lossy for as long where the
+kernel can do that (`tc netem`).
 Every part is killed once (SIGKILL), in an order drawn from the seed, and started again. At the end
 every request must have ended once, with the reward that it deserves; the time until another planner
 leads must be under `FAILOVER_S_MAX`.
@@ -52,6 +54,9 @@ FAILOVER_S_MAX: Final = 15.0
 LEASE_S: Final = 4.0
 START_S_MAX: Final = 180.0
 RUN_S_MAX: Final = 1_200.0
+TROUBLE_S: Final = 12.0
+"""A host's record lives for 5 s."""
+LINK: Final = ("cut", "slow")
 BATCH: Final = 100
 USER: Final = 64_900
 
@@ -121,11 +126,33 @@ def free_port() -> str:
         return str(one.getsockname()[1])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Between the platform and the remote host."""
+
+    prefix: Sequence[str] = ()
+    """What starts a process at the other side; empty: there is one network only."""
+    here: str = "127.0.0.1"
+    there: str = "127.0.0.1"
+    link: str = ""
+    """Our end."""
+
+    def cut(self, *, off: bool) -> None:
+        """Let nothing pass, or all again."""
+        subprocess.run(["ip", "link", "set", self.link, "down" if off else "up"], check=True)
+
+    def slow(self, *, on: bool) -> bool:
+        """Delay and lose packets, or no longer; returns whether the kernel can."""
+        act = ["add", "dev", self.link, "root", "netem", "delay", "150ms", "50ms", "loss", "3%"]
+        less = ["del", "dev", self.link, "root"]
+        return shutil.which("tc") is not None and _succeeds(["tc", "qdisc", *(act if on else less)])
+
+
 @asynccontextmanager
-async def own_network() -> AsyncIterator[tuple[list[str], str, str]]:
-    """What starts a process as another user in a namespace, and the addresses of both sides."""
+async def own_network() -> AsyncIterator[Network]:
+    """A namespace for another user's process, where this is root."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "setpriv"))):
-        yield [], "127.0.0.1", "127.0.0.1"
+        yield Network()
         return
     tag = secrets.token_hex(3)
     name, here, there = f"assay{tag}", f"10.213.{secrets.randbelow(250)}.1", ""
@@ -146,7 +173,8 @@ async def own_network() -> AsyncIterator[tuple[list[str], str, str]]:
         user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
         trying = [*within, *user, sys.executable, "-c", "import assay.worker.build"]
         sees_us = await asyncio.to_thread(_succeeds, trying)
-        yield [*within, *(user if sees_us else ())], here, there
+        prefix = [*within, *(user if sees_us else ())]
+        yield Network(prefix=prefix, here=here, there=there, link=f"va{tag}")
     finally:
         ip("netns", "del", name)
 
@@ -309,14 +337,36 @@ async def kill_planner(run: Run, draw: random.Random) -> None:
     await run.parts[victim].start()
 
 
-async def kill_all_once(run: Run, draw: random.Random, pause_s: float) -> None:
-    """Each part, one after the other."""
+async def trouble_the_link(network: Network, what: str, trouble_s: float) -> None:
+    """Cut it, or make it slow, for longer than the records and leases of its host live."""
+    trouble = network.cut if what == "cut" else None
+    if trouble is not None:
+        trouble(off=True)
+    elif not network.slow(on=True):
+        print("this kernel cannot slow a link down", flush=True)
+        return
+    try:
+        await asyncio.sleep(trouble_s)
+    finally:
+        if trouble is not None:
+            trouble(off=False)
+        else:
+            network.slow(on=False)
+
+
+async def trouble_all_once(
+    run: Run, draw: random.Random, pause_s: float, network: Network, trouble_s: float
+) -> None:
+    """Each part is killed, and the link cut and slow, one after the other."""
     order = ["api1", "api2", "planner", "direct", "remote", "store"]
+    order += ["cut", "slow"] if network.link and trouble_s else []
     draw.shuffle(order)
     for name in order:
         await asyncio.sleep(pause_s)
-        print(f"kill {name}", flush=True)
-        if name == "planner":
+        print(name if name in LINK else f"kill {name}", flush=True)
+        if name in LINK:
+            await trouble_the_link(network, name, trouble_s)
+        elif name == "planner":
             await kill_planner(run, draw)
         elif name == "store":
             os.kill(run.store.pid or 0, signal.SIGKILL)
@@ -325,13 +375,21 @@ async def kill_all_once(run: Run, draw: random.Random, pause_s: float) -> None:
             await run.parts[name].start()
 
 
-async def play(seed: int, count: int, pause_s: float, *, previous: Path | None = None) -> Run:
+async def play(
+    seed: int,
+    count: int,
+    pause_s: float,
+    *,
+    previous: Path | None = None,
+    trouble_s: float = 0.0,
+) -> Run:
     """One run; raises AssertionError for what must not be."""
     draw = random.Random(seed)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-e2e-")))
         folder.chmod(0o755)
-        prefix, here, there = await stack.enter_async_context(own_network())
+        network = await stack.enter_async_context(own_network())
+        here = network.here
         store = EmbeddedValkey(folder / "store")
         await store.start()
         stack.push_async_callback(store.stop)
@@ -353,7 +411,7 @@ async def play(seed: int, count: int, pause_s: float, *, previous: Path | None =
         )
         by_api = {"WORKER__API": ports, "WORKER__API_TOKEN_FILE": str(token)}
         found.append(host(run, "direct", [], "127.0.0.1", STORE__URL=store.url))
-        found.append(host(run, "remote", prefix, there, **by_api))
+        found.append(host(run, "remote", network.prefix, network.there, **by_api))
         run.parts = {part.name: part for part in found}
         for part in found:
             stack.callback(part.kill)
@@ -361,13 +419,13 @@ async def play(seed: int, count: int, pause_s: float, *, previous: Path | None =
         addresses = [run.parts[name].addresses()["grpc"] for name in ("api1", "api2")]
         async with asyncio.timeout(RUN_S_MAX), asyncio.TaskGroup() as group:
             group.create_task(train(addresses, rows(count, draw)))
-            group.create_task(kill_all_once(run, draw, pause_s))
+            group.create_task(trouble_all_once(run, draw, pause_s, network, trouble_s))
         if max(run.failover_s) > FAILOVER_S_MAX:
             message = f"another planner led after {max(run.failover_s):.1f} s"
             raise AssertionError(message)
         print(
-            f"the remote host: network namespace of its own {bool(prefix)}, "
-            f"another user {'setpriv' in prefix}"
+            f"the remote host: network namespace of its own {bool(network.link)}, "
+            f"another user {'setpriv' in network.prefix}"
         )
         return run
 
@@ -383,7 +441,13 @@ def main() -> None:
     print(f"seed {options.seed}", flush=True)
     begun_s = time.monotonic()
     run = asyncio.run(
-        play(options.seed, options.requests, options.pause, previous=options.previous)
+        play(
+            options.seed,
+            options.requests,
+            options.pause,
+            previous=options.previous,
+            trouble_s=TROUBLE_S,
+        )
     )
     print(
         f"{options.requests} requests, nothing lost; another planner led after "

@@ -170,6 +170,26 @@ async def test_start_up_times_are_measured_once_per_pod_and_told_to_the_planner(
     assert (await scaling.pool(RUN)).startup_ns == 10 * 10**9
 
 
+@pytest.mark.fake_api
+async def test_each_pod_is_a_host_with_its_slots_its_start_and_its_trouble(
+    cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    await cluster.deploy(RUN, replicas=2)
+    now_s = float(int(time.time()))
+    good = await cluster.add_pod(RUN, ready(now_s - 60, 7), created_s=now_s - 60)
+    bad = await cluster.add_pod(RUN, {"phase": "Pending", **waiting("ErrImagePull")})
+    await cluster.add_pod("of.another", ready(now_s))
+    scaling = run_scaler(RUN, slots_per_pod=4)
+    state = await scaling.pool(RUN)
+    assert (state.startup.measured, state.startup.p90_ns) == (1, 7 * 10**9)
+    hosts = {one.host: one for one in scaling.scaler.hosts()}
+    assert list(hosts) == sorted([good, bad])
+    [slots] = hosts[good].pools
+    assert (hosts[good].state, slots.ready, slots.startup.p50_ns) == ("Counted", 4, 7 * 10**9)
+    [none] = hosts[bad].pools
+    assert (hosts[bad].state, none.ready, none.desired) == ("image_failed", 0, 4)
+
+
 @pytest.mark.parametrize(
     ("status", "name"),
     [

@@ -445,7 +445,7 @@ class GetPoolsResponse(_message.Message):
 
     @_builtins.property
     def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerHost]:
-        """By name; at most 1,024 hosts and 20,000 pools of them."""
+        """By name; at most 1,024 hosts and 10,000 pools of them."""
 
     def __init__(
         self,

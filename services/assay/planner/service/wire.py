@@ -11,7 +11,9 @@ from assay.v1 import planner_pb2
 NS_PER_MS = 1_000_000
 SECONDS_MAX = 1e9
 HOSTS_LISTED_MAX: Final = 1_024
-HOST_POOLS_LISTED_MAX: Final = 20_000
+CONDITION_CHARS_MAX: Final = 120
+"""Of one pool: the API server's messages can be long."""
+HOST_POOLS_LISTED_MAX: Final = 10_000
 """Of all listed hosts: the answer stays below what gRPC carries."""
 
 
@@ -162,7 +164,7 @@ def pool_message(pool: PoolState, core_cost: float | None = None) -> planner_pb2
             p90_s=pool.startup.p90_ns / 1e9,
         ),
         core_cost=cost or 0.0,
-        condition=pool.condition,
+        condition=pool.condition[:CONDITION_CHARS_MAX],
     )
 
 
