@@ -10,5 +10,5 @@ NATIVE = ROOT / "runtime" / "assay" / "rollout" / "native"
 ENGINE_SOURCES = (
     *("adapter", "adapter_steps", "arena", "attend", "batch", "contain", "engine", "engine_room"),
     *("guard", "isa", "kv_layout", "layers", "pool", "pool_usage", "rotation", "sampler"),
-    "weights",
+    *("second_base", "weights"),
 )
