@@ -19,7 +19,7 @@
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4])
-local ENDED_KEPT_S = 86400 -- then the counts of a host begin again
+local ENDED_KEPT_MS = 86400 * 1000 -- then the counts of a host begin again
 local HEAD, WIDTH = 4, 8
 local statuses, released, told = {}, {}, {}
 local served = {} -- tenant -> {requests that left the stage, their cost, correction}
@@ -146,7 +146,7 @@ for _, tenant in ipairs(tenants) do
 end
 for worker, count in pairs(ended) do
   local key = P .. 'he:' .. worker
-  if call('HINCRBY', key, stage, count) == count then call('EXPIRE', key, ENDED_KEPT_S) end
+  if call('HINCRBY', key, stage, count) == count then call('PEXPIRE', key, ENDED_KEPT_MS) end
 end
 write_touched()
 return { statuses, completed }

@@ -64,6 +64,7 @@ def of_model(model: QueueModel) -> State:
         over.setdefault(f"over:{tenant}", []).append(f"{tenant}:{name}")
     state |= over
     state["hosts"] = set(model.hosts._kept)  # noqa: SLF001
+    state |= {f"he:{worker}": _without_zeros(of) for worker, of in model.hosts.ended.items()}
     state["open"] = {_uid(b) for b in model.batch_book.batches.values() if not b.over}
     state["hints"] = {f"{tenant}:{task}" for tenant, task in model.task_book._hints}  # noqa: SLF001
     lead = model.lead._now  # noqa: SLF001
@@ -218,6 +219,7 @@ _READ: Final[dict[str, Any]] = {
     "dead": _members,
     "pl": list,
     "quota": _counts,
+    "he": _counts,
     "open": _members,
     "hints": _members,
     "lead": bytes.decode,
