@@ -141,7 +141,7 @@ def _span(rng: random.Random) -> Drawn:
     last = first + rng.randint(5, 20)
     span = prompt[first : last + 1]
     given = {"prompt_to_repeat": prompt, "n_start": first, "n_end": last}
-    return given, span, rng.choice((prompt + "x", span + "q", span[1:-1] or "q"))
+    return given, span, rng.choice((prompt + "x", span + "q", span.strip()[1:-1] or "q"))
 
 
 FAMILIES: Final[Mapping[str, Callable[[random.Random], Drawn]]] = {
