@@ -194,6 +194,42 @@ async def test_a_child_that_hangs_is_killed_and_another_answers_on_the_same_port
         await platform.stop()
 
 
+REFUSES = """
+import json, os, pathlib, socket, struct, sys
+ready, asked, linger = sys.argv[1:]
+server = socket.create_server(('127.0.0.1', 0))
+address = f'http://127.0.0.1:{server.getsockname()[1]}'
+pathlib.Path(ready).write_text(json.dumps({'http': address, 'pid': os.getpid()}))
+while True:
+    connection, _ = server.accept()
+    if linger == 'reset':
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    connection.close()
+    with open(asked, 'a') as file:
+        file.write('.')
+"""
+"""Accepts and closes, as the API does with one connection too many of an address."""
+
+
+@pytest.mark.parametrize("how", ["reset", "closed"])
+async def test_a_child_that_refuses_a_connection_is_alive(tmp_path: Path, how: str) -> None:
+    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=QUICK, liveness=EAGER)
+    ready, asked = tmp_path / "a.json", tmp_path / "asked"
+    asked.touch()
+    argv = ["-c", REFUSES, str(ready), str(asked), how]
+    child = await platform.start("a", argv, ready_file=ready, drain_s=0)
+    where = json.loads(await platform.wait_for(child, timeout_s=60))
+    watching = asyncio.create_task(platform.watch())
+    try:
+        await until(lambda: asked.stat().st_size > 3 * EAGER.missed_max)
+        assert child.pid == where["pid"]
+        assert "did not answer" not in child.log.read_text()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await platform.stop()
+
+
 def content_of(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text()))

@@ -328,7 +328,12 @@ def _read(ready_file: Path) -> str:
 
 
 async def _answers(ready_file: Path, timeout_s: float) -> bool:
-    """Whether `/healthz` at the address in the ready file answers, whatever; true without one."""
+    """Whether `/healthz` at the address in the ready file answers, whatever; true without one.
+
+    A connection that is accepted and then closed is an answer too: a process that refuses one more
+    connection of this address (`reward.connections_per_peer_max`) is alive, and to kill it would
+    let anyone on this machine, or behind a proxy on it, end the API by holding connections.
+    """
     try:
         address = json.loads(_read(ready_file))["http"]
     except (ValueError, KeyError, TypeError):
@@ -345,11 +350,13 @@ async def _answers(ready_file: Path, timeout_s: float) -> bool:
                 writer.write(
                     b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
                 )
-                return (await reader.readline()).startswith(b"HTTP/")
+                return (await reader.readline())[:5] in {b"HTTP/", b""}
             finally:
                 writer.close()
-    except OSError:
+    except (ConnectionRefusedError, TimeoutError):
         return False
+    except OSError as error:
+        return isinstance(error, (ConnectionError, ssl.SSLError))
 
 
 def _any_certificate() -> ssl.SSLContext:
