@@ -97,6 +97,6 @@ def test_any_text_gives_a_part_of_itself_or_nothing(response: str, strategy: Str
 )
 def test_extraction_is_linear(strategy: Strategy, unit: str) -> None:
     response = unit * (400_000 // len(unit))
-    began_s = time.process_time()
+    began_s = time.thread_time()
     extract(response, [strategy])
-    assert time.process_time() - began_s < 1.0
+    assert time.thread_time() - began_s < 3.0
