@@ -208,6 +208,19 @@ FAILING_ENDS = {
     "what cannot be printed": ("import sys\nclass Odd:\n    __str__ = None\nsys.exit(Odd())", 1),
     "a code of many bits": ("import sys\nsys.exit(1 << 70)", 255),
     "a negative code": ("import sys\nsys.exit(-2)", 254),
+    "the least code": ("import sys\nsys.exit(-(1 << 63))", 0),
+    "a code that hides its value": (
+        "import sys\nclass Odd(int):\n    __int__ = __index__ = __abs__ = None\nsys.exit(Odd(3))",
+        3,
+    ),
+    "an exit that hides its code": (
+        "class Odd(SystemExit):\n    code = property(lambda self: 1 / 0)\nraise Odd",
+        1,
+    ),
+    "an exception that hides its trace": (
+        "class Odd(Exception):\n    with_traceback = __traceback__ = None\nraise Odd",
+        1,
+    ),
     "a hook that fails": (
         "import sys\ndef hook(*_): raise ValueError\nsys.excepthook = hook\n1/0",
         1,

@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, Final, NoReturn, TextIO
 
 _FIRST: Final[list[Any]] = [sys.stdin, sys.stdout, sys.stderr]
@@ -53,32 +53,41 @@ def exit_code_of(run: Callable[[], None], hidden_frames: int) -> int:
     try:
         run()
     except SystemExit as leaving:
-        code = _exit_code(leaving.code)
+        code = _exit_code(leaving)
     except BaseException as error:  # noqa: BLE001 - any exception of the program is shown
         code = 1
-        trace = error.__traceback__
+        trace = sys.exc_info()[2]
         for _ in range(hidden_frames):
             trace = trace.tb_next if trace else None
-        _show(error.with_traceback(trace))
+        _show(error, trace)
     return _finalize(code, main)
 
 
-def _show(error: BaseException) -> None:
+# What follows reads a program's objects by the methods of their builtin bases: a program may
+# have replaced its own.
+def _show(error: BaseException, trace: TracebackType | None) -> None:
     """Show `error` by the program's hook, which may be gone, or fail itself."""
     hook = getattr(sys, "excepthook", sys.__excepthook__)
+    BaseException.with_traceback(error, trace)
     with contextlib.suppress(BaseException):
         try:
-            hook(type(error), error, error.__traceback__)
+            hook(type(error), error, trace)
         except BaseException:  # noqa: BLE001 - a hook of the program may raise anything
             traceback.print_exc()
-            sys.__excepthook__(type(error), error, error.__traceback__)
+            sys.__excepthook__(type(error), error, trace)
 
 
-def _exit_code(value: object) -> int:
+def _exit_code(leaving: SystemExit) -> int:
+    value: object
+    try:
+        value = leaving.code
+    except BaseException:  # noqa: BLE001 - a property of the program; then as the interpreter does
+        value = leaving
     if value is None:
         return 0
-    if isinstance(value, int):
-        return int(value) & 0xFF if abs(int(value)) < 1 << 63 else 0xFF
+    if issubclass(type(value), int):
+        number = int.__add__(value, 0)  # type: ignore[operator]  # an integer, whatever its class
+        return number & 0xFF if -(1 << 63) <= number < 1 << 63 else 0xFF
     with contextlib.suppress(BaseException):
         (getattr(sys, "stderr", None) or _FIRST[2]).write(f"{value}\n")
     return 1
