@@ -15,6 +15,7 @@ from assay.client import wire
 from assay.client.failures import BatchLost, shifted
 from assay.client.joining import JOIN_S, Joining
 from assay.client.ledger import Handed, Ledger
+from assay.client.paged import Paged
 from assay.client.types import (
     BatchStatus,
     GroupSummary,
@@ -40,7 +41,7 @@ MESSAGE_BYTES = 2 * 1024**2
 MESSAGE_REQUESTS = 512
 
 
-class Batch:
+class Batch(Paged):
     """The requests whose rewards one training step consumes together."""
 
     def __init__(
@@ -205,33 +206,6 @@ class Batch:
         if isinstance(error, BatchLost) or not self._ledger.unanswered:
             return error
         return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
-
-    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
-        """Yield results in the order in which requests end, until the batch is complete.
-
-        A request whose dead letter was replayed comes twice; the later result counts.
-        """
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for result in page.results:
-                    yield result
-
-    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
-        """Yield each group's summary once all its requests have ended."""
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for group in page.groups:
-                    yield group
-
-    async def collect(self) -> Scores:
-        """Wait for the whole batch."""
-        results: dict[str, Result] = {}
-        groups: dict[str, GroupSummary] = {}
-        async with aclosing(self.pages()) as pages:
-            async for page in pages:
-                results.update((result.request_id, result) for result in page.results)
-                groups.update((group.group_id, group) for group in page.groups)
-        return Scores(results=list(results.values()), groups=list(groups.values()))
 
 
 class SyncBatch:

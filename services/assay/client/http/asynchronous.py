@@ -21,13 +21,12 @@ from assay.client.http import bodies, calls
 from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
 from assay.client.http.streams import AsyncTransport, lines
 from assay.client.http.transport import WORTH_REPEATING, Silent
+from assay.client.paged import Paged
 from assay.client.types import (
     BatchStatus,
-    GroupSummary,
     Page,
     Pipeline,
     Request,
-    Result,
     Scores,
     StoredArtifact,
     Submitted,
@@ -161,7 +160,7 @@ class AsyncHttpClient:
         return bodies.parsed(await self._transport.call(call))
 
 
-class AsyncHttpBatch:
+class AsyncHttpBatch(Paged):
     """See `Batch`."""
 
     def __init__(self, batch_id: str, *, transport: AsyncTransport) -> None:
@@ -246,30 +245,6 @@ class AsyncHttpBatch:
                 yield bodies.page(told)
         if not last:
             raise DependencyDown("the stream of results ended before its batch")
-
-    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
-        """See `Batch.results`."""
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for result in page.results:
-                    yield result
-
-    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
-        """See `Batch.groups`."""
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for group in page.groups:
-                    yield group
-
-    async def collect(self) -> Scores:
-        """See `Batch.collect`."""
-        results: dict[str, Result] = {}
-        groups: dict[str, GroupSummary] = {}
-        async with aclosing(self.pages()) as pages:
-            async for page in pages:
-                results.update((result.request_id, result) for result in page.results)
-                groups.update((group.group_id, group) for group in page.groups)
-        return Scores(results=list(results.values()), groups=list(groups.values()))
 
     async def _told(self, call: calls.Call) -> dict[str, Any]:
         return bodies.parsed(await self._transport.call(call))
