@@ -1,7 +1,9 @@
-"""`/healthz`, `/readyz` and `/metrics` of a service without an API, over minimal HTTP.
+"""`/healthz`, `/readyz` and `/metrics` over minimal HTTP, for services without an API.
 
 A whole web framework would cost an idle worker host more memory than all its slots. `/metrics`
-requires the operator's token if one is set; the other two return one word and require none.
+requires the operator's token if one is set; the other two return one word and require none. The
+reward API, whose HTTP port bounds the connections of an address, has the first two here as well:
+the kubelet may have the address of all callers from outside of the cluster.
 """
 
 import asyncio
@@ -29,12 +31,23 @@ class Probes:
         self,
         *,
         why_not_ready: Callable[[], str],
-        registry: CollectorRegistry,
-        operator: Operator,
+        registry: CollectorRegistry | None = None,
+        operator: Operator | None = None,
+        setting: str = "http_port",
     ) -> None:
+        """Answer probes.
+
+        Args:
+            why_not_ready: why no calls may be sent to the service; empty when they may.
+            registry: what `/metrics` shows; without one, or without `operator`, there is no such
+                path.
+            operator: whose token `/metrics` requires.
+            setting: name of the port's setting, for errors.
+        """
         self._why_not_ready = why_not_ready
         self._registry = registry
         self._operator = operator
+        self._setting = setting
         self._connections = 0
         self._server: asyncio.Server | None = None
 
@@ -47,7 +60,7 @@ class Probes:
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
         except OSError as error:
-            message = f"http_port: cannot listen on {host}:{port}: {error.strerror or error}"
+            message = f"{self._setting}: cannot listen on {host}:{port}: {error.strerror or error}"
             raise OSError(message) from error
         found: int = self._server.sockets[0].getsockname()[1]
         return found
@@ -85,7 +98,7 @@ class Probes:
                 if why := self._why_not_ready():
                     return _response("503 Service Unavailable", f"{why}\n".encode())
                 return _response("200 OK", b"ok\n")
-            case b"/metrics":
+            case b"/metrics" if self._registry is not None and self._operator is not None:
                 try:
                     admit_to_metrics(self._operator, _authorization(head))
                 except Unauthenticated as error:
@@ -93,7 +106,10 @@ class Probes:
                 except PermissionDenied as error:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
                 return _response("200 OK", text_of(self._registry), CONTENT_TYPE_LATEST)
-        return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
+        known = (
+            b"/healthz or /readyz" if self._registry is None else b"/healthz, /readyz or /metrics"
+        )
+        return _response("404 Not Found", known + b"\n")
 
 
 def _authorization(head: bytes) -> str:
