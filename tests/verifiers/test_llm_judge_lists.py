@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +144,15 @@ def test_an_answer_that_leaves_responses_out_is_asked_again(
 def test_answers_that_together_place_all_are_enough(
     bench: LocalPipelines, server: JudgeServer
 ) -> None:
-    """Each reply leaves another response out."""
-    turns = iter(["aaaa", "bb", "c"] * 2)
-    server.rule = lambda own, exchange: ranks(without(next(turns)))(own, exchange)
-    ended = ranked(bench, ["aaaa", "bb", "c"], shuffles=1)
+    """Each reply to the same order leaves another response out."""
+    group = ["aaaa", "bb", "c"]
+    turns = {order: iter(group) for order in permutations(group)}
+
+    def rank(shown: Sequence[str]) -> object:
+        return without(next(turns[tuple(shown)]))(shown)
+
+    server.rule = ranks(rank)
+    ended = ranked(bench, group)
     assert [one.reward for one in ended] == pytest.approx([1.0, 0.5, 0.0])
 
 
