@@ -106,7 +106,7 @@ class HarborReference(Reference):
 
 
 def _check_size(files: Mapping[str, str]) -> None:
-    """Refuse names that are no plain paths, contents that are not base64, and too many bytes.
+    """Refuse names that are not plain paths, contents that are not base64, and too many bytes.
 
     Raises:
         ValueError: one of these; the message names the file.
