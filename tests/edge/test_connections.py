@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.edge.connections import watch
-from assay.edge.connections.account import (
+from assay.edge.connections.traffic import (
     CALL_BYTES,
     KNOWN_BYTES_MAX,
     STRANGER_BYTES_MAX,
-    Account,
+    Traffic,
 )
 from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import STREAMS_PER_CONNECTION_MAX
@@ -46,7 +47,7 @@ MIB = 1024**2
 def test_an_honest_client_is_within_its_allowance_whatever_waits(
     read: list[int], waiting: int, reading: int, seen: bool
 ) -> None:
-    account = Account(since_s=0.0)
+    account = Traffic(since_s=0.0)
     received = 24 + 9 + 16 * 1024
     for size in read:
         account.identify()
@@ -64,7 +65,7 @@ def test_an_honest_client_is_within_its_allowance_whatever_waits(
 def test_frames_without_calls_exceed_it_however_many_calls_came_before(
     calls: int, sent: int
 ) -> None:
-    account = Account(since_s=0.0)
+    account = Traffic(since_s=0.0)
     for _ in range(calls):
         account.identify()
     received = calls * CALL_BYTES + KNOWN_BYTES_MAX + sent // 16 + 1
@@ -72,7 +73,7 @@ def test_frames_without_calls_exceed_it_however_many_calls_came_before(
 
 
 def test_a_stranger_may_send_no_more_than_a_first_call() -> None:
-    account = Account(since_s=0.0)
+    account = Traffic(since_s=0.0)
     assert account.excess(received=STRANGER_BYTES_MAX + 1, sent=0) > account.allowance(0.0)
     assert account.excess(received=WINDOW + 32 * 1024, sent=0) <= account.allowance(0.0)
 
@@ -182,6 +183,25 @@ def test_a_descriptor_that_was_used_again_is_left_alone() -> None:
         inode = os.fstat(first.fileno()).st_ino
         with pytest.raises(OSError, match="used again"), watch._ours(second.fileno(), inode):
             pass
+
+
+async def test_a_watch_leaves_no_descriptor_open_whatever_is_open_here(port: Port) -> None:
+    reads, writes = os.pipe()
+    connections = GrpcConnections(time_s=time.monotonic, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    client = port.connect()
+    open_before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        running = asyncio.create_task(connections.run())
+        while connections._accounts == {}:
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        connections._accounts.clear()
+    assert sorted(os.listdir("/proc/self/fd")) == open_before
+    client.sendall(b"x")
+    os.close(reads)
+    os.close(writes)
 
 
 def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:

@@ -29,7 +29,7 @@ from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
 from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
-from assay.edge.connections.account import Account
+from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def take_port(
 class Incoming:
     """A client's messages. A read that was given up leaves the call without further reads."""
 
-    def __init__(self, context: Context, account: Account, bytes_max: int) -> None:
+    def __init__(self, context: Context, account: Traffic, bytes_max: int) -> None:
         self._context = context
         self._account = account
         self._bytes_max = bytes_max
@@ -188,7 +188,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             parts: names of methods with a stream of `data` fields that together are one message;
                 the servicer gets a list of bytes.
             whole_bytes_max: largest message of the methods in `parts`, all parts together.
-            connections: is told of calls and messages.
+            connections: is notified of calls and messages.
         """
         self._guard = guard
         self._limits = guard.door.limits
@@ -203,7 +203,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         """What is known of a call besides its metadata, and its messages."""
         known = _from_where(arrival, context)
         if self._connections is None:
-            return known, Incoming(context, Account(since_s=0.0), 0)
+            return known, Incoming(context, Traffic(since_s=0.0), 0)
         account = self._connections.account(known.peer)
         incoming = Incoming(context, account, self._read_bytes_max)
         return replace(known, on_known=account.identify), incoming

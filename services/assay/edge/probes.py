@@ -107,8 +107,7 @@ class Probes:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
                 return _response("200 OK", *answer_of(self._registry, _header(head, b"accept")))
         more = b"" if self._registry is None else b", /metrics"
-        return _response("404 Not Found", b"there are /healthz, /readyz" + more + b"
-")
+        return _response("404 Not Found", b"there are /healthz, /readyz" + more + b"\n")
 
 
 def _header(head: bytes, wanted: bytes) -> str:

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from assay.edge.connections.account import Account
+from assay.edge.connections.traffic import Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
 """Growth of this process beyond which connections are cut by size, from `EXCESS_BYTES` on."""
@@ -38,8 +38,12 @@ EXCESS_BYTES: Final = 256 * 1024
 LOOK_EVERY_S: Final = 0.1
 LOOK_AGAIN_S: Final = 0.004
 """While strangers send, or memory is short."""
-BUSY_S: Final = 0.2
+BUSY_S: Final = 0.1
 """How long after the last sign of that."""
+STIRRING_BYTES: Final = 16 * 1024
+"""A stranger who has sent less is no reason to look often."""
+REST: Final = 9
+"""Looks with thousands of connections take longer; the next is so many times as far off."""
 GRACE_S: Final = 0.003
 """A connection that exceeds its allowance is cut by a later look than the one that found it: a call
 that has arrived is seen first."""
@@ -66,7 +70,7 @@ class Counts:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watched:
+class SeenConnection:
     """A connection's descriptor in this process, which belongs to gRPC."""
 
     descriptor: int
@@ -90,8 +94,8 @@ class GrpcConnections:
         self._memory_bytes = memory_bytes or resident_bytes
         self._port = 0
         self._memory_first = 0
-        self._accounts: dict[Peer, Account] = {}
-        self._seen: dict[int, Watched | int] = {}
+        self._accounts: dict[Peer, Traffic] = {}
+        self._seen: dict[int, SeenConnection | int] = {}
         self._logged_s = self._trimmed_s = float("-inf")
         self.cut = 0
         """Connections that were reset."""
@@ -101,14 +105,14 @@ class GrpcConnections:
         self._port = port
         self._memory_first = self._memory_bytes()
 
-    def account(self, peer: str) -> Account:
+    def account(self, peer: str) -> Traffic:
         """Of the connection of a call; `peer` as gRPC writes it."""
         return self._account(_peer(peer))
 
-    def _account(self, peer: Peer) -> Account:
+    def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
         if found is None:
-            found = self._accounts[peer] = Account(since_s=self._time_s())
+            found = self._accounts[peer] = Traffic(since_s=self._time_s())
         return found
 
     async def run(self) -> None:
@@ -121,16 +125,19 @@ class GrpcConnections:
         busy_s = -math.inf
         try:
             while True:
+                begun_s = self._time_s()
                 if self.look():
                     busy_s = self._time_s()
-                pause_s = LOOK_AGAIN_S if self._time_s() < busy_s + BUSY_S else LOOK_EVERY_S
+                rest_s = REST * (self._time_s() - begun_s)
+                busy = self._time_s() < busy_s + BUSY_S
+                pause_s = max(rest_s, LOOK_AGAIN_S if busy else LOOK_EVERY_S)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await arrived.wait()
                         busy_s = self._time_s()
                 if arrived.is_set():
                     arrived.clear()
-                    await asyncio.sleep(LOOK_AGAIN_S)
+                    await asyncio.sleep(max(rest_s, LOOK_AGAIN_S))
         finally:
             for descriptor in listeners:
                 loop.remove_reader(descriptor)
@@ -145,7 +152,7 @@ class GrpcConnections:
             return False
         now_s = self._time_s()
         grown = False
-        excesses: list[tuple[int, Watched]] = []
+        excesses: list[tuple[int, SeenConnection]] = []
         present: set[Peer] = set()
         for watched in self._connections():
             present.add(watched.peer)
@@ -153,9 +160,10 @@ class GrpcConnections:
             if counts is None:
                 continue
             account = self._account(watched.peer)
-            grown = grown or (not account.known and counts.received > account.received)
-            account.received = counts.received
             excess = account.excess(received=counts.received, sent=counts.sent)
+            stirs = counts.received > account.received and excess > STIRRING_BYTES
+            grown = grown or (stirs and not account.known)
+            account.received = counts.received
             if excess <= account.allowance(now_s):
                 account.exceeded_s = math.inf
             else:
@@ -169,7 +177,7 @@ class GrpcConnections:
             del self._accounts[gone]
         return self._save_memory(excesses, now_s) or grown
 
-    def _save_memory(self, excesses: list[tuple[int, Watched]], now_s: float) -> bool:
+    def _save_memory(self, excesses: list[tuple[int, SeenConnection]], now_s: float) -> bool:
         if self._memory_bytes() - self._memory_first <= MEMORY_BYTES_MAX:
             return False
         if excesses:
@@ -182,14 +190,14 @@ class GrpcConnections:
         """Where connections arrive."""
         found = []
         for descriptor in _descriptors():
-            with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as one:
+            with suppress(OSError), _copy(descriptor) as one:
                 listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
                 tcp = one.family in {socket.AF_INET, socket.AF_INET6}
                 if listens and tcp and one.getsockname()[1] == self._port:
                     found.append(descriptor)
         return found
 
-    def _connections(self) -> Iterator[Watched]:
+    def _connections(self) -> Iterator[SeenConnection]:
         seen, self._seen = self._seen, {}
         for descriptor in _descriptors():
             try:
@@ -199,17 +207,17 @@ class GrpcConnections:
             if not stat.S_ISSOCK(status.st_mode):
                 continue
             known = seen.get(descriptor)
-            if isinstance(known, Watched) and known.inode == status.st_ino:
-                found: Watched | int = known
+            if isinstance(known, SeenConnection) and known.inode == status.st_ino:
+                found: SeenConnection | int = known
             elif known == status.st_ino:
                 found = known
             else:
                 peer = self._peer_of(descriptor, status.st_ino)
                 found = status.st_ino
                 if peer is not None:
-                    found = Watched(descriptor=descriptor, inode=status.st_ino, peer=peer)
+                    found = SeenConnection(descriptor=descriptor, inode=status.st_ino, peer=peer)
             self._seen[descriptor] = found
-            if isinstance(found, Watched):
+            if isinstance(found, SeenConnection):
                 yield found
 
     def _peer_of(self, descriptor: int, inode: int) -> Peer | None:
@@ -222,7 +230,7 @@ class GrpcConnections:
                 return _plain(host), port
         return None
 
-    def _cut(self, watched: Watched, now_s: float, *, excess: int, why: str) -> None:
+    def _cut(self, watched: SeenConnection, now_s: float, *, excess: int, why: str) -> None:
         with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
             _reset(connection)
             self.cut += 1
@@ -250,6 +258,20 @@ def _descriptors() -> list[int]:
     return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 no path per entry
 
 
+def _copy(descriptor: int) -> socket.socket:
+    """A socket with a descriptor of its own.
+
+    Raises:
+        OSError: the descriptor is closed, or of no socket.
+    """
+    copied = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copied)
+    except OSError:
+        os.close(copied)
+        raise
+
+
 @contextmanager
 def _ours(descriptor: int, inode: int) -> Iterator[socket.socket]:
     """A copy of a descriptor while it is still that of the same socket.
@@ -257,7 +279,7 @@ def _ours(descriptor: int, inode: int) -> Iterator[socket.socket]:
     Raises:
         OSError: it is not any more.
     """
-    with socket.socket(fileno=os.dup(descriptor)) as copy:
+    with _copy(descriptor) as copy:
         if os.fstat(copy.fileno()).st_ino != inode:
             raise OSError("the descriptor was used again")
         yield copy

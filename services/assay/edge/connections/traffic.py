@@ -29,7 +29,7 @@ SENT_PER_BYTE: Final = 16
 
 
 @dataclass(slots=True)
-class Account:
+class Traffic:
     """What is known of one connection."""
 
     since_s: float
