@@ -7,9 +7,7 @@ none of its calls. An address names a host and a port, whatever it looks like.
 """
 
 import asyncio
-from typing import Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import InvalidRequest
 from assay.core.hosts.record import HostRecord, address_of
@@ -17,6 +15,9 @@ from assay.core.ids import WorkerId
 from assay.edge.access.channels import OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import worker_pb2_grpc
+
+if TYPE_CHECKING:
+    import grpc
 
 LOOK_S_MAX: Final = 2.0
 """A host that takes longer to answer is busy or away; its last answer counts for a while."""
