@@ -211,6 +211,9 @@ class RolloutSettings(TlsBranch):
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)
     """Groups of one session that were submitted and not yet acknowledged by its reader."""
+    groups_bytes_max: int = Field(default=4 * 1024**3, gt=0)
+    """Memory of all groups that were submitted and not yet acknowledged, with responses as long as
+    they may become. A submission beyond it is `Saturated`. Of several tenants, one gets half."""
     reward_url: str = "127.0.0.1:8470"
     """Address of the reward service."""
     reward_wait_s: float = Field(default=600.0, gt=0)
