@@ -205,7 +205,7 @@ class RolloutSettings(TlsBranch):
     threads: int = Field(default=0, ge=0, le=256)
     """Threads per step; 0 = chosen by the model's size."""
     weight_dtype: Literal["bf16", "f32"] = "bf16"
-    """Precision of weights. Exact importance ratios of a float32 trainer need `f32`: half as fast."""
+    """Precision of weights. Exact ratios of a float32 trainer need `f32`, at half the speed."""
     tokens_max: int = Field(default=1_024, gt=0)
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)
