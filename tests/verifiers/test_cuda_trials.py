@@ -156,6 +156,8 @@ def test_a_program_that_breaks_is_at_fault_itself(
     ended = judge.judge(of_body(body), REFERENCE, SETTINGS)
     assert (ended.outcome, ended.reward) == (outcome, 0.0)
     assert ended.evidence.verdict == verdict, ended.evidence.error
+    if body is ANSWERS_AHEAD:
+        assert "before it is asked" in ended.evidence.error
 
 
 def test_a_program_that_never_answers_breaks_a_limit(trials: Trials) -> None:
