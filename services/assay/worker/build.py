@@ -87,12 +87,16 @@ class WorkerService:
         }
         log.info("listening", **addresses)
         self.membership.begin(
-            host_record(worker, self.worker, self.host, control=control, credential=self.credential)
+            host_record(
+                worker, self.worker, self.host, control=control, credential=self.credential
+            ),
+            busy=lambda: sum(pool.busy for pool in self.host.pools()),
         )
         return addresses
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
+        self.host.begin_drain()  # before the first wait: what waits here may take seconds
         await self.control.drain()
         await self.membership.leave()
         await self.host.stop()
@@ -151,7 +155,7 @@ def build(
     mode = _sandbox_mode(settings, stages, clock)
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
-    metrics = metrics or open_metrics(settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)
     metrics.sandbox_seen(mode=mode)
     shared = _Shared(
         store=store,
