@@ -30,6 +30,8 @@ class _Class(NamedTuple):
     modulus: int
     written: tuple[int, ...]
     is_linear: bool
+    is_named: bool = True
+    """`x \\equiv 3`; `75 \\bmod 123` is to be worked out."""
 
     @property
     def remainders(self) -> frozenset[int]:
@@ -40,14 +42,16 @@ def same(gold: Read, answer: Read) -> bool | None:
     """Whether both are the same class; `None` if they are not to be compared as classes."""
     one, two = _class_of(gold), _class_of(answer)
     if one is None or two is None:
-        return _is_remainder(one, answer) if one else _is_remainder(two, gold) if two else None
+        if one is not None:
+            return _is_remainder(one, answer)
+        return _is_remainder(two, gold) if two is not None and two.is_named else None
     if one.is_linear and two.is_linear and not _INTEGERS.fullmatch(gold.condition):
         return None  # expressions in a name
     return (one.modulus, one.remainders) == (two.modulus, two.remainders)
 
 
 def _is_remainder(said: _Class, other: Read) -> bool | None:
-    """`10 \\bmod 7` is 3; an answer may leave the modulus out."""
+    """A reference of which only the remainder is stated, or an answer that states more."""
     number = _INTEGER.fullmatch(other.form)
     if number is None or said.is_linear:
         return None
@@ -66,7 +70,7 @@ def _class_of(read: Read) -> _Class | None:
     if len({part.is_linear for part in found}) != 1:
         return None
     written = tuple(value for part in found for value in part.written)
-    return _Class(found[0].modulus, written, found[0].is_linear)
+    return _Class(found[0].modulus, written, found[0].is_linear, found[0].is_named)
 
 
 def _part(form: str) -> _Class | None:
@@ -74,7 +78,8 @@ def _part(form: str) -> _Class | None:
     if congruence is not None:
         modulus = int(congruence["modulus"])
         values = tuple(map(int, _INTEGER.findall(congruence["values"])))
-        return _Class(modulus, values, is_linear=False) if modulus else None
+        is_named = "\\equiv" in form
+        return _Class(modulus, values, is_linear=False, is_named=is_named) if modulus else None
     linear = _LINEAR.fullmatch(form)
     if linear is None or linear["name"] == (linear["k"] or linear["k1"]):
         return None

@@ -24,6 +24,7 @@ _NUMBER_WITHIN: Final = re.compile(r"(?a)(?<![\^\da-z])(?<!\^[{-])(?<!\^\{-)\d|\
 _SAYS_TEXT: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\[a-z]+")
 _LOOSE_LETTER: Final = re.compile(r"(?a)(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 """Behind words a letter is a name: `\\frac12 \\text{ of } x`."""
+_POWER: Final = re.compile(r"(?a)\^\s?\{?\s?-?\d")
 _HALVES: Final = frozenset({"am", "pm", "a.m", "p.m"})
 """Of the day."""
 _MINUTES: Final = frozenset({"'", "''"})
@@ -48,7 +49,7 @@ def read_unit(text: str) -> str | None:
         return units.unit_form(notation.words_of(text).strip())
     if _DEGREES.fullmatch(text):
         return "°"
-    if text.startswith("^"):  # a power of the number
+    if _POWER.match(text):  # of the number
         return None
     if text.strip("{} ") == "\u00a2":
         return "cent"
