@@ -8,21 +8,25 @@ system. It runs as root only if the launcher does, to map each box to an unprivi
 has dropped root before it reads the program.
 """
 
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
+
+from assay.sandbox.box import renewal  # first: see there
+
+# isort: split
 import ctypes
 import gc
 import importlib
 import marshal
-import os
 import select
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
@@ -57,6 +61,7 @@ from assay.sandbox.box.program import await_program, execute, kill_descendants, 
 from assay.sandbox.box.python import (
     prepare_standard_streams,
     prepare_variables,
+    rehearse,
     renew_standard_streams,
     run_source,
     set_variables,
@@ -87,6 +92,8 @@ class Setup:
         """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
         self.readable: list[str] = wanted["readable"]
         """Directories shown read-only at their own paths, in addition to the system's."""
+        self.devices: list[str] = wanted["devices"]
+        """Files in `/dev` that boxes show in addition to the harmless ones."""
         self.covered: list[tuple[str, str]] = []
         """The directories among those that each box must bind again: source -> target."""
         self.python_path: list[str] = wanted["python_path"]
@@ -166,14 +173,14 @@ def _warm(variables: dict[str, str]) -> None:
     """Load modules that programs commonly need, and exempt them from garbage collection."""
     os.environ.clear()  # an interpreter adds a variable for its locale
     prepare_variables(variables)
-    prepare_standard_streams()
     for name in _MODULES_WARM:
         importlib.import_module(name)
+    renewal.note_no_more()
     site: Any = sys.modules["site"]
     site.setquit()
     site.sethelper()
-    # The first call creates the types of syntax trees: a tenth of the time of a small program.
-    compile("", "warm", "exec")
+    rehearse()
+    prepare_standard_streams()
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -331,7 +338,7 @@ class Zygote:
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
             # The kernel allows a new /proc only where a full one is visible; each box covers it.
-            setup.covered = root.enter(setup.readable, for_boxes=True)
+            setup.covered = root.enter(setup.readable, for_boxes=True, devices=setup.devices)
         if setup.mode == "bare":
             linux.adopt_orphans()
         self._native = self._native_boxes() if setup.mode == "own" else None
@@ -359,6 +366,11 @@ class Zygote:
     def is_native(self) -> bool:
         """Whether requests need the form that C code reads."""
         return self._native is not None
+
+    def gather_memory(self) -> None:
+        """Prepare to be forked; everything is loaded."""
+        if self._native is not None:
+            self._native.gather_memory()
 
     def serve(self) -> None:
         """Fork a box for every message, until the launcher closes its end."""
@@ -388,6 +400,7 @@ class Zygote:
         if served.role == native.PROGRAM:
             try:
                 run = served.run
+                renewal.renew()
                 run_source("/box", run["source"], run["argv"], run["env"])
             except BaseException as error:  # noqa: BLE001 - as in `start_program`
                 os.write(2, repr(error).encode())
@@ -470,6 +483,7 @@ def main() -> None:
     # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
     sys.meta_path.append(setup.packages)
+    zygote.gather_memory()
     control.send(b"ready native" if zygote.is_native else b"ready")
     zygote.serve()
 
