@@ -311,13 +311,13 @@ async def test_many_large_messages_at_once_on_one_new_connection_are_not_cut(
     api = await run_api()
     requests = [
         reward_pb2.RewardRequest(request_id=f"r{n}", response=b"x" * 60_000, reference_json=b"{}")
-        for n in range(2)
+        for n in range(1)
     ]
     async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
         stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
         opening = [
             stub.Submit(reward_pb2.SubmitRequest(batch_id="none", requests=requests))
-            for _ in range(24)
+            for _ in range(8)
         ]
         for call in opening:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
