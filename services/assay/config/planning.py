@@ -62,6 +62,11 @@ class PlanSettings(Branch):
     peak_price_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     """Price of capacity for the peak: slot-seconds that each slot of it costs besides the time that
     it is held. 0 = capacity that is not used costs nothing."""
+    start_price_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Price of a start: slot-seconds that it costs besides the time that the slot is held."""
+    band_share: float = Field(default=0.0, ge=0, le=1)
+    """A pool is not taken down by less than this share of it, and is raised by as much at once
+    where it will be needed soon: fewer resizes, for some idle slots."""
     seed: int = Field(default=0, ge=0)
     """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()

@@ -5,12 +5,13 @@ within its budget D.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import FAR_NS, Floats, Ints, to_ns
-from assay.model.observation import Observation, OpenBatch, TaskView
+from assay.model.observation import Observation, OpenBatch, PoolView, TaskView
 from assay.model.queueing import (
     NOTHING,
     Constraints,
@@ -23,6 +24,25 @@ from assay.model.queueing import (
     serve_from,
 )
 from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
+
+STEPS_MAX: Final = 5
+"""Changes of a pool's slots that a trial foresees."""
+
+
+def slots_over_time(pool: PoolView, peak: int) -> list[tuple[int, int]]:
+    """Slots of a pool that may grow to `peak` from now on: (nanoseconds from now, slots)."""
+    up, startup_ns = pool.idle + pool.running, pool.startup_ns
+    course = [(0, up), (startup_ns // 2, up + pool.starting)]
+    if pool.nodes is None:
+        return [*course, (startup_ns, peak)]
+    nodes = pool.nodes
+    both = nodes.room + nodes.starting * nodes.slots
+    return [
+        *course,
+        (startup_ns, min(peak, max(nodes.room, up + pool.starting))),
+        (startup_ns + nodes.startup_ns // 2, min(peak, max(both, up + pool.starting))),
+        (startup_ns + nodes.startup_ns, min(peak, nodes.cap * nodes.slots)),
+    ]
 
 
 class Trial:
@@ -51,6 +71,8 @@ class Trial:
         self.constraints = [
             self.constrain(k, future.earliest_ns) for k, future in enumerate(futures)
         ]
+        self.order = list(range(len(futures)))
+        """Futures, first those that failed last: they show soonest that a choice does not do."""
         self.searched = 0
         self.reached: list[Ints | None] = [None] * len(futures)
         """(requests,) by future: when each is done with the stages before `searched`; empty = a
@@ -58,14 +80,16 @@ class Trial:
 
     def supply(self, peaks: Ints) -> Supply:
         """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
-        from one start-up time on."""
-        since = np.zeros((self.stages, 3), np.int64)
-        workers = np.zeros((self.stages, 3), np.int64)
+        from one start-up time on, as far as there are nodes for them."""
+        since = np.zeros((self.stages, STEPS_MAX), np.int64)
+        workers = np.zeros((self.stages, STEPS_MAX), np.int64)
+        steps = np.zeros(self.stages, np.int64)
         for j, pool in enumerate(self.pools):
-            up = pool.idle + pool.running
-            since[j] = (0, self.now_ns + pool.startup_ns // 2, self.now_ns + pool.startup_ns)
-            workers[j] = (up, up + pool.starting, peaks[j])
-        return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
+            course = slots_over_time(pool, int(peaks[j]))
+            steps[j] = len(course)
+            since[j, : len(course)] = [after and self.now_ns + after for after, _ in course]
+            workers[j, : len(course)] = [count for _, count in course]
+        return Supply(since_ns=since, workers=workers, steps=steps)
 
     def settle_for_best(self) -> None:
         """D cannot be met: aim at the ends reached with the largest useful number of slots."""
@@ -115,8 +139,12 @@ class Trial:
         share = self.settings.epsilon * self.settings.repeat_share
         allowed = int(share * len(self.futures))
         failed = 0
-        for k in range(len(self.futures) if first is None else first):
-            failed += not self.serves(k, supply)
+        for k in self.order.copy() if first is None else range(first):
+            if self.serves(k, supply):
+                continue
+            failed += 1
+            self.order.remove(k)
+            self.order.insert(0, k)
             if failed > allowed:
                 return False
         return True

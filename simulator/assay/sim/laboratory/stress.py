@@ -107,6 +107,13 @@ def node_hours(samples: Sequence[Sample], stages: int) -> float:
     return total / 3_600
 
 
+def hours_of_nodes(result: Result) -> float:
+    """Node-hours as ordered, where the cluster has nodes; else perfectly packed after the fact."""
+    if result.node_s is not None:
+        return result.node_s / 3_600
+    return node_hours(result.samples, len(result.samples[0].held))
+
+
 def score(
     mix: Mix, policy: str, setting: str, seeds: Sequence[int], found: Sequence[Result]
 ) -> Score:
@@ -116,7 +123,7 @@ def score(
         "peak": tuple(float(r.workers_peak) for r in found),
         "started": tuple(float(r.workers_started) for r in found),
         "resizes_per_minute": tuple(r.resizes_per_minute for r in found),
-        "node_hours": tuple(node_hours(r.samples, len(r.samples[0].held)) for r in found),
+        "node_hours": tuple(hours_of_nodes(r) for r in found),
     }
     means = {name: float(np.mean(values)) for name, values in by_seed.items()}
     delays = [d for result in found for d in result.delays_s]
