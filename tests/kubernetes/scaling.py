@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.store.driver import FIRST
+
 from assay.core.errors import DependencyDown
-from assay.core.ids import StageName
+from assay.core.hosts.record import BUSY_UNKNOWN, HostRecord
+from assay.core.ids import StageName, WorkerId
 from assay.edge.metrics import Metrics
 from assay.planner.kubernetes.scaler import KubernetesScaler
 from assay.planner.session.messages import PoolState
@@ -34,6 +37,14 @@ class Scaling:
 
     async def resize(self, stage: str, slots: int) -> PoolState:
         return await self.scaler.resize(StageName(stage), slots)
+
+
+def host_of(pod: str, life: str = "ab", busy: int = BUSY_UNKNOWN) -> HostRecord:
+    """Record of the worker host in a pod."""
+    return HostRecord(
+        worker=WorkerId(f"{pod}:1:{life}~0123"), address="10.0.0.1:8472", stages=(FIRST,), cores=1,
+        memory_bytes=1, slots_max=1, busy=busy,
+    )  # fmt: skip
 
 
 RunScaler = Callable[..., Scaling]

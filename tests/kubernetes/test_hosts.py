@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kubernetes.cluster import Cluster, condition, ready, until
-from tests.kubernetes.scaling import RunScaler
+from tests.kubernetes.scaling import RunScaler, host_of
 from tests.store.driver import FIRST, Driver, requests
 
-from assay.core.hosts.record import HostRecord
-from assay.core.ids import WorkerId
 from assay.planner.kubernetes.hosts import PodHosts, PodLives
 from assay.planner.kubernetes.pods import PodState, PodView
 from assay.store.port import Store
@@ -22,13 +20,6 @@ SILENT = {
     "phase": "Running",
     "conditions": [condition("Ready", "Unknown", 1.0, reason="NodeStatusUnknown")],
 }
-
-
-def host_of(pod: str, life: str = "ab") -> HostRecord:
-    return HostRecord(
-        worker=WorkerId(f"{pod}:1:{life}~0123"), address="10.0.0.1:8472", stages=(FIRST,), cores=1,
-        memory_bytes=1, slots_max=1,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("how", ["deleted", "ended"])

@@ -20,6 +20,7 @@ from tests.store.driver import (
 from assay.core.codec import pack
 from assay.core.errors import InvalidRequest, Saturated
 from assay.core.hosts.record import (
+    BUSY_UNKNOWN,
     HOST_GONE,
     HOST_STAGES_MAX,
     HOSTS_MAX,
@@ -42,6 +43,7 @@ HOST = HostRecord(
     memory_bytes=1 << 34,
     slots_max=256,
     credential="c" * 43,
+    busy=3,
 )
 LONG_S = 600.0
 NO_ADDRESSES = (
@@ -216,6 +218,7 @@ async def test_one_owner_cannot_take_the_places_of_the_others(drive: Driver) -> 
         ("cores", {"cores": 0}),
         ("memory_bytes", {"memory_bytes": -1}),
         ("slots_max", {"slots_max": 10**9}),
+        ("busy", {"busy": -2}),
     ],
 )
 async def test_a_record_out_of_its_limits_is_refused_by_name(
@@ -295,7 +298,7 @@ def test_what_no_release_wrote_counts_as_absent() -> None:
     }  # fmt: skip
     before = record_of(b"w", pack(whole))
     assert before is not None
-    assert before.credential == "", "of the release before"
+    assert (before.credential, before.busy) == ("", BUSY_UNKNOWN), "of the release before"
     later = record_of(b"w", pack({**whole, "credential": "c" * 43, "rooms": 7}))
     assert later is not None
     assert later.credential == "c" * 43

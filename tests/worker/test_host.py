@@ -14,7 +14,7 @@ from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
 
 from assay.config.settings import WorkerSettings
 from assay.core.codec import unpack_body
-from assay.core.ids import StageName, TenantId
+from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, Claim
 from assay.store.port import Store
@@ -549,6 +549,97 @@ async def test_draining_finishes_what_runs_and_gives_back_the_rest(
     assert (await trainer.record(later)).queued == 3
     await run_host("patient")
     assert attempts(await trainer.results(later)) == [1] * 3
+
+
+async def test_a_host_says_how_many_of_its_slots_are_at_work(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("patient", slots=2)
+    begun, go = tmp_path / "begun", tmp_path / "go"
+
+    async def until_said(busy: int) -> None:
+        async with asyncio.timeout(60):
+            while [one.busy for one in await trainer.store.hosts()] != [busy]:
+                await asyncio.sleep(0.05)
+
+    await until_said(0)
+    batch = await trainer.submit("patient", [f"wait_for {begun} {go}"])
+    await until_said(1)
+    go.touch()
+    await trainer.results(batch)
+    await until_said(0)
+
+
+class Gate:
+    """A store whose claims answer, and whose host is forgotten, only when the test says so."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.answers, self.forgets = asyncio.Event(), asyncio.Event()
+        self.answers.set()
+        self.claimed: list[int] = []
+        """How many requests each claim asked for."""
+        self.leaving = asyncio.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def claim(self, stage: StageName, *, claims_max: int, **more: Any) -> Sequence[Claim]:
+        self.claimed.append(claims_max)
+        claims = await self._store.claim(stage, claims_max=claims_max, **more)
+        await self.answers.wait()
+        return claims
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        self.leaving.set()
+        await self.forgets.wait()
+        await self._store.drop_host(worker)
+
+    async def close(self) -> None:
+        """It is the trainer's too."""
+
+
+@pytest.mark.parametrize("drain_s", [30, 0.01], ids=["within the drain", "after the drain"])
+async def test_what_a_claim_in_flight_brings_is_given_back_without_an_attempt(
+    run_host: RunHost, trainer: Trainer, store: Store, drain_s: float
+) -> None:
+    gate = Gate(store)
+    host = await run_host("patient", store=cast("Store", gate), slots=2, drain_s=drain_s)
+    await until(lambda: host.host.pools()[0].ready == 2)
+    gate.answers.clear()
+    batch = await trainer.submit("patient", ["pass"] * 2)
+
+    async def is_claimed() -> bool:
+        return (await trainer.record(batch)).running == 2
+
+    async with asyncio.timeout(120):
+        while not await is_claimed():
+            await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(host.stop())
+    gate.forgets.set()
+    await until(lambda: host.host.why_not_ready == "draining")
+    await asyncio.sleep(0.05)  # beyond the shorter drain; of no consequence for the longer
+    gate.answers.set()
+    await stopping
+    record = await trainer.record(batch)
+    assert (record.queued, record.running) == (2, 0)
+    await run_host("patient")
+    assert attempts(await trainer.results(batch)) == [1] * 2
+
+
+async def test_nothing_is_claimed_while_a_host_that_stops_is_still_being_forgotten(
+    run_host: RunHost, trainer: Trainer, store: Store
+) -> None:
+    gate = Gate(store)
+    host = await run_host("patient", store=cast("Store", gate), slots=1)
+    await until(lambda: host.host.pools()[0].ready == 1)
+    stopping = asyncio.create_task(host.stop())
+    await gate.leaving.wait()
+    before = len(gate.claimed)
+    batch = await trainer.submit("patient", ["pass"] * 3)
+    await stopping  # `leave` gives up after a while
+    assert not any(gate.claimed[before:])
+    assert (await trainer.record(batch)).queued == 3
 
 
 async def test_work_that_outlasts_the_drain_is_given_back_without_an_attempt(

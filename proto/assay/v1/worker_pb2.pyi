@@ -796,6 +796,7 @@ class JoinRequest(_message.Message):
     SLOTS_MAX_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
     CREDENTIAL_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
     address: _builtins.str
     cores: _builtins.int
     memory_bytes: _builtins.int
@@ -805,6 +806,8 @@ class JoinRequest(_message.Message):
     """What planners show to the host's pool service, made up by this life of the host; no other part of
     the platform accepts it. Empty: a host of an earlier release, to which planners show nothing.
     """
+    busy: _builtins.int
+    """Slots that are at work now. Absent: a host of an earlier release."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -817,12 +820,15 @@ class JoinRequest(_message.Message):
         slots_max: _builtins.int = ...,
         lease_s: _builtins.float = ...,
         credential: _builtins.str = ...,
+        busy: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_busy", b"_busy", "busy", b"busy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cores", b"cores", "credential", b"credential", "lease_s", b"lease_s", "memory_bytes", b"memory_bytes", "slots_max", b"slots_max", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_busy", b"_busy", "address", b"address", "busy", b"busy", "cores", b"cores", "credential", b"credential", "lease_s", b"lease_s", "memory_bytes", b"memory_bytes", "slots_max", b"slots_max", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__busy: _TypeAlias = _typing.Literal["busy"]  # noqa: Y015
+    _WhichOneofArgType__busy: _TypeAlias = _typing.Literal["_busy", b"_busy"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__busy) -> _WhichOneofReturnType__busy | None: ...
 
 Global___JoinRequest: _TypeAlias = JoinRequest  # noqa: Y015
 

@@ -36,6 +36,9 @@ class KubernetesSettings(TlsBranch):
     """After quota was found exhausted, this long passes until more pods are asked for again."""
     stale_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     """Without news from the API server for this long, pools count as unreachable."""
+    mark_idle_pods: bool = True
+    """Before a pool is made smaller, annotate idle pods so that they go first
+    (`controller.kubernetes.io/pod-deletion-cost`). Needs the verb `patch` on pods."""
     keda_port: int = Field(default=8474, ge=0, le=65_535)
     """Port of KEDA's external scaler service, on `planner.host`; 0 = any free port."""
     keda_address: str = ""

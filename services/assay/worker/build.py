@@ -87,12 +87,16 @@ class WorkerService:
         }
         log.info("listening", **addresses)
         self.membership.begin(
-            host_record(worker, self.worker, self.host, control=control, credential=self.credential)
+            host_record(
+                worker, self.worker, self.host, control=control, credential=self.credential
+            ),
+            busy=lambda: sum(pool.busy for pool in self.host.pools()),
         )
         return addresses
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
+        self.host.begin_drain()  # before the first wait: what waits here may take seconds
         await self.control.drain()
         await self.membership.leave()
         await self.host.stop()

@@ -173,10 +173,18 @@ class WorkerHost:
         if self._tasks.failed.done():
             raise HostFailed(repr(self._tasks.failed.result()))
 
-    async def stop(self) -> None:
-        """Drain, close the slots, release everything."""
+    def begin_drain(self) -> None:
+        """Claim nothing more, from this instant on; what a claim in flight brings is given back."""
+        if self._is_draining:
+            return
         self._is_draining = True
         log.info("draining", drain_s=self._settings.drain_s)
+        for supervisor in self._supervisors.values():
+            supervisor.begin_drain()
+
+    async def stop(self) -> None:
+        """Drain, close the slots, release everything."""
+        self.begin_drain()
         supervisors = self._supervisors.values()
         # Work continues to the next stage during the drain, so leases are renewed to the end.
         await asyncio.gather(

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -93,11 +94,17 @@ class Membership:
         self._owed = list(stages) if life.predecessor is not None else []
         """Stages whose leases of the life before are not given back yet."""
         self._record: HostRecord | None = None
+        self._busy: Callable[[], int] | None = None
         self._keeping: asyncio.Task[None] | None = None
 
-    def begin(self, record: HostRecord) -> None:
-        """Tell the platform of this host, from now until `leave`."""
-        self._record = record
+    def begin(self, record: HostRecord, *, busy: Callable[[], int] | None = None) -> None:
+        """Tell the platform of this host, from now until `leave`.
+
+        Args:
+            record: of this life of the host.
+            busy: its slots that are at work at present.
+        """
+        self._record, self._busy = record, busy
         self._keeping = asyncio.create_task(self._keep(record), name="membership")
 
     async def _keep(self, record: HostRecord) -> None:
@@ -105,7 +112,8 @@ class Membership:
         while True:
             try:
                 await self._succeed()
-                await self._store.put_host(record, lease_s=RECORD_LEASE_S)
+                now = record if self._busy is None else replace(record, busy=self._busy())
+                await self._store.put_host(now, lease_s=RECORD_LEASE_S)
                 lost = ""
             except AssayError as error:
                 if lost != error.reason:

@@ -458,13 +458,19 @@ class Supervisor:
         return bool(reaped.redelivered or reaped.dead or reaped.expired or reaped.completed)
 
     # -- the end -------------------------------------------------------------------------------
-    async def drain(self, drain_s: float) -> None:
-        """Start nothing new, let running work finish for `drain_s`, give back the rest."""
+    def begin_drain(self) -> None:
+        """Claim and start nothing more; a claim in flight is given back when it returns."""
         self._is_draining = True
         self._give_back_waiting()
+
+    async def drain(self, drain_s: float) -> None:
+        """Start nothing new, let running work finish for `drain_s`, give back the rest."""
+        self.begin_drain()
         try:
             async with asyncio.timeout(drain_s):
-                await self._until_quiet()
+                while self._claiming is not None or self._pool.busy or self._audits:
+                    self._quiet.clear()
+                    await self._quiet.wait()
         except TimeoutError:
             log.warning("work_given_back", stage=self.stage, slots=len(self._pool.busy))
         for slot in self._pool.busy:
@@ -473,11 +479,6 @@ class Supervisor:
                 self._attempts.give_back(assignment.open.values())
             slot.kill("the host stops")
         self._attempts.give_back(self._audits.take_held())
-
-    async def _until_quiet(self) -> None:
-        while self._claiming is not None or self._pool.busy or self._audits:
-            self._quiet.clear()
-            await self._quiet.wait()
 
     def _give_back_surplus(self) -> None:
         """Give back claims for slots that are no longer needed, so that other hosts take them."""
@@ -494,4 +495,6 @@ class Supervisor:
         self._limits.close()
         await self._pool.close()
         await self._audits.close()
+        if self._claiming is not None:  # it outlasted the drain: what it brings is given back
+            await asyncio.wait([self._claiming])
         await self._reports.flush()

@@ -20,6 +20,7 @@ NAME_CHARS_MAX: Final = 256
 CORES_MAX: Final = 100_000
 MEMORY_BYTES_MAX: Final = 1 << 50
 SLOTS_MAX: Final = 100_000
+BUSY_UNKNOWN: Final = -1
 PORT_MAX: Final = 65_535
 HOST_GONE: Final = "its worker host is gone"
 """Error of an attempt whose worker host is known to be dead."""
@@ -49,6 +50,9 @@ class HostRecord:
     credential: str = field(default="", repr=False)
     """What planners show to its pool service. This life of the host made it up, and no other part
     accepts it; empty: a host of an earlier release, to which planners show nothing."""
+    busy: int = BUSY_UNKNOWN
+    """Slots that were at work when the record was renewed; `BUSY_UNKNOWN`: a host of an earlier
+    release. A hint, by which the pods that go first are chosen: nothing is sized by it."""
 
 
 def check_host(host: HostRecord) -> HostRecord:
@@ -69,6 +73,7 @@ def check_host(host: HostRecord) -> HostRecord:
         "cores": (host.cores, 1, CORES_MAX),
         "memory_bytes": (host.memory_bytes, 1, MEMORY_BYTES_MAX),
         "slots_max": (host.slots_max, 1, SLOTS_MAX),
+        "busy": (host.busy, BUSY_UNKNOWN, SLOTS_MAX),
     }
     for name, (number, least, most) in ranges.items():
         if not least <= number <= most:

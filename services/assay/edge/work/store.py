@@ -14,7 +14,7 @@ import grpc
 
 from assay.client.failures import error_of
 from assay.core.errors import DeadlinePassed, DependencyDown, Saturated, Unauthenticated
-from assay.core.hosts.record import HostRecord
+from assay.core.hosts.record import BUSY_UNKNOWN, HostRecord
 from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.records import (
     Claim,
@@ -251,6 +251,7 @@ class RemoteStore:
             slots_max=host.slots_max,
             lease_s=lease_s,
             credential=host.credential,
+            busy=None if host.busy == BUSY_UNKNOWN else host.busy,
         )
         answer = await self._call("Join", request)
         return bool(answer.is_new)

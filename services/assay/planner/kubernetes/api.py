@@ -131,6 +131,14 @@ class KubernetesApi:
                 raise DependencyDown(f"the API server answers {error.status}") from error
         raise AssertionError  # the last attempt raises
 
+    async def patch(self, path: str, body: Json) -> None:
+        """Change some fields of an object.
+
+        Raises:
+            DependencyDown, Refused: see `_answer`.
+        """
+        await self._json("PATCH", path, {"fieldManager": FIELD_MANAGER}, body)
+
     # -- one call ------------------------------------------------------------------------------
     async def _json(self, method: str, path: str, query: Query, body: object = None) -> Json:
         times = aiohttp.ClientTimeout(total=CALL_S_MAX, sock_connect=CONNECT_S_MAX)

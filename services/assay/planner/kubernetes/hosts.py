@@ -5,7 +5,7 @@ on a node that does not answer is not: its process may live, and its leases run 
 Should a pod that was deleted by force live after all, its reports are stale (leases are fenced).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from assay.core.hosts.record import HOSTS_MAX, HostRecord
@@ -56,6 +56,8 @@ class PodHosts:
         self._store = store
         self._attempts_max = attempts_max
         self._lives = PodLives()
+        self.idle: Set[str] = frozenset()
+        """Hostnames of the pods in which no slot was at work at the last look."""
 
     async def settle(self, pods: Mapping[str, PodView]) -> None:
         """Look at all pods.
@@ -63,7 +65,9 @@ class PodHosts:
         Raises:
             DependencyDown: the store does not answer; what is left is done at the next look.
         """
-        gone = self._lives.gone(await self._store.hosts(), pods.values())
+        records = await self._store.hosts()
+        self.idle = frozenset(_pod_of(one.worker) for one in records if one.busy == 0)
+        gone = self._lives.gone(records, pods.values())
         for host in gone[:AT_ONCE_MAX]:
             await take_back_all(self._store, host, attempts_max=self._attempts_max)
             self._lives.settled(host.worker)

@@ -4,6 +4,7 @@ A pod that waits for quota (a scheduling gate, no room on any node) is distingui
 that starts slowly: more patience helps the second, a smaller plan the first.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,8 @@ BROKEN: Final = frozenset(
      "RunContainerError", "StartError"}
 )  # fmt: skip
 WHY_CHARS_MAX: Final = 200
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+"""Annotation; Kubernetes reads an absent one as 0."""
 
 
 class PodState(StrEnum):
@@ -58,6 +61,8 @@ class PodView:
 
     over: bool = False
     """All its containers have ended, and none is started again."""
+    deletion_cost: int = 0
+    """Of the pods of a ReplicaSet that is made smaller, those of the least cost go first."""
 
     @property
     def startup_s(self) -> float | None:
@@ -84,6 +89,7 @@ def pod_view(pod: Json, *, pool_label: str, before: PodView | None = None) -> Po
         ready_s=_since(conditions, "Ready"),
         gated=waited or (before is not None and before.gated),
         over=status.get("phase") in {"Failed", "Succeeded"},
+        deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST)),
     )
 
 
@@ -147,6 +153,14 @@ def seconds(value: object) -> float:
         return datetime.fromisoformat(str(value)).timestamp()
     except ValueError:
         return 0.0
+
+
+def _cost(value: object) -> int:
+    """A cost as Kubernetes reads it: 32 bits; anything else is as if it were absent."""
+    text = str(value)
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        return 0
+    return int(text) if -(2**31) <= int(text) < 2**31 else 0
 
 
 def _since(conditions: Mapping[str, Json], name: str) -> float:

@@ -1,11 +1,13 @@
 """Pools that are Deployments: sizes are set by the scale subresource, states come from watches.
 
-A step of the control loop calls the API server only to change a size. While the API server cannot
-be reached for longer than `stale_s`, or asks to wait, `DependencyDown`: pools stay as they are.
+A step of the control loop calls the API server only to change a size. Before a pool is made
+smaller, idle pods are marked as those that go first; where the planner may not do that, Kubernetes
+chooses. While the API server cannot be reached for longer than `stale_s`, or asks to wait,
+`DependencyDown`: pools stay as they are.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,7 +19,8 @@ from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.kubernetes.api import KubernetesApi
+from assay.planner.kubernetes.api import KubernetesApi, Refused
+from assay.planner.kubernetes.costs import annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
 from assay.planner.kubernetes.pods import PodView, part, pod_view
@@ -26,6 +29,7 @@ from assay.planner.session.messages import HostState, PoolState
 
 SYNC_S_MAX: Final = 15.0
 SYNC_EVERY_S: Final = 0.05
+MARKS_AT_ONCE: Final = 16
 
 Running = Callable[[Sequence[StageName]], Awaitable[Mapping[StageName, int]]]
 """Requests with a lease, by stage."""
@@ -66,14 +70,18 @@ class KubernetesScaler:
             self._api, self._deployments_path, settings.selector,
             parse=target_view, seen=self._deployment_seen, clock=clock,
         )  # fmt: skip
+        self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         self._pods = Mirror(
-            self._api, f"/api/v1/namespaces/{namespace}/pods", settings.selector,
+            self._api, self._pods_path, settings.selector,
             parse=partial(_pod_view, pool_label=settings.pool_label), seen=self._pod_seen,
             clock=clock,
         )  # fmt: skip
         self._watching: list[asyncio.Task[None]] = []
         self._conditions: dict[StageName, str] = {}
         self._seen: dict[StageName, PoolState] = {}
+        self._pods_of: dict[str, list[PodView]] = {}
+        """Pods of each stage at the last look."""
+        self._may_mark = True
 
     # -- the interface of a scaler -------------------------------------------------------------
     async def pools(self) -> Sequence[PoolState]:
@@ -97,6 +105,7 @@ class KubernetesScaler:
             for stage, (pool, target) in present.items()
         ]  # fmt: skip
         self._seen = {state.stage: state for state in found}
+        self._pods_of = by_stage
         self._tell(found)
         return found
 
@@ -138,6 +147,8 @@ class KubernetesScaler:
         if pool.contended(now_s) and since_s < CONTENDED_PATCH_S:
             return
         path = f"{self._deployments_path}/{pool.deployment}/scale"
+        if self._hosts is not None and self._settings.mark_idle_pods:
+            await self._mark(pool, replicas, idle=self._hosts.idle)
         try:
             scale = await self._api.scale(path, replicas)
         except InvalidRequest as error:
@@ -146,6 +157,34 @@ class KubernetesScaler:
         version = str(part(scale, "metadata").get("resourceVersion") or "")
         pool.resized(replicas, version, now_s)
         log.info("pool_scaled", stage=pool.stage, deployment=pool.deployment, replicas=replicas)
+
+    async def _mark(self, pool: Pool, stay: int, *, idle: Set[str]) -> None:
+        """Give idle pods the cost at which they go first.
+
+        Raises:
+            DependencyDown: the API server cannot be reached or asks to wait.
+        """
+        pods = self._pods_of.get(pool.stage, ())
+        if len(pods) <= stay:
+            return
+        wanted = list(costs(pods, idle=idle, stay=stay).items())
+        for first in range(0, len(wanted), MARKS_AT_ONCE):
+            some = wanted[first : first + MARKS_AT_ONCE]
+            if not all(await asyncio.gather(*(self._mark_one(name, cost) for name, cost in some))):
+                return
+
+    async def _mark_one(self, pod: str, cost: int) -> bool:
+        """Returns whether the planner may do that; a pod that is gone is none to choose."""
+        try:
+            await self._api.patch(f"{self._pods_path}/{pod}", annotated(cost))
+        except Refused as error:
+            allowed = error.status not in {401, 403}
+            if not allowed and self._may_mark:
+                log.warning("idle_pods_not_marked", why=error.message)
+            self._may_mark = allowed
+            return allowed
+        self._may_mark = True
+        return True
 
     def _one(self, stage: StageName) -> tuple[Pool, Target]:
         found = self._present().get(stage)

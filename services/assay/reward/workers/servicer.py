@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.errors import InvalidRequest, Unauthenticated
-from assay.core.hosts.record import HostRecord
+from assay.core.hosts.record import BUSY_UNKNOWN, HostRecord
 from assay.core.ids import StageName, TenantId
 from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
@@ -149,6 +149,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             memory_bytes=request.memory_bytes,
             slots_max=request.slots_max,
             credential=request.credential,
+            busy=request.busy if request.HasField("busy") else BUSY_UNKNOWN,
         )
         return worker_pb2.JoinResponse(
             is_new=await self._gateway.join(

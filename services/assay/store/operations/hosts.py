@@ -7,6 +7,7 @@ from assay.config.settings import StoreSettings
 from assay.core.codec import CodecError, pack, unpack
 from assay.core.errors import InvalidRequest
 from assay.core.hosts.record import (
+    BUSY_UNKNOWN,
     HOST_GONE,
     HOSTS_PER_OWNER_MAX,
     HostRecord,
@@ -19,7 +20,7 @@ from assay.store.link import SLICE, Link, Reply
 from assay.store.port import Reaped, Store
 from assay.store.script import load_script
 
-_FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "credential")
+_FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "credential", "busy")
 _OF_ONE: Final = -2
 
 
@@ -155,6 +156,7 @@ def record_of(worker: bytes, packed: bytes) -> HostRecord | None:
                 memory_bytes=int(found["memory_bytes"]),
                 slots_max=int(found["slots_max"]),
                 credential=str(found.get("credential", "")),
+                busy=int(found.get("busy", BUSY_UNKNOWN)),
             )
         )
     except (CodecError, InvalidRequest, KeyError, TypeError, ValueError):
