@@ -40,7 +40,7 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/shape.py",
         ("policy",),
         ("window_s = startup_s + settings.tick_s", "window_s = settings.tick_s"),
-        ("+ max(startup_s, settings.hold_s)\n", "\n"),
+        ("settings.tick_s + kept_s\n", "settings.tick_s\n"),
         ("first = int(offset_ns / 1e9 / settings.tick_s)", "first = 0"),
     ),
     *_of(
@@ -61,9 +61,37 @@ PLAN_MUTANTS: Final = (
     ),
     *_of(
         "peaks",
-        f"{CORE}/plan.py",
+        f"{CORE}/prices.py",
+        ("plan", "prices"),
+        ("/ SECOND_NS + settings.peak_price_s)", "/ SECOND_NS)"),
+        ("        + starts * settings.start_price_s\n", ""),
+    ),
+    *_of(
+        "peaks",
+        f"{CORE}/trial.py",
         ("plan",),
-        ("(pool.startup_ns / 1e9 + price_s)", "(pool.startup_ns / 1e9)"),
+        ("return min(least + math.ceil(HEADROOM_SHARE * least), most)", "return least"),
+    ),
+    *_of(
+        "nodes",
+        f"{CORE}/prices.py",
+        ("prices",),
+        ("(pool.nodes.startup_ns + pool.startup_ns) / SECOND_NS", "pool.startup_ns / SECOND_NS"),
+        ("max(pool.nodes.startup_ns / SECOND_NS, settings.hold_s)", "settings.hold_s"),
+        ("return min(-(-most // pool.nodes.slots), pool.nodes.cap)", "return most // pool.nodes.slots"),
+    ),
+    *_of(
+        "nodes",
+        f"{CORE}/trial.py",
+        ("prices",),
+        ("(startup_ns, min(peak, max(nodes.room, up + pool.starting)))", "(startup_ns, peak)"),
+    ),
+    *_of(
+        "certificates",
+        "services/assay/planner/session/present.py",
+        ("certificates",),
+        ("max(min(bound, most) - pool.held, 0) * start_s", "0.0"),
+        ("batch.elapsed_ns > longest[batch.stage]", "batch.elapsed_ns > 0"),
     ),
     *_of(
         "lease",

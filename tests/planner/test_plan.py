@@ -71,6 +71,20 @@ def test_more_than_the_smallest_peak_is_bought_where_it_costs_less_than_the_trai
     assert free.batches[0].delay_mean_ns < dear.batches[0].delay_mean_ns
 
 
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_a_few_more_of_the_dear_stage_are_bought_where_they_save_many_of_the_cheap_one(seed):
+    """With the fewest, found while nothing else waited, the cheap stage would have no slack."""
+    dear = FEW.model_copy(update={"guard": 1.0})
+    seen = scene(task(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.planner.core.trial.HEADROOM_SHARE", 0.0)
+        fewest = [stage.wanted for stage in make_plan(seen, dear).stages]
+    found = [stage.wanted for stage in make_plan(seen, dear).stages]
+    assert fewest[1] < found[1] <= fewest[1] + max(1, fewest[1] // 5)
+    assert found[0] <= fewest[0]
+
+
 def test_a_plan_rises_falls_and_ends():
     stage = make_plan(scene(), FEW).stages[0]
     assert stage.slots_by_bin[0] < max(stage.slots_by_bin) > stage.slots_by_bin[-1]

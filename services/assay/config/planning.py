@@ -48,8 +48,9 @@ class PlanSettings(Branch):
     """A slot is kept through a gap in its work of this length, even if starting one takes less."""
     bins_max: int = Field(default=256, gt=0, le=4_096)
     """Horizon of a plan, in bins of `tick_s`."""
-    repeat_share: float = Field(default=0.4, gt=0, le=1)
-    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk."""
+    repeat_share: float = Field(default=0.4, gt=0, le=4)
+    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk, and mends
+    what an earlier one left to chance. Above 1, more is left to them."""
     shape_quantile: float = Field(default=0.7, ge=0, le=1)
     """Slots of a bin: this quantile, over the futures, of the peak number of running requests."""
     slack_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
