@@ -1,6 +1,7 @@
 """One planner and several worker hosts: real ones, ones that stop listening, ones that lie."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -88,9 +89,10 @@ class Scene:
         self._stack = stack
         self._servers: dict[str, grpc.aio.Server] = {}
         self.ports: dict[str, int] = {}
+        self.ready_file = folder / "worker.json"
         self.scaler = HostsScaler(
             store,
-            ready_file=folder / "none.json",
+            ready_file=self.ready_file,
             fallback="127.0.0.1:1",
             operator=Operator(OperatorSettings(token=SecretStr(OPERATORS))),
             cores_of=lambda _: 1.0,
@@ -102,6 +104,12 @@ class Scene:
         self.core_costs: dict[str, float] = {}
         stack.push_async_callback(self.scaler.close)
 
+    async def unregistered(self, name: str) -> Said:
+        """A host that only the ready file names, at the port of its name."""
+        said = await self.serves(name)
+        self.ready_file.write_text(json.dumps({"control": f"127.0.0.1:{self.ports[name]}"}))
+        return said
+
     async def host(
         self,
         name: str,
@@ -111,6 +119,12 @@ class Scene:
         credential: str = "",
         stage: str = ONE,
     ) -> Said:
+        said = await self.serves(name, credential)
+        address = f"127.0.0.1:{self.ports[name]}"
+        await self.registers(name, address, cores, slots_max, credential, stage=stage)
+        return said
+
+    async def serves(self, name: str, credential: str = "") -> Said:
         said = Said(name)
         said.accepts = credential
         server = grpc.aio.server()
@@ -120,8 +134,6 @@ class Scene:
         self._stack.push_async_callback(server.stop, None)
         self._servers[name] = server
         self.ports[name] = port
-        address = f"127.0.0.1:{port}"
-        await self.registers(name, address, cores, slots_max, credential, stage=stage)
         return said
 
     async def registers(
@@ -177,6 +189,26 @@ async def test_a_host_that_does_not_take_a_size_is_asked_no_more_and_others_get_
     await scene.scaler.pools()
     await scene.scaler.resize(ONE, 9)
     assert len(liar.asked) == 2, "it is tried again later"
+
+
+async def test_a_host_that_registers_after_it_was_found_is_one_host(scene: Scene) -> None:
+    said = await scene.unregistered("late")
+    assert await scene.desired() == 1
+    await scene.registers("late", f"127.0.0.1:{scene.ports['late']}")
+    (pool,) = await scene.scaler.pools()
+    assert (pool.desired, pool.slots_max) == (1, 10)
+    assert (await scene.scaler.resize(ONE, 4)).desired == 4
+    assert said.asked == [4]
+
+
+async def test_a_host_whose_record_ends_is_not_found_a_second_time(scene: Scene) -> None:
+    said = await scene.unregistered("once")
+    await scene.registers("once", f"127.0.0.1:{scene.ports['once']}")
+    assert await scene.desired() == 1
+    await scene.store.drop_host(WorkerId("once"))
+    (pool,) = await scene.scaler.pools()
+    assert (pool.desired, (await scene.scaler.resize(ONE, 4)).desired) == (1, 4)
+    assert said.asked == [4]
 
 
 async def test_numbers_that_cannot_be_are_not_believed(scene: Scene) -> None:

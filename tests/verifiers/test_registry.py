@@ -33,7 +33,13 @@ def entry(monkeypatch: pytest.MonkeyPatch, given: object) -> EntryPoint:
 
 SETTINGS_REQUIRED = {
     *("python_function", "composite", "shape"),
-    *("llm_judge", "llm_judge.pairwise", "reward_model", "reward_model.local"),
+    *(
+        "llm_judge",
+        "llm_judge.pairwise",
+        "llm_judge.listwise",
+        "reward_model",
+        "reward_model.local",
+    ),
 }
 """Their tasks have to name a function, components, rules or a provider."""
 

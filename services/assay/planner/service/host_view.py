@@ -52,6 +52,11 @@ class HostView:
     short: dict[StageName, int] = field(default_factory=dict)
     """Since when it has fewer slots of a stage than it was asked for, and none became ready."""
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the store has had its record; else only the ready file names it."""
+        return bool(self.record.stages)
+
     def counts(self, now_ns: int) -> bool:
         """Whether its slots are counted on."""
         return bool(self.pools) and now_ns - self.answered_ns < AWAY_NS and not self.refused_ns

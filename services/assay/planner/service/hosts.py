@@ -305,9 +305,11 @@ class HostsScaler:
     async def _look(self) -> None:
         async with self._looking:
             records = {record.worker: record for record in await self._store.hosts()}
-            if not records:
+            if not records and not any(view.is_registered for view in self._counted()):
                 own = unregistered(self._address_in_file() or self._fallback)
                 records = {own.worker: own}
+            elif records:
+                await self._drop_unregistered()
             now_ns = self._clock.monotonic_ns()
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
@@ -348,7 +350,7 @@ class HostsScaler:
                 await self._missed(view, error)
                 return
             now_ns = self._clock.monotonic_ns()
-            if view.record.stages and not is_of(view.record.worker, answer.worker):
+            if view.is_registered and not is_of(view.record.worker, answer.worker):
                 view.refused_ns = view.refused_ns or now_ns  # its successor has its port
                 return
             view.said(checked(view.record, answer.pools), now_ns)
@@ -364,11 +366,18 @@ class HostsScaler:
         view.missed(self._clock.monotonic_ns(), gone=gone)
         self._why = f"the worker host at {record.address} does not answer: {code.name}"
 
+    async def _drop_unregistered(self) -> None:
+        """A host that has registered since is one host, not two: its slots would count twice."""
+        for worker, view in list(self._views.items()):
+            if not view.is_registered:
+                del self._views[worker]
+                await self._hosts.forget(worker)
+
     async def _bury(self, records: Mapping[WorkerId, HostRecord]) -> None:
         """Forget hosts that are gone; those known to be dead give back what they hold."""
         now_ns = self._clock.monotonic_ns()
         for worker, view in list(self._views.items()):
-            if view.is_dead(now_ns) and view.record.stages:
+            if view.is_dead(now_ns) and view.is_registered:
                 log.warning("worker_host_dead", worker=worker, address=view.record.address)
                 await take_back_all(self._store, view.record, attempts_max=self._attempts_max)
             elif worker in records or view.counts(now_ns):

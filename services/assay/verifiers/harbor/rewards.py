@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from assay.verifiers.harbor.task import ALONE
+
 JSON_FILE: Final = "logs/verifier/reward.json"
 TEXT_FILE: Final = "logs/verifier/reward.txt"
 _PARTS_MAX: Final = 64
@@ -15,27 +17,33 @@ class RewardError(ValueError):
     """The verifier wrote no reward; the message says what it wrote."""
 
 
-def read_rewards(files: Mapping[str, bytes], key: str) -> tuple[str, Mapping[str, float]]:
-    """All numbers by name, and the name of that which is the reward; a single one may have none.
+def read_rewards(files: Mapping[str, bytes]) -> Mapping[str, float]:
+    """All numbers by name; one that stands alone is called `reward`, as in Harbor.
 
     Args:
         files: what the verifier left, by relative path.
-        key: which of several parts is the reward.
 
     Raises:
         RewardError: there is no reward.
     """
     if JSON_FILE in files:
-        parts = _parts(files[JSON_FILE])
-    elif TEXT_FILE in files:
-        parts = {"": _text_number(files[TEXT_FILE])}
-    else:
-        raise RewardError("neither reward.json nor reward.txt")
-    if len(parts) == 1:
-        [key] = parts
-    elif key not in parts:
+        return _parts(files[JSON_FILE])
+    if TEXT_FILE in files:
+        return {ALONE: _text_number(files[TEXT_FILE])}
+    raise RewardError("neither reward.json nor reward.txt")
+
+
+def key_of(rewards: Mapping[str, float], key: str) -> str:
+    """The name of that which is the reward: a single one, or of several that called `key`.
+
+    Raises:
+        RewardError: there are several, and none is called so.
+    """
+    if len(rewards) == 1:
+        [key] = rewards
+    elif key not in rewards:
         raise RewardError(f"reward.json: several numbers, none is {key[:_NAME_CHARS_MAX]!r}")
-    return key, parts
+    return key
 
 
 def _parts(content: bytes) -> Mapping[str, float]:
@@ -44,7 +52,7 @@ def _parts(content: bytes) -> Mapping[str, float]:
     except (ValueError, RecursionError):
         raise RewardError("reward.json: not JSON") from None
     if not isinstance(told, dict):
-        return {"": _number(told, "reward.json")}
+        return {ALONE: _number(told, "reward.json")}
     if not 1 <= len(told) <= _PARTS_MAX:
         raise RewardError(f"reward.json: not 1 to {_PARTS_MAX} numbers")
     for name in told:

@@ -1,4 +1,4 @@
-"""The stage `harbor.run`: the task's tests, with the declared artifacts, in a fresh box.
+"""The stage `harbor.run`: the task's tests, with the declared artifacts, in a fresh box per step.
 
 What ran in the agent's box is not here: no process, no file that the task does not declare, and the
 tests come from the reference. A verifier that writes no reward is tried again with the reference's
@@ -8,15 +8,22 @@ control; if it writes none there either, the reference is at fault.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from assay.core.outcome import Outcome
-from assay.core.verdict import Component, Ended, Evidence, ResourceUse, StageVerdict
+from assay.core.verdict import Ended, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, Limits, RunResult
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
-from assay.verifiers.code.scoring import bounded_text, text_tail, use_of
-from assay.verifiers.harbor.rewards import JSON_FILE, TEXT_FILE, RewardError, read_rewards
-from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
+from assay.verifiers.code.scoring import text_tail, use_of
+from assay.verifiers.harbor.grades import StepGrade, concluded
+from assay.verifiers.harbor.rewards import (
+    JSON_FILE,
+    TEXT_FILE,
+    RewardError,
+    key_of,
+    read_rewards,
+)
+from assay.verifiers.harbor.task import VerifierStep
+from assay.verifiers.port import HandlerContext, Work
 from assay.verifiers.total import total
 
 if TYPE_CHECKING:
@@ -53,87 +60,98 @@ class HarborHandler:
         return self._opened
 
     def _one(self, work: Work) -> Ended:
+        reference: HarborReference = work.reference
+        grades: list[StepGrade] = []
+        for step in reference.verifier.steps:
+            grades.append(self._step(work, step))
+            if grades[-1].reward is None or not step.opens(grades[-1].rewards):
+                break
+        return concluded(grades, work.settings, by_final=reference.verifier.by_final)
+
+    def _step(self, work: Work, step: VerifierStep) -> StepGrade:
         settings: HarborSettings = work.settings
         reference: HarborReference = work.reference
-        artifacts = _declared(reference, work.artifacts, work.response)
+        files = _declared(reference, step, work)
         return total(
-            lambda: self._graded(reference, artifacts, settings),
-            control=lambda: self._run_tests(reference, reference.control_files()),
-            at_fault=lambda error: scored(
-                passed=False,
-                settings=settings,
-                evidence=Evidence(verdict="broke_the_run", error=bounded_text(str(error))),
+            lambda: self._graded(reference, step, files, settings),
+            control=lambda: self._run_control(reference, step),
+            at_fault=lambda error: StepGrade(
+                step=step.name,
+                reward=settings.reward_fail,
+                verdict="broke_the_run",
+                error=str(error),
             ),
         )
 
     def _graded(
-        self, reference: "HarborReference", files: Mapping[str, bytes], settings: "HarborSettings"
-    ) -> Ended:
-        result = self._run_tests(reference, files)
-        use = use_of(result)
+        self,
+        reference: "HarborReference",
+        step: VerifierStep,
+        files: Mapping[str, bytes],
+        settings: "HarborSettings",
+    ) -> StepGrade:
+        result = self._run_tests(reference, step, files)
         try:
-            chosen, parts = _rewards_of(result, settings)
+            rewards, key = _rewards_of(result, settings)
         except RewardError as fault:
-            return self._without_reward(reference, result, fault, settings)
-        reward = parts[chosen]
-        passed = reward >= settings.reward_pass
-        said = result.stderr or result.stdout
-        return Ended(
-            outcome=Outcome.SCORED,
-            reward=reward,
-            evidence=Evidence(
-                verdict="pass" if passed else "wrong_answer",
-                stderr_tail="" if passed else text_tail(said),
-            ),
-            use=use,
-            components=tuple(
-                Component(name=name, value=value, weight=float(name == chosen))
-                for name, value in parts.items()
-                if name
-            ),
+            return self._without_reward(reference, step, result, fault, settings)
+        return StepGrade(
+            step=step.name,
+            reward=rewards[key],
+            key=key,
+            rewards=rewards,
+            stderr=text_tail(result.stderr or result.stdout),
+            use=use_of(result),
         )
 
     def _without_reward(
         self,
         reference: "HarborReference",
+        step: VerifierStep,
         result: RunResult,
         fault: RewardError,
         settings: "HarborSettings",
-    ) -> Ended:
+    ) -> StepGrade:
         """Whose fault it is that there is no reward."""
-        control = self._run_tests(reference, reference.control_files())
+        control = self._run_control(reference, step)
         use: ResourceUse = use_of(result).plus(use_of(control))
         try:
             _rewards_of(control, settings)
         except RewardError as theirs:
-            error = f"reference.tests: with the control too: {theirs}"
-            evidence = Evidence(verdict="invalid_reference", error=bounded_text(error))
-            return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)
-        evidence = Evidence(
-            verdict=result.status.value if result.status.is_limit else "no_reward",
-            stderr_tail=text_tail(result.stderr or result.stdout),
-            error=bounded_text(str(fault)),
+            where = f"reference.steps.{step.name}" if step.name else "reference.tests"
+            error = f"{where}: with the control too: {theirs}"
+            return StepGrade(step=step.name, error=error, use=use)
+        is_limit = result.status.is_limit
+        return StepGrade(
+            step=step.name,
+            reward=settings.reward_resource_limit if is_limit else settings.reward_fail,
+            is_limit=is_limit,
+            verdict=result.status.value if is_limit else "no_reward",
+            stderr=text_tail(result.stderr or result.stdout),
+            error=str(fault),
+            use=use,
         )
-        if result.status.is_limit:
-            return resource_limited(settings=settings, evidence=evidence, use=use)
-        return scored(passed=False, settings=settings, evidence=evidence, use=use)
 
-    def _run_tests(self, reference: "HarborReference", files: Mapping[str, bytes]) -> RunResult:
-        task = reference.verifier
-        given = {**files, **reference.test_files()}
+    def _run_control(self, reference: "HarborReference", step: VerifierStep) -> RunResult:
+        return self._run_tests(reference, step, step.own(reference.control_files()))
+
+    def _run_tests(
+        self, reference: "HarborReference", step: VerifierStep, files: Mapping[str, bytes]
+    ) -> RunResult:
+        given = {**files, **reference.test_files(step.name)}
         size = sum(map(len, given.values()))
         return repeat_while_killed(
             lambda: self._launcher.run(
                 CommandRun(
                     argv=("bash", "-c", _SCRIPT),
-                    env=task.env,
+                    env=step.env,
                     files=given,
                     collect=(JSON_FILE, TEXT_FILE),
                     limits=Limits(
-                        cpu_s=task.timeout_s,
-                        blocked_s=min(task.timeout_s, _BLOCKED_S_MAX),
-                        memory_bytes=task.memory_bytes,
-                        disk_bytes=task.storage_bytes + size,
+                        cpu_s=step.timeout_s,
+                        blocked_s=min(step.timeout_s, _BLOCKED_S_MAX),
+                        memory_bytes=step.memory_bytes,
+                        disk_bytes=step.storage_bytes + size,
                         processes=256,
                     ),
                 )
@@ -142,25 +160,24 @@ class HarborHandler:
         )
 
 
-def _rewards_of(result: RunResult, settings: "HarborSettings") -> tuple[str, Mapping[str, float]]:
-    """What the tests wrote, if no limit ended them: as for other graders, the exit code of the
-    script decides nothing.
+def _rewards_of(result: RunResult, settings: "HarborSettings") -> tuple[Mapping[str, float], str]:
+    """What the tests wrote, and the name of the reward in it, if no limit ended them.
+
+    As for other graders, the exit code of the script decides nothing.
 
     Raises:
         RewardError: they wrote no reward.
     """
     if result.status.is_limit:
         raise RewardError(f"the tests broke a limit: {result.status.value}")
-    return read_rewards(result.files, settings.reward_key)
+    rewards = read_rewards(result.files)
+    return rewards, key_of(rewards, settings.reward_key)
 
 
-def _declared(
-    reference: "HarborReference", artifacts: Mapping[str, bytes], response: str
-) -> Mapping[str, bytes]:
-    """The artifacts that the task declares; others stay outside of the box."""
-    task = reference.verifier
-    found = {name: content for name, content in artifacts.items() if task.takes(name)}
+def _declared(reference: "HarborReference", step: VerifierStep, work: Work) -> Mapping[str, bytes]:
+    """The artifacts that the step declares; others stay outside of the box."""
+    found = dict(step.own(work.artifacts))
     if reference.response_file:
         place = reference.response_file.strip("/")
-        found.setdefault(place, response.encode("utf-8", "surrogateescape"))
+        found.setdefault(place, work.response.encode("utf-8", "surrogateescape"))
     return found
