@@ -221,7 +221,8 @@ def with_headroom(least: int, most: int) -> int:
     """The fewest slots of a stage and a few more.
 
     With the very fewest, found while no cheaper stage made anything wait, a cheaper stage would
-    have to hand over everything at its earliest: a tenth more of the one saves a third of the other.
+    have to hand over everything at its earliest: a tenth more of the one can save a third of the
+    other.
     """
     return min(least + math.ceil(HEADROOM_SHARE * least), most)
 
