@@ -11,7 +11,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-from assay.edge.tracing import NoTracer, tracer
+from assay.edge.tracing import NoTracer, batch_trace, tracer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,18 @@ def test_spans_reach_the_collector_under_the_callers_trace(collector: Collector)
     assert spans["Submit"].parent_span_id.hex() == "cd" * 8
     assert spans["store"].parent_span_id == spans["Submit"].span_id
     assert collector.services == {"assay-test"}
+
+
+def test_runs_of_a_batch_share_a_trace_wherever_they_are(collector: Collector) -> None:
+    trace = batch_trace("red", "b1")
+    for host in ("one", "two"):
+        tracing = tracer(service=host, endpoint=collector.endpoint)
+        tracing.record(f"stage {host}", began_ns=1, ended_ns=2, attributes={}, parent=trace.parent)
+        tracing.record(f"other {host}", began_ns=1, ended_ns=2, attributes={})
+        tracing.close()
+    traces = {span.name: span.trace_id.hex() for span in collector.spans}
+    assert traces["stage one"] == traces["stage two"] == trace.trace_id
+    assert len({*traces.values(), batch_trace("redb", "1").trace_id}) == 4
 
 
 def test_without_an_endpoint_there_is_nothing() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import socket
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ from scripts.boards import RATE
 
 
 @asynccontextmanager
-async def running_prometheus(folder: Path, target: str, *, rules: Path) -> AsyncIterator[str]:
+async def running_prometheus(
+    folder: Path, target: str, *, rules: Path | None = None, features: str = ""
+) -> AsyncIterator[str]:
     """A Prometheus that scrapes the target and evaluates the rules each second; its URL."""
     if shutil.which("prometheus") is None:
         pytest.skip("Prometheus is not installed: apt-get install prometheus")
@@ -28,7 +31,7 @@ async def running_prometheus(folder: Path, target: str, *, rules: Path) -> Async
         address = f"127.0.0.1:{free.getsockname()[1]}"
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(rules)],
+        "rule_files": [] if rules is None else [str(rules)],
         "scrape_configs": [{"job_name": "assay", "static_configs": [{"targets": [target]}]}],
     }
     file = folder / "prometheus.yaml"
@@ -37,6 +40,7 @@ async def running_prometheus(folder: Path, target: str, *, rules: Path) -> Async
     process = await asyncio.create_subprocess_exec(
         "prometheus", f"--config.file={file}", f"--web.listen-address={address}",
         f"--storage.tsdb.path={folder / 'tsdb'}",
+        *([f"--enable-feature={features}"] if features else []),
         stdout=asyncio.subprocess.DEVNULL, stderr=log,
     )  # fmt: skip
     log.close()
@@ -50,6 +54,16 @@ async def running_prometheus(folder: Path, target: str, *, rules: Path) -> Async
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
+
+
+def exemplars(url: str, expression: str) -> list[dict[str, Any]]:
+    """The exemplars of the last hour."""
+    now_s = time.time()
+    query = urllib.parse.urlencode({"query": expression, "start": now_s - 3_600, "end": now_s + 60})
+    with urllib.request.urlopen(f"{url}/api/v1/query_exemplars?{query}", timeout=30) as answer:
+        found: Any = json.loads(answer.read())
+    assert found["status"] == "success", found
+    return [one for series in found["data"] for one in series["exemplars"]]
 
 
 def answers(url: str) -> bool:

@@ -17,6 +17,7 @@ from assay.core.codec import unpack_body
 from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, Claim
+from assay.edge.tracing import batch_trace
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 from assay.worker.forking import processes
@@ -512,14 +513,24 @@ class Spans:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, Mapping[str, str | int]]] = []
+        self.parents: set[str] = set()
 
     def record(
-        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+        self,
+        name: str,
+        *,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        parent: str = "",
     ) -> None:
         self.told.append((name, ended_ns - began_ns, attributes))
+        self.parents.add(parent)
 
 
-async def test_every_run_of_a_stage_is_a_span(run_host: RunHost, trainer: Trainer) -> None:
+async def test_every_run_of_a_stage_is_a_span_of_its_batchs_trace(
+    run_host: RunHost, trainer: Trainer
+) -> None:
     spans = Spans()
     await run_host("batch", slots=1, tracer=cast("Tracer", spans))
     await trainer.judge("batch", "sleep 0.05", "raise")
@@ -528,6 +539,7 @@ async def test_every_run_of_a_stage_is_a_span(run_host: RunHost, trainer: Traine
     name, spent_ns, attributes = next(one for one in spans.told if one[2]["request_id"] == "r0")
     assert (name, attributes["assay.attempt"]) == ("stage batch", 1)
     assert spent_ns >= 50_000_000
+    assert spans.parents == {batch_trace(TENANT, str(spans.told[0][2]["batch_id"])).parent}
 
 
 # -- stopping --------------------------------------------------------------------------------------

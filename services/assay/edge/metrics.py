@@ -35,7 +35,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, valu
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
 from assay.edge.scrape.directory import keep_values_in
+from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
+from assay.edge.tracing import batch_trace
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
@@ -72,11 +74,12 @@ class _Definer:
 class Metrics:
     """Counters, gauges and histograms, one method per event."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, traces: bool = False) -> None:
         """Open the metrics of this process.
 
         Args:
             directory: shared by the processes of this machine; `None` keeps them in this process.
+            traces: spans are exported, so that exemplars can name the trace of a batch.
         """
         if directory is None:
             values.ValueClass = values.MutexValue
@@ -91,6 +94,7 @@ class Metrics:
         self._define_rollouts(new)
         self._define_gateway(new)
         self.registry: CollectorRegistry = own
+        self._exemplars = Exemplars(directory) if traces and directory is not None else None
         if directory is not None:
             self.registry = DirectoryRegistry(directory)
 
@@ -288,6 +292,12 @@ class Metrics:
     def batch_completed(self, batch: BatchRecord, *, slack_s: float) -> None:
         """A batch ended `slack_s` before its deadline."""
         self._slack.labels(batch.tenant).observe(slack_s)
+        if self._exemplars is not None:
+            trace_id = batch_trace(batch.tenant, batch.batch_id).trace_id
+            self._exemplars.note(
+                "assay_batch_slack_seconds", {"tenant": batch.tenant}, _SLACK_S, slack_s,
+                of={"trace_id": trace_id, "batch_id": batch.batch_id}, at_s=batch.completed_ns / 1e9
+            )  # fmt: skip
         self.batch_ended(batch)
 
     def batch_ended(self, batch: BatchRecord) -> None:
@@ -471,9 +481,9 @@ class Metrics:
         self._replaced.labels(part, reason).inc()
 
 
-def open_metrics(data_dir: Path) -> Metrics:
+def open_metrics(data_dir: Path, otlp_endpoint: str = "") -> Metrics:
     """Open the metrics of this process, in the directory that this machine's processes share."""
-    metrics = Metrics(data_dir / DIRECTORY)
+    metrics = Metrics(data_dir / DIRECTORY, traces=bool(otlp_endpoint))
     part, _, reason = os.environ.pop(REPLACES, "").partition(":")
     if reason:
         metrics.part_replaced(part=part, reason=reason)

@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+from prometheus_client import CollectorRegistry
 
 from assay.core.errors import PermissionDenied, Unauthenticated
 from assay.edge.auth import Operator, admit_to_metrics
-from assay.edge.scrape.exposition import text_of
+from assay.edge.scrape.exposition import answer_of
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 5.0
@@ -87,19 +87,20 @@ class Probes:
                 return _response("200 OK", b"ok\n")
             case b"/metrics":
                 try:
-                    admit_to_metrics(self._operator, _authorization(head))
+                    admit_to_metrics(self._operator, _header(head, b"authorization"))
                 except Unauthenticated as error:
                     return _response("401 Unauthorized", f"{error.message}\n".encode())
                 except PermissionDenied as error:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
-                return _response("200 OK", text_of(self._registry), CONTENT_TYPE_LATEST)
+                return _response("200 OK", *answer_of(self._registry, _header(head, b"accept")))
         return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
 
 
-def _authorization(head: bytes) -> str:
+def _header(head: bytes, wanted: bytes) -> str:
+    """The value of a header; empty: it is absent."""
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"authorization":
+        if name.strip().lower() == wanted:
             return value.strip().decode("latin-1")
     return ""
 

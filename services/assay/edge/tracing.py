@@ -1,8 +1,9 @@
 """OpenTelemetry spans, when an endpoint is set; otherwise nothing is imported or done."""
 
+import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Tracer(Protocol):
@@ -12,9 +13,15 @@ class Tracer(Protocol):
         """A span around a block; `parent` is a W3C `traceparent`."""
 
     def record(
-        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+        self,
+        name: str,
+        *,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        parent: str = "",
     ) -> None:
-        """Record a finished span; instants are Unix time."""
+        """Record a finished span; instants are Unix time, `parent` is a W3C `traceparent`."""
 
     def ids(self) -> dict[str, str]:
         """`trace_id` and `span_id` of the current span, for log lines; empty outside of one."""
@@ -32,7 +39,13 @@ class NoTracer:
         return nullcontext()
 
     def record(
-        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+        self,
+        name: str,
+        *,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        parent: str = "",
     ) -> None:
         """Record nothing."""
 
@@ -42,6 +55,22 @@ class NoTracer:
 
     def close(self) -> None:
         """Nothing to export."""
+
+
+class BatchTrace(NamedTuple):
+    """The trace to which the runs of a batch's stages belong, on whatever host they are."""
+
+    trace_id: str
+    """16 bytes, in hexadecimal."""
+    parent: str
+    """W3C `traceparent` of its runs."""
+
+
+def batch_trace(tenant: str, batch_id: str) -> BatchTrace:
+    """The trace of a batch: made of its names, so that hosts agree without telling each other."""
+    ids = hashlib.sha256(f"{tenant}\0{batch_id}".encode()).hexdigest()
+    trace_id, span_id = ids[:32], ids[32:48]
+    return BatchTrace(trace_id, f"00-{trace_id}-{span_id}-01")
 
 
 def tracer(*, service: str, endpoint: str) -> Tracer:
@@ -71,9 +100,18 @@ class _OpenTelemetry:
         return self._tracer.start_as_current_span(name, context=context)
 
     def record(
-        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+        self,
+        name: str,
+        *,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        parent: str = "",
     ) -> None:
-        span = self._tracer.start_span(name, start_time=began_ns, attributes=dict(attributes))
+        context = self._extract({"traceparent": parent}) if parent else None
+        span = self._tracer.start_span(
+            name, context=context, start_time=began_ns, attributes=dict(attributes)
+        )
         span.end(ended_ns)
 
     def ids(self) -> dict[str, str]:

@@ -148,7 +148,7 @@ def build(
     )
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
-    metrics = metrics or open_metrics(settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)
     pools = scaler or scaler_of(settings, store, clock, metrics, pipelines)
     controller = Controller(
         store=store,

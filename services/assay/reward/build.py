@@ -110,7 +110,7 @@ def build(
     operator = Operator(settings.operator, clock)
     _check_listener(settings, tenants)
     store = store or open_store(settings.store, data_dir=settings.data_dir)
-    metrics = metrics or open_metrics(settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)
     door = Door(_limits(reward, tenants.count), count=lambda: tenants.count)
     audit = open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock)
     pipelines = load_pipelines(settings.verifiers) if pipelines is None else pipelines

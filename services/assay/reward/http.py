@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, FastAPI, Query, Request, Response, Security
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+from prometheus_client import CollectorRegistry
 
 from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError
@@ -32,7 +32,7 @@ from assay.edge import http_edge
 from assay.edge.auth import MetricsReader, Tenant
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
-from assay.edge.scrape.exposition import text_of
+from assay.edge.scrape.exposition import answer_of
 from assay.edge.status import detail_of
 from assay.reward import bodies, docs_page
 from assay.reward.drafts import ResultsPage, Scored
@@ -337,7 +337,8 @@ def _observation(
             return JSONResponse(
                 detail.body(), status_code=detail.status.http, headers=detail.headers()
             )
-        return Response(text_of(registry), media_type=CONTENT_TYPE_LATEST)
+        text, kind = answer_of(registry, request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": kind})
 
     return router
 

@@ -12,7 +12,7 @@ from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.edge.tracing import Tracer
+from assay.edge.tracing import Tracer, batch_trace
 from assay.worker.assignment import HeldClaim
 from assay.worker.auditing.culprits import Failure
 from assay.worker.auditing.searches import GroupSearches
@@ -150,6 +150,7 @@ class Attempts:
                 "assay.attempt": held.claim.attempt,
                 "assay.finish": type(finish).__name__,
             },
+            parent=batch_trace(held.claim.task.tenant, held.claim.batch_id).parent,
         )
 
 

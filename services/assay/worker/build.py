@@ -155,7 +155,7 @@ def build(
     mode = _sandbox_mode(settings, stages, clock)
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
-    metrics = metrics or open_metrics(settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)
     metrics.sandbox_seen(mode=mode)
     shared = _Shared(
         store=store,

@@ -8,6 +8,8 @@ from typing import Final
 from prometheus_client import values
 from prometheus_client.multiprocess import mark_process_dead
 
+from assay.edge.scrape.exemplars import forget_the_dead
+
 FILES_OF_THE_DEAD_MAX: Final = 256
 """Counters of dead processes stay in the sums until there are more dead processes than this."""
 
@@ -15,6 +17,7 @@ FILES_OF_THE_DEAD_MAX: Final = 256
 def keep_values_in(directory: Path) -> None:
     """Have prometheus-client keep values in files there; remove the oldest dead files."""
     directory.mkdir(parents=True, exist_ok=True)
+    forget_the_dead(directory)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
     dead: list[tuple[float, Path]] = []

@@ -17,14 +17,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from assay.edge.scrape.exemplars import exemplars_in
+from assay.edge.scrape.labels import text_of_labels
 
 _HEAD: Final = 8
 _ENTRY: Final = 16
 _LENGTH: Final = struct.Struct("i").unpack_from
 _VALUE: Final = struct.Struct("d").unpack_from
+VERSIONS: Final = frozenset({"0.0.1", "1.0.0"})
+"""Of OpenMetrics, between which nothing that is said here differs."""
 _ADDED: Final = ("counter_", "histogram_")
 """Beginnings of the names of files whose values are added up over processes."""
 
@@ -35,6 +41,7 @@ class DirectoryRegistry(CollectorRegistry):
     def __init__(self, directory: Path) -> None:
         super().__init__()
         MultiProcessCollector(self, path=str(directory))  # type: ignore[no-untyped-call]  # unannotated
+        self._directory = directory
         self._added = _Added(directory)
         self._gauges = CollectorRegistry()
         self._gauges.register(_Gauges(directory))
@@ -43,10 +50,50 @@ class DirectoryRegistry(CollectorRegistry):
         """All metrics in the text format."""
         return self._added.text().encode() + generate_latest(self._gauges)
 
+    def open_metrics(self) -> bytes:
+        """All metrics as OpenMetrics, with exemplars; their end is said by the gauges."""
+        added = self._added.text(_OpenMetrics(exemplars_in(self._directory)))
+        return added.encode() + _as_open_metrics(self._gauges)
+
 
 def text_of(registry: CollectorRegistry) -> bytes:
     """The metrics of a registry in Prometheus' text format."""
     return registry.text() if isinstance(registry, DirectoryRegistry) else generate_latest(registry)
+
+
+def answer_of(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """The metrics in the format that a scrape asks for, and its content type.
+
+    Args:
+        registry: whose metrics.
+        accept: the header of this name; without OpenMetrics in it, Prometheus' text format.
+    """
+    if not _wants_open_metrics(accept):
+        return text_of(registry), CONTENT_TYPE_LATEST
+    if isinstance(registry, DirectoryRegistry):
+        return registry.open_metrics(), openmetrics.CONTENT_TYPE_LATEST
+    return _as_open_metrics(registry), openmetrics.CONTENT_TYPE_LATEST
+
+
+def _as_open_metrics(registry: CollectorRegistry) -> bytes:
+    text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]  # unannotated
+    return text
+
+
+def _wants_open_metrics(accept: str) -> bool:
+    for one in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in one.split(";"))
+        given = dict(part.partition("=")[::2] for part in parameters)
+        if kind == "application/openmetrics-text" and given.get("version", "1.0.0") in VERSIONS:
+            return _weight(given.get("q", "1")) > 0
+    return False
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 class _Gauges:
@@ -61,6 +108,13 @@ class _Gauges:
 
     def describe(self) -> list[Metric]:
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenMetrics:
+    """What OpenMetrics has and Prometheus' own text format has not."""
+
+    exemplars: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -105,17 +159,21 @@ class _Added:
         self._slots: dict[bytes, int] = {}
         self._families: dict[str, _Family] = {}
 
-    def text(self) -> str:
-        """Their present values."""
+    def text(self, form: "_OpenMetrics | None" = None) -> str:
+        """Their present values; in Prometheus' own format unless a form is given."""
         sums = self._sums()
         parts: list[str] = []
         for name in sorted(self._families):
             family = self._families[name]
             words = family.words.replace("\\", r"\\").replace("\n", r"\n")
-            parts.append(f"# HELP {family.name} {words}\n# TYPE {family.name} {family.kind}\n")
+            shown = family.name
+            if form is not None:
+                words = words.replace('"', r"\"")
+                shown = shown.removesuffix("_total") if family.kind == "counter" else shown
+            parts.append(f"# HELP {shown} {words}\n# TYPE {shown} {family.kind}\n")
             parts += [f"{line} {sums[slot]!r}\n" for line, slot in family.lines.items()]
             for labels, one in family.histograms.items():
-                _add_histogram(parts, name, labels, one, sums)
+                _add_histogram(parts, name, labels, one, sums, form)
         return "".join(parts)
 
     def _sums(self) -> list[float]:
@@ -172,10 +230,10 @@ class _Added:
             shown = f"{metric}_total" if kind == "counter" else metric
             family = self._families[metric] = _Family(shown, words, kind)
         if kind == "counter":
-            text = _labels(labels)
+            text = text_of_labels(labels)
             family.lines[f"{name}{{{text}}}" if text else name] = slot
             return
-        text = _labels({key: value for key, value in labels.items() if key != "le"})
+        text = text_of_labels({key: value for key, value in labels.items() if key != "le"})
         histogram = family.histograms.setdefault(text, _Histogram())
         if name.endswith("_sum"):
             histogram.total = slot
@@ -183,17 +241,13 @@ class _Added:
             histogram.buckets[labels["le"]] = slot
 
 
-def _labels(labels: Mapping[str, str]) -> str:
-    """Labels as they stand in the text format."""
-    return ",".join(f'{name}="{_escaped(labels[name])}"' for name in sorted(labels))
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
 def _add_histogram(
-    parts: list[str], name: str, labels: str, one: _Histogram, sums: list[float]
+    parts: list[str],
+    name: str,
+    labels: str,
+    one: _Histogram,
+    sums: list[float],
+    form: "_OpenMetrics | None",
 ) -> None:
     """Append the lines of a histogram; its files hold each bucket's own count."""
     before = f"{labels}," if labels else ""
@@ -201,7 +255,13 @@ def _add_histogram(
     count = 0.0
     for bound in sorted(one.buckets, key=float):
         count += sums[one.buckets[bound]]
-        parts.append(f'{name}_bucket{{{before}le="{bound}"}} {count!r}\n')
+        series = f'{name}_bucket{{{before}le="{bound}"}}'
+        exemplar = "" if form is None else form.exemplars.get(series, "")
+        parts.append(f"{series} {count!r}{exemplar}\n")
     parts.append(f"{name}_count{braced} {count!r}\n")
+    if form is not None and any(float(bound) < 0 for bound in one.buckets):
+        # OpenMetrics has no sum of what may be below 0, as it would not only grow. It has no count
+        # then either; that is kept, as prometheus-client does: boards and alerts ask for it.
+        return
     if one.total is not None:
         parts.append(f"{name}_sum{braced} {sums[one.total]!r}\n")
