@@ -71,6 +71,7 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/trial.py",
         ("plan",),
         ("return min(least + math.ceil(HEADROOM_SHARE * least), most)", "return least"),
+        ("self.trust = 1.0 if known and mended else STRICT", "self.trust = 1.0"),
     ),
     *_of(
         "nodes",

@@ -28,8 +28,16 @@ from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
 
 HEADROOM_SHARE: Final = 0.1
 """Slots of a stage beyond the fewest, where cheaper stages are still to be sized."""
+STRICT: Final = 0.2
+"""Of what a plan may leave to later ones, the share where these come too late to mend it: slots
+start more slowly than plans are made, or a task has no history."""
 STEPS_MAX: Final = 5
 """Changes of a pool's slots that a trial foresees."""
+
+
+def startup_of(pool: PoolView) -> int:
+    """Time from ordering a slot until it is ready, where it needs a new node."""
+    return pool.startup_ns + (pool.nodes.startup_ns if pool.nodes is not None else 0)
 
 
 def slots_over_time(pool: PoolView, peak: int) -> list[tuple[int, int]]:
@@ -64,6 +72,9 @@ class Trial:
         self.settings = settings
         self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         self.stages = len(observation.pools)
+        known = all(task.history for task, _ in active)
+        mended = all(startup_of(pool) <= to_ns(settings.replan_s) for pool in self.pools)
+        self.trust = 1.0 if known and mended else STRICT
         self.scratch: Scratch = make_scratch(
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
@@ -111,7 +122,7 @@ class Trial:
     def constrain(self, k: int, best: Ints) -> Constraints:
         """Finish within the budget, or within `slack_s` of the best achievable end."""
         future, slack = self.futures[k], to_ns(self.settings.slack_s)
-        guarded = (self.budgets * self.settings.guard).astype(np.int64)
+        guarded = (self.budgets * self.settings.guard * self.trust).astype(np.int64)
         due = np.maximum(future.natural_ns + guarded, best + slack)
         return self.free[k]._replace(finish_ns=due[future.batch_of])
 
@@ -139,7 +150,7 @@ class Trial:
     def keeps(self, peaks: Ints, first: int | None = None) -> bool:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
         supply = self.supply(peaks)
-        share = self.settings.epsilon * self.settings.repeat_share
+        share = self.settings.epsilon * self.settings.repeat_share * self.trust
         allowed = int(share * len(self.futures))
         failed = 0
         for k in self.order.copy() if first is None else range(first):
