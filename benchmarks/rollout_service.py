@@ -35,6 +35,7 @@ from pathlib import Path
 import numpy as np
 from platform_run import local_platform
 from report import Report, Spread, percentile
+from rollout_bare import bare
 from rollout_process import Service, service, tiny_model
 from rollout_pushes import Bench, push_table
 from rollout_whole import Way, Whole, whole_report
@@ -389,23 +390,30 @@ async def push(chosen: argparse.Namespace) -> None:
 
 async def whole(chosen: argparse.Namespace) -> None:
     """Whole weights pushed to an engine at rest, in each way."""
-    ways = {"gRPC": Way(), "shared memory": Way(), "gRPC, one set in memory": Way()}
+    over, unchecked, by_memory, in_file = Way(), Way(), Way(), Way()
+    ways = {"gRPC": over, "gRPC, without checksums of the sender": unchecked}
+    ways |= {"shared memory": by_memory, "gRPC, one set in memory": in_file}
     model, tokens_max = load_model(chosen.model), 2 * chosen.tokens + 64
     with (
         tempfile.TemporaryDirectory(dir=shared_memory()) as shared,
         tempfile.TemporaryDirectory() as disk,
     ):
-        async with served(chosen, tokens_max, shared_dir=shared) as (running, client):
+        async with (
+            bare() as floor,
+            served(chosen, tokens_max, shared_dir=shared) as (running, client),
+        ):
             pushes = Whole(running, client, model)
             pushes.write(Path(shared))
             for _ in range(1 + chosen.rounds):
-                await pushes.measure(ways["gRPC"], shared=False)
-                await pushes.measure(ways["shared memory"], shared=True)
+                await floor.measure(pushes.megabytes)
+                await pushes.measure(over)
+                await pushes.measure(unchecked, checksums=False)
+                await pushes.measure(by_memory, shared=True)
         async with served(chosen, tokens_max, second_slot_dir=disk) as (running, client):
             pushes = Whole(running, client, model)
             for _ in range(1 + chosen.rounds):
-                await pushes.measure(ways["gRPC, one set in memory"], shared=False)
-    whole_report(ways, pushes.megabytes).show(as_json=chosen.json)
+                await pushes.measure(in_file)
+    whole_report(ways, floor, pushes.megabytes).show(as_json=chosen.json)
 
 
 MEASUREMENTS: dict[str, Callable[[argparse.Namespace], Awaitable[int | None]]] = {

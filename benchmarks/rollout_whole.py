@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rollout_bare import Bare
     from rollout_process import Service
 
     from assay.rollout.models import Model
@@ -73,7 +74,7 @@ class Whole:
         stored = {n: Stored(one.dtype, one.shape, one.data) for n, one in self._weights.items()}
         (folder / FILE).write_bytes(packed(stored))
 
-    async def measure(self, way: Way, *, shared: bool) -> None:
+    async def measure(self, way: Way, *, shared: bool = False, checksums: bool = True) -> None:
         """Push once, and use it."""
         self._version += 1
         service_s, client_s = self._running.beside_cpu_s(), time.process_time()
@@ -81,7 +82,7 @@ class Whole:
         if shared:
             await self._client.push_file(self._version, FILE)
         else:
-            await self._client.push_weights(self._version, self._weights)
+            await self._client.push_weights(self._version, self._weights, checksums=checksums)
         took_s, mb = time.perf_counter() - began_s, self._bytes / 1e6
         way.mb_s.append(mb / took_s)
         way.service_ms.append(1e3 * (self._running.beside_cpu_s() - service_s) / mb)
@@ -94,10 +95,21 @@ class Whole:
         return self._bytes / 1e6
 
 
-def whole_report(ways: Mapping[str, Way], megabytes: float) -> Report:
-    """The table; the first push of each way, which takes memory, is not in it."""
+def whole_report(ways: Mapping[str, Way], floor: Bare, megabytes: float) -> Report:
+    """The table; the first push of each way, which takes memory, is not in it.
+
+    `floor`: what grpcio alone needs for as many bytes, beside the pushes over gRPC.
+    """
     columns = ("way", "MB/s", "target", "CPU of the service, ms/MB", "of the client", "held, ms")
     report = Report(title=f"Whole weights, {megabytes:,.0f} MB a push", columns=columns)
+    report.add(
+        **{
+            "way": "bytes, by grpcio alone",
+            "MB/s": Spread.of(floor.mb_s[1:]),
+            "CPU of the service, ms/MB": Spread.of(floor.receiver_ms[1:]),
+            "of the client": Spread.of(floor.sender_ms[1:]),
+        }
+    )
     for name, way in ways.items():
         cells: dict[str, Any] = {
             "way": name,

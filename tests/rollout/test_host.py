@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 VOCAB = 61
 SLOTS = 16
+HOUR_NS = 3_600_000_000_000
 
 
 def probe(**changes: Any) -> ProbeEngine:
@@ -161,16 +162,20 @@ def test_close_wakes_who_waits() -> None:
 
 
 def test_close_refuses_while_a_step_runs_on_and_may_be_called_again() -> None:
-    runtime = Runtime(probe(spin_ns=400_000_000), 4, RuntimeOptions(seq_len_max=32))
-    runtime.submit([1], max_tokens=30, seeds=[1])  # longer than this thread may lose its core
-    while runtime.stats().iterations == 0:
+    engine = probe(spin_ns=HOUR_NS)  # its step ends when the test says so
+    runtime = Runtime(engine, 4, RuntimeOptions(seq_len_max=32))
+    runtime.submit([1], max_tokens=30, seeds=[1])
+    while engine.probe.steps == 0:
         time.sleep(0.001)
-    with pytest.raises(WorkerStalled):
-        runtime.close(timeout_s=0.001)
-    with pytest.raises(RuntimeClosed):
-        runtime.stats()
-    runtime.close()
-    assert not runtime.engine.lent  # type: ignore[union-attr]
+    try:
+        with pytest.raises(WorkerStalled):
+            runtime.close(timeout_s=0.001)
+        with pytest.raises(RuntimeClosed):
+            runtime.stats()
+    finally:
+        engine.probe.spin_ns = 0
+    runtime.close(timeout_s=120)
+    assert not engine.lent
 
 
 def threads_of_this_process() -> int:

@@ -7,6 +7,7 @@ with these weights makes of it alone.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import random
 import threading
@@ -469,6 +470,43 @@ def test_a_checksum_of_the_bytes_that_came_is_accepted(engine: Engine) -> None:
         replace(t, sha256=hashlib.sha256(t.tensor.data.tobytes()).hexdigest().upper()) for t in ALL
     ]
     assert engine.stage(1, sent).version == 1
+
+
+BITS = {
+    DType.F32: (np.uint32, 0x7F800000),
+    DType.F16: (np.uint16, 0x7C00),
+    DType.BF16: (np.uint16, 0x7F80),
+}
+HALFWAY = 0x7F7F8000
+"""Above the greatest bf16: from here on a float32 rounds to infinity."""
+
+
+@pytest.mark.parametrize("kept", [DType.F32, DType.BF16])
+@pytest.mark.parametrize("dtype", list(BITS))
+def test_the_least_value_that_is_not_finite_as_it_is_kept_is_refused(
+    dtype: DType, kept: DType
+) -> None:
+    stored, end = BITS[dtype]
+    end = HALFWAY if (dtype, kept) == (DType.F32, DType.BF16) else end
+    sign = 1 << (np.dtype(stored).itemsize * 8 - 1)
+    wo = next(t for t in ALL if t.kind is TensorKind.WO)
+    others = [t for t in ALL if t is not wo]
+
+    def with_bits(bits: int, at: int) -> list[StagedTensor]:
+        data = np.zeros(wo.tensor.shape, stored)
+        data.flat[at] = bits
+        kind = np.float32 if dtype is DType.F32 else np.float16 if dtype is DType.F16 else stored
+        return [*others, replace(wo, tensor=Tensor(data.view(kind), dtype))]
+
+    last = math.prod(wo.tensor.shape) - 1
+    with Engine.create(MODELS[0], replace(SETTINGS, weight_dtype=kept)) as engine:
+        for version, (bits, at) in enumerate([(0, 0), (end - 1, 0), (end - 1 | sign, last)], 1):
+            engine.stage(version, with_bits(bits, at))
+        for bits in (end, end | sign, end + 1, sign - 1):
+            for at in (0, 7, last):
+                with pytest.raises(InvalidWeights) as refused:
+                    engine.stage(9, with_bits(bits, at))
+                assert refused.value.problem is WeightsProblem.NOT_FINITE
 
 
 def test_a_float32_that_bf16_can_not_hold_is_not_finite() -> None:

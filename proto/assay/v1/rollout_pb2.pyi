@@ -996,6 +996,7 @@ class PushWeightsRequest(_message.Message):
     ADAPTER_FIELD_NUMBER: _builtins.int
     SHARED_FILE_FIELD_NUMBER: _builtins.int
     TENSORS_FIELD_NUMBER: _builtins.int
+    PADDING_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
@@ -1007,6 +1008,10 @@ class PushWeightsRequest(_message.Message):
     """In the first message, which is then the only one: name of a safetensors file in the folder
     `rollout.shared_dir` of the service, on the same machine. The file's metadata may have
     "sha256.NAME": the SHA-256 of tensor NAME, in hex.
+    """
+    padding: _builtins.bytes
+    """Ignored. A sender that fills it so that `data` begins at a multiple of 8 bytes of the serialized
+    message spares the service a copy of the tensors.
     """
     @_builtins.property
     def tensor(self) -> Global___TensorHead: ...
@@ -1031,10 +1036,11 @@ class PushWeightsRequest(_message.Message):
         adapter: Global___AdapterConfig | None = ...,
         shared_file: _builtins.str = ...,
         tensors: _abc.Iterable[Global___TensorHead] | None = ...,
+        padding: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

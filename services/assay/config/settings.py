@@ -205,17 +205,17 @@ class RolloutSettings(TlsBranch):
     threads: int = Field(default=0, ge=0, le=256)
     """Threads per step; 0 = chosen by the model's size."""
     weight_dtype: Literal["bf16", "f32"] = "bf16"
-    """Precision in which weights are kept. A trainer of float32 weights whose importance ratios
-    should be exact needs `f32`, at half of the speed."""
+    """Precision of weights. Exact ratios of a float32 trainer need `f32`, at half the speed."""
     tokens_max: int = Field(default=1_024, gt=0)
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)
     """Groups of one session that were submitted and not yet acknowledged by its reader."""
+    groups_bytes_max: int = Field(default=4 * 1024**3, gt=0)
+    """Memory of groups not yet acknowledged, at their longest; of several tenants one gets half."""
     reward_url: str = "127.0.0.1:8470"
     """Address of the reward service."""
     reward_wait_s: float = Field(default=600.0, gt=0)
-    """How long a response waits for its reward before it ends as INFRA_FAILED, unless its session
-    sets another value."""
+    """How long a response waits for its reward, then INFRA_FAILED; a session may set another."""
     second_slot_dir: Path | None = None
     """Folder on a disk for pushed whole weights, where memory has room for one set of them:
     `Activate` then holds the engine while it exchanges them with those in use. Absent: they lie in

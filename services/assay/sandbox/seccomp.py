@@ -107,6 +107,12 @@ IOCTL_REQUESTS: Final = (
     *(0x5401, 0x540F, 0x5413),  # TCGETS, TIOCGPGRP, TIOCGWINSZ
     *(0x541B, 0x5421, 0x5450, 0x5451),  # FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 )
+_GPU_IOCTLS: Final = (
+    (0xFF00, 0x4600),  # the driver's own type, NV_IOCTL_MAGIC
+    (0xFFFF_FF00, 0),  # UVM's, which have plain numbers
+    *((0xFFFF_FFFF, number) for number in (0x3000_0001, 0x3000_0002)),  # UVM_[DE]INITIALIZE
+)
+"""Masks and values; from the headers of NVIDIA's open kernel modules."""
 PRCTL_OPTIONS: Final = (
     *(1, 2, 3, 15, 16),  # PR_SET_PDEATHSIG, _GET_, PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME
     *(21, 23, 25, 29, 30),  # PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_TSC, PR_[SG]ET_TIMERSLACK
@@ -144,6 +150,7 @@ def compile_filter(
     fork_allowed: bool = True,
     sockets_allowed: bool = True,
     memory_files_allowed: bool = True,
+    gpu_calls_allowed: bool = False,
 ) -> bytes:
     """Return the filter as BPF for this machine.
 
@@ -154,6 +161,7 @@ def compile_filter(
             allowed.
         memory_files_allowed: false denies `memfd_create`: without a cgroup, nothing would count the
             memory of such a file.
+        gpu_calls_allowed: true allows the `ioctl` calls of NVIDIA's driver.
 
     Raises:
         IsolationUnavailable: libseccomp cannot compile it.
@@ -175,6 +183,9 @@ def compile_filter(
         _add_clone(rules, fork_allowed=fork_allowed)
         _add_by_argument(rules, memory_files_allowed=memory_files_allowed)
         _add_sockets(rules, sockets_allowed=sockets_allowed)
+        if gpu_calls_allowed:
+            for mask, value in _GPU_IOCTLS:
+                _add(rules, pyseccomp.ALLOW, ("ioctl",), _masked(1, mask, value))
         return _export(rules)
     except (OSError, RuntimeError) as error:
         raise IsolationUnavailable(f"libseccomp cannot compile the filter: {error}") from error

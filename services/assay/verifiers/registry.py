@@ -15,6 +15,7 @@ from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
 from assay.verifiers.composite import definition as composite_definition
+from assay.verifiers.cuda import definition as cuda_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
 from assay.verifiers.harbor import definition as harbor_definition
@@ -49,6 +50,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     languages_definition.define_pipelines,
     judged_definition.define_pipelines,
     sql_definition.define_pipelines,
+    cuda_definition.define_pipelines,
     shaping_definition.define_pipelines,
     instructions_definition.define_pipelines,
     harbor_definition.define_pipelines,

@@ -10,9 +10,10 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tests.rollout.service.pushing import pieces, serialized
 from tests.rollout.service.test_service import weights_of
 
-from assay.client.rollouts.pushes import full_push, pieces
+from assay.client.rollouts.pushes import full_push
 from assay.core.errors import AssayError, FailedPrecondition, InvalidRequest
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Faults:
             for piece in every:
                 yield piece
 
-        pushing = self._own.client._push(all_of_them())
+        pushing = self._own.client._push(serialized(all_of_them()))
         await self._expect(InvalidRequest, pushing, "a wrong checksum")
         await self._expect_unstaged("a wrong checksum")
 

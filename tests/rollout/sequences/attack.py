@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tests.rollout.sequences.checks import Known, check, said
 from tests.rollout.sequences.gate import Gate
+from tests.rollout.service.pushing import pieces, serialized
 from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, leftovers, rollouts
 from tests.rollout.service.test_service import weights_of
 
 from assay.client import Backoff
 from assay.client.rollouts import NextTurn, Prompt, RolloutClient, SamplingParams, StepBatch
-from assay.client.rollouts.pushes import full_push, pieces
+from assay.client.rollouts.pushes import full_push
 from assay.core.errors import (
     AssayError,
     Conflict,
@@ -229,7 +230,7 @@ class Attack:
             for one in every[1:]:
                 yield one
 
-        pushing = asyncio.create_task(self._client._push(slowly()))
+        pushing = asyncio.create_task(self._client._push(serialized(slowly())))
         await begun.wait()
         while not (pushing.done() or self._own.engine._staging.locked()):
             await asyncio.sleep(0.01)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from assay.config.access import TenantSettings
     from assay.rollout import ProbeEngine
+    from assay.rollout.service.sessions import Room
 
 
 @pytest.fixture
@@ -25,9 +26,10 @@ async def run_rollouts() -> AsyncIterator[RunRollouts]:
             slots: int = SLOTS,
             probe: ProbeEngine | None = None,
             tenants: dict[str, TenantSettings] | None = None,
+            room: Room | None = None,
             **settings: object,
         ) -> Rollouts:
-            running = rollouts(reward_url, slots, probe, tenants, SHORT, **settings)
+            running = rollouts(reward_url, slots, probe, tenants, SHORT, room, **settings)
             return await stack.enter_async_context(running)
 
         yield run

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from assay.config.access import TenantSettings
     from assay.rollout.models import Model
+    from assay.rollout.service.sessions import Room
 
 TOKENS_MAX = 96
 SLOTS = 12
@@ -104,6 +105,7 @@ async def rollouts(
     probe: ProbeEngine | None = None,
     tenants: dict[str, TenantSettings] | None = None,
     desk_backoff: Backoff = SHORT,
+    room: Room | None = None,
     **settings_of: object,
 ) -> AsyncIterator[Rollouts]:
     """On a random model, or on a probe that fails when a test asks it to."""
@@ -129,6 +131,7 @@ async def rollouts(
             text_of=text_of,
             clock=clock,
             new_id=lambda: f"pause{next(numbers)}",
+            room=room,
         )
         served = limits(model.config.vocab_size, slots)
         guard = CallGuard(

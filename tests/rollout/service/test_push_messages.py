@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,8 @@ from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.service import wire
-from assay.rollout.service.weights import shared
-from assay.rollout.service.weights.parts import Assembly, Head, whole_tensors
+from assay.rollout.service.weights import apart, shared
+from assay.rollout.service.weights.parts import Assembly, Head, Receiver, whole_tensors
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -58,13 +59,12 @@ def test_however_they_are_divided_the_same_tensors_arrive(
 
     async def received() -> dict[str, bytes]:
         first = client_pushes.full_push(1, 0.0)
-        divided = client_pushes.pieces(first, sent, together_bytes=together, piece_bytes=piece)
-        messages = [one async for one in divided]
+        divided = client_pushes.bodies(first, sent, together_bytes=together, piece_bytes=piece)
+        bodies = [one async for one in divided]
 
         async def parts() -> AsyncIterator[WeightPart]:
-            for one in messages:
-                body = one.SerializeToString()
-                yield wire.part(rollout_pb2.PushWeightsRequest.FromString(body))
+            for body in bodies:
+                yield part_of(body)
 
         found = [one async for some in whole_tensors(parts(), begin) for one in some]
         assert all(one.whole for one in found)
@@ -109,6 +109,61 @@ def test_an_adapter_of_small_tensors_comes_in_few_messages() -> None:
 
     async def count() -> int:
         first = client_pushes.full_push(1, 0.0)
-        return len([one async for one in client_pushes.pieces(first, small)])
+        return len([one async for one in client_pushes.bodies(first, small)])
 
-    assert asyncio.run(count()) == 2
+    assert asyncio.run(count()) == 1
+
+
+# -- bytes that are not copied ---------------------------------------------------------------------
+def part_of(body: bytes) -> WeightPart:
+    """As the servicer reads it."""
+    rest, data = apart(body)
+    return wire.part(rollout_pb2.PushWeightsRequest.FromString(rest), data)
+
+
+@given(sent=weights())
+def test_tensors_that_come_whole_are_the_bytes_of_their_message(sent: dict[str, Weight]) -> None:
+    sent = {name: one for name, one in sent.items() if one.dtype == "F32"}
+
+    async def all_bodies() -> list[bytes]:
+        return [one async for one in client_pushes.bodies(client_pushes.full_push(1, 0.0), sent)]
+
+    for body in asyncio.run(all_bodies()):
+        received = Receiver(lambda head, data: Assembly(head, head.shape, data))
+        for one in received.take(part_of(body)):
+            assert np.shares_memory(
+                np.frombuffer(one.data, np.uint8), np.frombuffer(body, np.uint8)
+            )
+
+
+MESSAGES = st.builds(
+    rollout_pb2.PushWeightsRequest,
+    policy_version=st.integers(-(1 << 63), (1 << 63) - 1),
+    core_share_max=st.floats(allow_nan=False),
+    tensor=st.none() | st.builds(rollout_pb2.TensorHead, name=st.text(max_size=9)),
+    data=st.binary(max_size=300),
+    kind=st.sampled_from([0, 1, 2, 3, 99]),
+    shared_file=st.text(max_size=9),
+    tensors=st.lists(st.builds(rollout_pb2.TensorHead, shape=st.lists(st.integers(0, 9)))),
+    padding=st.binary(max_size=9),
+).map(lambda message: message.SerializeToString())
+SPOILT = st.builds(
+    lambda body, at, byte: body[: at % (len(body) + 1)] + byte + body[at % (len(body) + 1) :],
+    MESSAGES,
+    st.integers(0, 400),
+    st.binary(max_size=3),
+)
+
+
+@given(body=MESSAGES | SPOILT | st.tuples(MESSAGES, MESSAGES).map(b"".join) | st.binary())
+def test_what_is_taken_out_of_a_message_is_what_protobuf_would_read(body: bytes) -> None:
+    rest, data = apart(body)
+    try:
+        expected = rollout_pb2.PushWeightsRequest.FromString(body)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            rollout_pb2.PushWeightsRequest.FromString(rest)
+        return
+    found = rollout_pb2.PushWeightsRequest.FromString(rest)
+    found.data = found.data or bytes(data)
+    assert found == expected or not expected.data  # the last of several values was empty

@@ -20,12 +20,13 @@ import pytest
 pytest.importorskip("numpy")
 
 from tests.rollout.engine.exact import random_model
+from tests.rollout.service.pushing import pieces, serialized
 from tests.rollout.service.served import SETTINGS
 from tests.rollout.service.test_service import SAMPLED, prompts, take, weights_of
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
 
 from assay.client.rollouts import RolloutGroup, Weight
-from assay.client.rollouts.pushes import adapter_push, full_push, pieces
+from assay.client.rollouts.pushes import adapter_push, full_push
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
@@ -265,7 +266,7 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
         )
 
     with pytest.raises(InvalidRequest, match="checksum"):
-        await own.client._push(damaged())
+        await own.client._push(serialized(damaged()))
     with pytest.raises(InvalidRequest):
         await own.client.push_adapter(1, {"peft_type": "IA3"}, {})
     scattered = Weight(dtype="F32", shape=array.shape, data=array.T.data)
@@ -336,7 +337,7 @@ async def test_tensors_that_come_together_are_checked_one_by_one(
             yield one
 
     with pytest.raises((InvalidRequest, FailedPrecondition)) as refused:
-        await own.client._push(sent())
+        await own.client._push(serialized(sent()))
     assert refused.value.field == field.format(first=first, last=last)
     await nothing_to_activate(own)
 

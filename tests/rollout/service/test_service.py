@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("numpy")
 
 import numpy as np
+from tests.rollout.service.pushing import pieces
 from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollouts, rollouts
 from tests.rollout.test_weight_slots import version_of
 
@@ -29,7 +30,6 @@ from assay.client.rollouts import (
     Weight,
 )
 from assay.client.rollouts import session as client_session
-from assay.client.rollouts.pushes import pieces
 from assay.core.codec import pack_body
 from assay.core.errors import (
     AssayError,

@@ -9,7 +9,7 @@ Invariants:
   the forgotten ones are refused.
 
 Tensors are copied in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
-within some milliseconds.
+within some milliseconds; with all of a core, checksums are computed by a second thread.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes as ct
 import hashlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ from assay.rollout.models.model import DType, Tensor, TensorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
@@ -41,8 +43,13 @@ if TYPE_CHECKING:
     from assay.rollout.models.model import Model, ModelConfig, TensorKey
 
 PIECE_BYTES: Final = 1 << 16
+PIECE_BYTES_ALONE: Final = 1 << 20
+"""With all of a core: a cache still holds a piece after its checksum."""
 VERSIONS_MAX: Final = 4096
 SHARE_MIN: Final = 0.001
+CHECKED_BESIDE_BYTES: Final = 1 << 18
+"""Tensors of this size are checked by a thread of their own while this one packs them, if staging
+has all of a core: with a share below it, two threads would take more."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
@@ -163,6 +170,11 @@ class _Share:
         self._pause = pause
         self._owed_s = 0.0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a core, and no rest is needed."""
+        return self._rest == 0
+
     def worked(self, work_s: float) -> None:
         """Rest for this much CPU time, and for what was not rested for before."""
         self._owed_s += work_s
@@ -200,8 +212,9 @@ class Staging:
         """
         if self._library.assay_engine_stage_begin(self._address) == _NO_MEMORY:
             raise HostExhausted("no room for a second slot of weights: see rollout.second_slot_dir")
-        for one in tensors:
-            self._take(one)
+        with ThreadPoolExecutor(1, thread_name_prefix="assay-checksum") as beside:
+            for one in tensors:
+                self._take(one, beside)
         if self._missing:
             (kind, layer), shape = next(iter(self._missing.items()))
             raise InvalidWeights(_name(kind, layer), WeightsProblem.MISSING, f"{shape} is needed")
@@ -212,28 +225,40 @@ class Staging:
             work_s=self._work_s,
         )
 
-    def _take(self, one: StagedTensor) -> None:
+    def _take(self, one: StagedTensor, beside: Executor) -> None:
         where = self._check(one)
         data = one.tensor.data.reshape(-1, one.tensor.shape[-1])
         if len(one.tensor.shape) == 1:
             data = one.tensor.data.reshape(1, -1)
-        checksum = hashlib.sha256()
-        rows = max(1, PIECE_BYTES // max(1, data[:1].nbytes))
+        if self._share.is_whole and data.nbytes >= CHECKED_BESIDE_BYTES:
+            checking = beside.submit(_sha256, data)
+            self._pack(one, data, where)
+            checksum, work_s = checking.result()
+            self._work_s += work_s
+        else:
+            checksum = self._pack(one, data, where, hashlib.sha256()).hexdigest()
+        if one.sha256 is not None and checksum != one.sha256.lower():
+            raise InvalidWeights(
+                where, WeightsProblem.CHECKSUM, "the checksum of its bytes differs"
+            )
+        self._digest.add(one.kind, one.layer, one.tensor, checksum)
+        self._bytes += data.nbytes
+        del self._missing[one.kind, one.layer]
+
+    def _pack(self, one: StagedTensor, data: NDArray[Any], where: str, checksum: Any = None) -> Any:  # noqa: ANN401 hashlib's object
+        """Into the slot, piece by piece; updates `checksum`, which it returns."""
+        piece_bytes = PIECE_BYTES_ALONE if self._share.is_whole else PIECE_BYTES
+        rows = max(1, piece_bytes // max(1, data[:1].nbytes))
         for start in range(0, len(data), rows):
             begun = time.thread_time()
             part = data[start : start + rows]
-            checksum.update(_bytes_of(part))
+            if checksum is not None:
+                checksum.update(_bytes_of(part))
             self._stage(one, part, start, data.shape, where)
             work_s = time.thread_time() - begun
             self._work_s += work_s
             self._share.worked(work_s)
-        if one.sha256 is not None and checksum.hexdigest() != one.sha256.lower():
-            raise InvalidWeights(
-                where, WeightsProblem.CHECKSUM, "the checksum of its bytes differs"
-            )
-        self._digest.add(one.kind, one.layer, one.tensor, checksum.hexdigest())
-        self._bytes += data.nbytes
-        del self._missing[one.kind, one.layer]
+        return checksum
 
     def _check(self, one: StagedTensor) -> str:
         where = _name(one.kind, one.layer)
@@ -417,6 +442,12 @@ class Slots:
 def _name(kind: TensorKind, layer: int) -> str:
     label = kind.name if isinstance(kind, TensorKind) else repr(kind)
     return f"tensors.{label}.{layer}"
+
+
+def _sha256(data: NDArray[Any]) -> tuple[str, float]:
+    """In hex, and the CPU time that it took."""
+    begun = time.thread_time()
+    return hashlib.sha256(_bytes_of(data)).hexdigest(), time.thread_time() - begun
 
 
 def _bytes_of(data: NDArray[Any]) -> memoryview:

@@ -63,8 +63,8 @@ static int step(void *self, uint8_t *base, assay_seq_step *steps, uint32_t n) {
     }
     for (uint32_t i = 0; i < n; i++) run_entry(p, base, &steps[i]);
     if (p->spin_ns) {
-        uint64_t until = assay_monotonic_ns() + p->spin_ns;
-        while (assay_monotonic_ns() < until) continue;
+        const uint64_t begun = assay_monotonic_ns();
+        while (assay_monotonic_ns() - begun < __atomic_load_n(&p->spin_ns, __ATOMIC_RELAXED)) continue;
     }
     return 0;
 }

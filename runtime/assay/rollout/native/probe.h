@@ -15,7 +15,7 @@ typedef struct {
     uint32_t block_tokens;
     uint32_t read_all;    /* 1: a token depends on every position's cell, not only the last */
     uint32_t bytes_a_position; /* multiple of 8, at least 8: how much a copy of a position costs */
-    uint64_t spin_ns;     /* work per step, in place of a model */
+    uint64_t spin_ns;     /* work per step, in place of a model; a running step may be shortened */
     uint64_t fail_at_step;/* return an engine error at this step; 0: never */
     uint64_t fault_at_step; /* write to address zero at this step; 0: never */
     uint64_t steps;

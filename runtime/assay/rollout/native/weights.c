@@ -268,18 +268,36 @@ int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const 
     return ASSAY_ENGINE_OK;
 }
 
-/* A float32 above the greatest bf16 rounds to infinity when the matrix keeps bf16. */
-static int stays_finite(const assay_piece *p, uint32_t kept) {
-    const size_t n = (size_t)(p->to - p->from) * p->cols;
-    uint32_t bad = 0;
+/* Bits of the least magnitude that is not finite as it is kept: a float32 from halfway above the
+ * greatest bf16 on rounds to infinity. */
+enum { F32_ENDS = 0x7f800000, F32_ENDS_AS_BF16 = 0x7f7f8000, BF16_ENDS = 0x7f80, F16_ENDS = 0x7c00 };
+
+/* Loops without branches, which vectorize. Infinities and NaN are the greatest magnitudes. */
+static int f32_below(const uint8_t *data, size_t n, int32_t end) {
+    int32_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
-        float value = read_element(p->data, p->dtype, i);
-        value = kept == ASSAY_BF16 ? assay_f32_of_bf16(assay_bf16_of(value)) : value;
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        int32_t bits;
+        memcpy(&bits, data + i * sizeof bits, sizeof bits);
+        beyond |= (bits & 0x7fffffff) >= end;
     }
-    return !bad;
+    return !beyond;
+}
+
+static int f16_below(const uint8_t *data, size_t n, int16_t end) {
+    int16_t beyond = 0;
+    for (size_t i = 0; i < n; i++) {
+        int16_t bits;
+        memcpy(&bits, data + i * sizeof bits, sizeof bits);
+        beyond |= (int16_t)((bits & 0x7fff) >= end);
+    }
+    return !beyond;
+}
+
+int assay_all_finite(const void *data, uint32_t dtype, size_t n, uint32_t kept) {
+    if (dtype == ASSAY_F32) {
+        return f32_below(data, n, kept == ASSAY_BF16 ? F32_ENDS_AS_BF16 : F32_ENDS);
+    }
+    return f16_below(data, n, dtype == ASSAY_BF16 ? BF16_ENDS : F16_ENDS);
 }
 
 int assay_weights_load_rows(assay_weights *w, const assay_piece *p) {
@@ -290,7 +308,9 @@ int assay_weights_load_rows(assay_weights *w, const assay_piece *p) {
     if (!fits(&to, p)) {
         return ASSAY_ENGINE_INVALID;
     }
-    if (!stays_finite(p, to.vector != NULL ? ASSAY_F32 : w->shape.weight_dtype)) {
+    const size_t n = (size_t)(p->to - p->from) * p->cols;
+    if (!assay_all_finite(p->data, p->dtype, n,
+                          to.vector != NULL ? ASSAY_F32 : w->shape.weight_dtype)) {
         return ASSAY_ENGINE_NOT_FINITE;
     }
     load_piece(w, &to, p);

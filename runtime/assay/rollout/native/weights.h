@@ -72,6 +72,8 @@ int assay_weights_load_rows(assay_weights *weights, const assay_piece *piece);
 assay_place assay_weights_place(assay_weights *weights, uint32_t tensor, uint32_t layer);
 /* Element i of an array of an assay_dtype. */
 float assay_element(const void *data, uint32_t dtype, size_t i);
+/* Whether n elements of an array of `dtype` are finite, also once they are kept as `kept`. */
+int assay_all_finite(const void *data, uint32_t dtype, size_t n, uint32_t kept);
 /* Marks all tensors missing, except the rotary frequencies, which are copied from `from`. */
 void assay_weights_begin_again(assay_weights *weights, const assay_weights *from);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */

@@ -26,6 +26,7 @@ from assay.rollout.service.backend import Backend, open_backend
 from assay.rollout.service.rewards import RewardServiceDesk
 from assay.rollout.service.server import RolloutServer
 from assay.rollout.service.service import RolloutService
+from assay.rollout.service.sessions import Room
 from assay.rollout.service.wire import Served
 
 if TYPE_CHECKING:
@@ -124,14 +125,16 @@ def build(
     with contextlib.ExitStack() as undo:
         undo.callback(backend.close)
         metrics = open_metrics(settings.data_dir)
-        service = _service(rollout, backend, clock, metrics)
+        callers = Tenants.of(settings.reward)
+        room = Room(groups_bytes_max=rollout.groups_bytes_max, tenants=lambda: callers.count)
+        service = _service(rollout, backend, clock, metrics, room)
         shared = Shared(
             service=service,
             runtime=backend.engine,
             served=_served(rollout, backend),
             tokenizer=backend.tokenizer,
             desk=functools.partial(_desk, rollout, clock),
-            callers=Tenants.of(settings.reward),
+            callers=callers,
             metrics=metrics,
             clock=clock,
         )
@@ -176,7 +179,7 @@ def _refuse_open_listeners(settings: Settings) -> None:
 
 
 def _service(
-    rollout: RolloutSettings, backend: Backend, clock: Clock, metrics: Metrics
+    rollout: RolloutSettings, backend: Backend, clock: Clock, metrics: Metrics, room: Room
 ) -> RolloutService:
     return RolloutService(
         engine=backend.engine,
@@ -185,6 +188,7 @@ def _service(
         clock=clock,
         new_id=lambda: secrets.token_hex(8),
         metrics=metrics,
+        room=room,
     )
 
 

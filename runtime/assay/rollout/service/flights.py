@@ -37,7 +37,7 @@ from assay.rollout.service.inspection import (
 )
 from assay.rollout.service.records import NOT_ASKED, NOT_DECODED, Decoded, Judged
 from assay.rollout.service.rewards import Response, infra_failed
-from assay.rollout.service.sessions import batch_of
+from assay.rollout.service.sessions import Turns, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +115,7 @@ class Flights:
         self._metrics = metrics
         self._sessions = sessions
         self._batches = batches
-        self._turns: deque[SessionKey] = deque()
+        self._turns = Turns()
         self._flights: dict[int, _Flight] = {}
         self._numbers = 0
         self._unplaced: dict[int, float] = {}
@@ -132,7 +132,7 @@ class Flights:
 
     def add_session(self, key: SessionKey) -> None:
         """Start its groups from now on, in turn with those of the others."""
-        self._turns.append(key)
+        self._turns.add(key)
 
     def remove_session(self, key: SessionKey) -> None:
         """Start no more of its groups."""
@@ -182,19 +182,17 @@ class Flights:
             idle = 0 if start is Start.STARTED else idle + 1
 
     def _start_group(self) -> Start:
-        """Start one waiting group; sessions take turns."""
-        for _ in range(len(self._turns)):
-            session = self._sessions[self._turns[0]]
-            if not session.groups.waiting:
-                self._turns.rotate(-1)
-                continue
-            # Looked at before the group is made ready: this is tried after every completion.
-            room = self._engine.stats().slots_free >= session.groups.waiting[0].k
-            if not room or not self._start(session):
-                return Start.NO_ROOM
-            self._turns.rotate(-1)
-            return Start.STARTED
-        return Start.NONE_WAITS
+        """Start one waiting group; see `Turns`."""
+        key = self._turns.first(lambda key: bool(self._sessions[key].groups.waiting))
+        if key is None:
+            return Start.NONE_WAITS
+        session = self._sessions[key]
+        # Looked at before the group is made ready: this is tried after every completion.
+        room = self._engine.stats().slots_free >= session.groups.waiting[0].k
+        if not room or not self._start(session):
+            return Start.NO_ROOM
+        self._turns.taken()
+        return Start.STARTED
 
     def _start(self, session: Session) -> bool:
         running = session.groups.start(self._clock.now_ns())

@@ -111,6 +111,8 @@ class Groups:
     running: dict[str, Running] = field(default_factory=dict)
     ended: deque[EndedGroup] = field(default_factory=deque)
     read: OrderedDict[int, ReadGroup] = field(default_factory=OrderedDict)
+    held_bytes: int = 0
+    """Of all open groups, at most; see `GroupSpec.bytes_max`."""
     _known: dict[str, GroupSpec] = field(default_factory=dict)
     _ended: dict[str, EndedGroup] = field(default_factory=dict)
     """Ended and not acknowledged, by name: what can be continued."""
@@ -144,6 +146,16 @@ class Groups:
         """Accept all of these groups, or none; return those that were not known before.
 
         Raises:
+            Conflict, Saturated: as `fresh`.
+        """
+        fresh = self.fresh(specs)
+        self.add(fresh)
+        return fresh
+
+    def fresh(self, specs: Sequence[GroupSpec]) -> list[GroupSpec]:
+        """Those of these groups that are not known.
+
+        Raises:
             Conflict: a `group_id` is open with other content.
             Saturated: there would be more than `groups_open_max`.
         """
@@ -158,9 +170,13 @@ class Groups:
         if self.counts().open + len(fresh) > self.spec.groups_open_max:
             message = f"groups_open_max of the session is {self.spec.groups_open_max}"
             raise Saturated(message, field="prompts", retry_after_s=RETRY_AFTER_S)
-        self._known.update(fresh)
-        self.waiting.extend(fresh.values())
         return list(fresh.values())
+
+    def add(self, fresh: Sequence[GroupSpec]) -> None:
+        """Accept groups that `fresh` returned."""
+        self._known.update((spec.group_id, spec) for spec in fresh)
+        self.waiting.extend(fresh)
+        self.held_bytes += sum(spec.bytes_max for spec in fresh)
 
     def is_open(self, group_id: str) -> bool:
         """Whether it was accepted and is not acknowledged."""
@@ -286,7 +302,8 @@ class Groups:
         return self.spec.retry_stale and fresh and retries < STALE_RETRIES_MAX
 
     def _forget(self, group_id: str) -> None:
-        del self._known[group_id], self._ended[group_id]
+        self.held_bytes -= self._known.pop(group_id).bytes_max
+        del self._ended[group_id]
 
 
 def _ended(running: Running) -> EndedGroup:

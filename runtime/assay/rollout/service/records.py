@@ -24,6 +24,13 @@ UNNAMED_MARK: Final = "/"
 """Before the number in the name of a reward batch that the caller did not name; no name has it."""
 
 
+GROUP_BYTES: Final = 2_048
+MEMBER_BYTES: Final = 2_048
+TOKEN_BYTES: Final = 40
+"""Memory of an open group, rounded up: its own records, those of each response, and what a token
+takes: an integer of a prompt, or its columns in the engine's answer and in the trajectory."""
+
+
 class SessionKey(NamedTuple):
     """Identifies one session of one tenant."""
 
@@ -126,6 +133,13 @@ class GroupSpec:
             return append_turn(TrajectoryTokens.begin(self.prompt), turn)
         environment = self.turns[member].environment
         return append_turn(self.histories[member], turn, environment=environment)
+
+    @property
+    def bytes_max(self) -> int:
+        """Memory that the group takes at most until its reader has acknowledged it."""
+        begun = sum(len(self.context(member)) for member in range(len(self.turns)))
+        tokens = self.k * self.decoding.max_tokens + (begun or len(self.prompt))
+        return GROUP_BYTES + len(self.reference_json) + self.k * MEMBER_BYTES + TOKEN_BYTES * tokens
 
     @property
     def oldest_version(self) -> int | None:

@@ -16,14 +16,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound, Saturated
+from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
 from assay.edge.metrics import Metrics
 from assay.rollout.service.flights import Flights
 from assay.rollout.service.groups import Groups
 from assay.rollout.service.inspection import Place, TraceReaders, server_away
 from assay.rollout.service.pauses import Pauses
 from assay.rollout.service.pump import Pump
-from assay.rollout.service.sessions import Batches, Session, check_batches
+from assay.rollout.service.sessions import Batches, Room, Session, check_batches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     )
     from assay.rollout.service.rewards import RewardDesk
 
-SESSIONS_MAX: Final = 256
 PAGE_GROUPS_MAX: Final = 64
 PAGE_TOKENS_MAX: Final = 1 << 18
 ENGINE_COUNTS: Final = (
@@ -88,6 +87,7 @@ class RolloutService:
         clock: Clock,
         new_id: Callable[[], str],
         metrics: Metrics | None = None,
+        room: Room | None = None,
     ) -> None:
         """Make a service around an engine.
 
@@ -98,7 +98,9 @@ class RolloutService:
             clock: for timings.
             new_id: makes pause ids.
             metrics: what happens is counted there; `None`: in metrics that no one reads.
+            room: what tenants may hold; `None`: all of the defaults.
         """
+        self._room = room or Room()
         self._metrics = metrics or Metrics()
         self._engine = engine
         self._desk = desk(lambda number, judged: self.flights.on_judged(number, judged))
@@ -171,7 +173,7 @@ class RolloutService:
 
         Raises:
             Conflict: a session of that name differs.
-            Saturated: there are `SESSIONS_MAX` already.
+            Saturated: there are too many, in total or of this tenant.
             NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
         """
         self.check()
@@ -184,10 +186,13 @@ class RolloutService:
             if known.spec != spec:
                 raise Conflict("a session of that name differs", field="session.session_id")
             return False
-        if len(self._sessions) >= SESSIONS_MAX:
-            raise Saturated(f"at most {SESSIONS_MAX} sessions", retry_after_s=1.0)
-        if spec.reward is not None:
-            await self._desk.open_session(key, spec.reward, token=token)
+        self._room.open(key.tenant_id)
+        try:
+            if spec.reward is not None:
+                await self._desk.open_session(key, spec.reward, token=token)
+        except BaseException:
+            self._room.refused(key.tenant_id)
+            raise
         self._sessions[key] = Session(key=key, spec=spec, groups=Groups(spec))
         self.flights.add_session(key)
         return True
@@ -200,6 +205,7 @@ class RolloutService:
             session.closed = True
             session.changed.set()
             del self._sessions[key]
+            self._room.closed(session)
             self.flights.remove_session(key)
             await self._desk.close_session(key)
         return cancelled
@@ -244,7 +250,7 @@ class RolloutService:
         Raises:
             NotFound: no such session.
             InvalidRequest: `acknowledged` is not a position of this session.
-            Conflict, Saturated: as `Groups.accept`.
+            Conflict, Saturated: as `Groups.fresh`; Saturated also as `Room.hold`.
             FailedPrecondition: `BATCHES_OPEN_MAX` reward batches are not marked `last`.
         """
         self.check()
@@ -252,7 +258,9 @@ class RolloutService:
         _check_position(session, acknowledged, "acknowledged")
         session.groups.acknowledge(acknowledged)
         check_batches(session, specs, batches)
-        fresh = session.groups.accept(specs)
+        fresh = session.groups.fresh(specs)
+        self._room.hold(session, more=sum(spec.bytes_max for spec in fresh))
+        session.groups.add(fresh)
         if session.spec.reward is not None:
             enough = self._batches.begin(session, fresh, batches)
             self.flights.end_enough(session, enough)
@@ -289,6 +297,7 @@ class RolloutService:
         _check_position(session, cursor, "cursor")
         _check_position(session, after, "after")
         session.groups.acknowledge(cursor)
+        self._room.hold(session)
         cursor = max(cursor, after)
         session.reader += 1
         reader = session.reader
@@ -317,6 +326,7 @@ class RolloutService:
         scored = session.spec.reward is not None
         stale: list[EndedGroup] = []
         page = _bounded(iter(lambda: session.groups.take(version, stale.append), None))
+        self._room.hold(session)  # groups that are too stale were dropped
         for ended in stale if scored else ():
             self._batches.again(session, ended)
         for group in page:

@@ -19,7 +19,7 @@ from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
 from assay.rollout.service.group_messages import groups
 from assay.rollout.service.records import SessionKey
-from assay.rollout.service.weights import Pushes, ServerFolder
+from assay.rollout.service.weights import Pushes, ServerFolder, apart
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
@@ -236,7 +236,8 @@ async def _discard(bodies: AsyncIterator[bytes]) -> None:
 
 async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[WeightPart]:
     async for body in bodies:
-        yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, body))
+        rest, data = apart(body)
+        yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, rest), data)
 
 
 def _check_operates() -> None:

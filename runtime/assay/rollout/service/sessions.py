@@ -11,16 +11,19 @@ or unnamed) and all that did have ended. A group that is generated again counts 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from assay.core.errors import FailedPrecondition
+from assay.core.errors import FailedPrecondition, Saturated
 from assay.core.outcome import Outcome
+from assay.edge.door import DoorLimit
 from assay.rollout.service.records import UNNAMED_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from assay.core.ids import TenantId
     from assay.edge.clock import Clock
     from assay.rollout.service.groups import Groups
     from assay.rollout.service.records import (
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
     )
     from assay.rollout.service.rewards import RewardDesk
 
+SESSIONS_MAX: Final = 256
+GROUPS_BYTES_MAX: Final = 4 * 1024**3
+TENANT_SHARE: Final = 0.5
+"""Of each of these that one of several tenants may hold."""
+RETRY_AFTER_S: Final = 1.0
 BATCHES_OPEN_MAX: Final = 1_024
 """Reward batches of a session that are not marked `last`: they are kept, here and in the reward
 service, until the session closes."""
@@ -55,6 +63,8 @@ class Session:
     batches: dict[str, OpenBatch] = field(default_factory=dict)
     unnamed: Unnamed = field(default_factory=lambda: Unnamed())
     closed: bool = False
+    held_bytes: int = 0
+    """Taken of the tenant's memory; see `Room`."""
 
 
 @dataclass(slots=True)
@@ -101,6 +111,113 @@ class Unnamed:
         self.made += 1
         self.groups = 0
         self.until_ns = now_ns + round(UNNAMED_S_MAX * 1e9)
+
+
+class Turns:
+    """Whose group starts next: tenants take turns, and so do the sessions of each.
+
+    One that has opened more sessions than another has no more of the engine for it.
+    """
+
+    def __init__(self) -> None:
+        self._tenants: deque[TenantId] = deque()
+        self._sessions: dict[TenantId, deque[SessionKey]] = {}
+
+    def add(self, key: SessionKey) -> None:
+        """A session that takes its turn from now on."""
+        if key.tenant_id not in self._sessions:
+            self._tenants.append(key.tenant_id)
+        self._sessions.setdefault(key.tenant_id, deque()).append(key)
+
+    def remove(self, key: SessionKey) -> None:
+        """It takes no more turns."""
+        sessions = self._sessions[key.tenant_id]
+        sessions.remove(key)
+        if not sessions:
+            del self._sessions[key.tenant_id]
+            self._tenants.remove(key.tenant_id)
+
+    def first(self, waits: Callable[[SessionKey], bool]) -> SessionKey | None:
+        """The next session with something that waits; it stays the next one until `taken`."""
+        for _ in range(len(self._tenants)):
+            sessions = self._sessions[self._tenants[0]]
+            for _ in range(len(sessions)):
+                if waits(sessions[0]):
+                    return sessions[0]
+                sessions.rotate(-1)
+            self._tenants.rotate(-1)
+        return None
+
+    def taken(self) -> None:
+        """The turn of what `first` returned is over."""
+        self._sessions[self._tenants[0]].rotate(-1)
+        self._tenants.rotate(-1)
+
+
+class Room:
+    """What tenants hold of the service: open sessions, and memory of their open groups.
+
+    Each has a share that the others cannot take (`DoorLimit`).
+    """
+
+    def __init__(
+        self,
+        *,
+        sessions_max: int = SESSIONS_MAX,
+        groups_bytes_max: int = GROUPS_BYTES_MAX,
+        tenants: Callable[[], int] = lambda: 1,
+    ) -> None:
+        """Divide these totals among `tenants`, which may change."""
+        self._tenants = tenants
+        count = tenants()
+        self._sessions = DoorLimit(
+            "sessions", total=sessions_max, tenants=count, share=TENANT_SHARE
+        )
+        self._bytes = DoorLimit(
+            "bytes of groups that are not acknowledged (rollout.groups_bytes_max)",
+            total=groups_bytes_max,
+            tenants=count,
+            share=TENANT_SHARE,
+        )
+
+    def open(self, tenant_id: TenantId) -> None:
+        """Another session.
+
+        Raises:
+            Saturated: there are too many; names the field.
+        """
+        self._take(self._sessions, tenant_id, 1, "session.session_id")
+
+    def closed(self, session: Session) -> None:
+        """A session has gone, with its groups."""
+        self._sessions.give_back(session.key.tenant_id)
+        self._bytes.give_back(session.key.tenant_id, session.held_bytes)
+        session.held_bytes = 0
+
+    def refused(self, tenant_id: TenantId) -> None:
+        """The session that was to be opened was not."""
+        self._sessions.give_back(tenant_id)
+
+    def hold(self, session: Session, more: int = 0) -> None:
+        """What a session's groups hold now, and `more` bytes besides.
+
+        Raises:
+            Saturated: that is too much; names the field.
+        """
+        tenant_id, now = session.key.tenant_id, session.groups.held_bytes
+        if now < session.held_bytes:
+            self._bytes.give_back(tenant_id, session.held_bytes - now)
+            session.held_bytes = now
+        if more:
+            self._take(self._bytes, tenant_id, more, "prompts")
+            session.held_bytes += more
+
+    def _take(self, limit: DoorLimit, tenant_id: TenantId, amount: int, field: str) -> None:
+        limit.divide(self._tenants())
+        try:
+            limit.take(tenant_id, amount)
+        except Saturated as error:
+            raise Saturated(error.message, field=field, retry_after_s=RETRY_AFTER_S) from None
 
 
 def batch_of(session: Session, spec: GroupSpec) -> str:

@@ -362,8 +362,12 @@ def pause_id(name: str) -> str:
     return name
 
 
-def part(message: rollout_pb2.PushWeightsRequest) -> WeightPart:
+def part(message: rollout_pb2.PushWeightsRequest, data: bytes | memoryview = b"") -> WeightPart:
     """One message of PushWeights.
+
+    Args:
+        message: without the bytes that were taken out of it.
+        data: those bytes; see `apart`. As for every field of protobuf, the last value counts.
 
     Raises:
         InvalidRequest: a field is wrong.
@@ -376,7 +380,7 @@ def part(message: rollout_pb2.PushWeightsRequest) -> WeightPart:
         head = _head(message.tensor, "tensor")
     elif message.tensors:
         together = tuple(_head(one, f"tensors[{i}]") for i, one in enumerate(message.tensors))
-    return WeightPart(push=_push(message), head=head, together=together, data=message.data)
+    return WeightPart(push=_push(message), head=head, together=together, data=message.data or data)
 
 
 def _head(tensor: rollout_pb2.TensorHead, where: str) -> Head:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import grpc
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from assay.client.rollouts.types import Weight
 
 Answer = TypeVar("Answer")
+PUSH_WEIGHTS: Final = "/assay.v1.RolloutService/PushWeights"
 
 
 class RolloutClient:
@@ -47,6 +48,10 @@ class RolloutClient:
         )
         self._hold_timeout_s = timeout_s
         self._stub = rollout_pb2_grpc.RolloutServiceStub(self._connection.channel)
+        # Messages of megabytes are serialized by `pushes`: protobuf would copy them twice more.
+        self._push_bodies: Any = self._connection.channel.stream_unary(
+            PUSH_WEIGHTS, response_deserializer=rollout_pb2.PushWeightsResponse.FromString
+        )
 
     async def __aenter__(self) -> Self:
         """No message is sent yet."""
@@ -116,7 +121,12 @@ class RolloutClient:
         )
 
     async def push_weights(
-        self, version: int, weights: Mapping[str, Weight], *, core_share_max: float = 0.0
+        self,
+        version: int,
+        weights: Mapping[str, Weight],
+        *,
+        core_share_max: float = 0.0,
+        checksums: bool = True,
     ) -> PushedWeights:
         """Stage weights beside the active ones, while generation continues.
 
@@ -124,12 +134,15 @@ class RolloutClient:
             version: the number that identifies them permanently.
             weights: every tensor of the model, by its Hugging Face name.
             core_share_max: share of one core that staging may take; 0 = all of it.
+            checksums: send the SHA-256 of each tensor, which is most of the sender's work. Without,
+                damage on the way is left to the transport to find.
 
         Raises:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
             FailedPrecondition: another push is in progress.
         """
-        return await self._push(pushes.pieces(pushes.full_push(version, core_share_max), weights))
+        first = pushes.full_push(version, core_share_max)
+        return await self._push(pushes.bodies(first, weights, checksums=checksums))
 
     async def push_adapter(
         self,
@@ -155,7 +168,7 @@ class RolloutClient:
             FailedPrecondition: another push is in progress.
         """
         first = pushes.adapter_push(version, config, base_version, core_share_max)
-        return await self._push(pushes.pieces(first, weights))
+        return await self._push(pushes.bodies(first, weights))
 
     async def push_file(
         self,
@@ -182,13 +195,13 @@ class RolloutClient:
             first = pushes.adapter_push(version, config, base_version, core_share_max)
         first.shared_file = name
 
-        async def only() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-            yield first
+        async def only() -> AsyncIterator[bytes]:
+            yield first.SerializeToString()
 
         return await self._push(only())
 
-    async def _push(self, pieces: AsyncIterator[rollout_pb2.PushWeightsRequest]) -> PushedWeights:
-        call: Any = self._stub.PushWeights(pieces, metadata=self._connection.metadata)
+    async def _push(self, bodies: AsyncIterator[bytes]) -> PushedWeights:
+        call: Any = self._push_bodies(bodies, metadata=self._connection.metadata)
         try:
             answer = await call
         except grpc.aio.AioRpcError as failed:

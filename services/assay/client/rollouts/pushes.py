@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
-TOGETHER_BYTES: Final = 1024**2
+TOGETHER_BYTES: Final = 2 * 1024**2
 """Tensors below this size are sent together, up to this size: a message has a cost of its own."""
+DATA_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_FIELD_NUMBER << 3 | 2])
+"""Of the field `data` on the wire, before its length; `PADDING_TAG`: of `padding`."""
+PADDING_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.PADDING_FIELD_NUMBER << 3 | 2])
+ALIGNMENT: Final = 8
 WIDTHS: Final = {"F32": 4, "F16": 2, "BF16": 2}
 ADAPTER_KINDS: Final = {
     "LORA": rollout_pb2.WEIGHTS_KIND_LORA,
@@ -51,21 +55,23 @@ def adapter_push(
         )
 
 
-def pieces(
+def bodies(
     first: rollout_pb2.PushWeightsRequest,
     weights: Mapping[str, Weight],
     *,
     together_bytes: int = TOGETHER_BYTES,
     piece_bytes: int = PIECE_BYTES,
-) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-    """The messages of a push. Everything is checked before the first: gRPC ends a call whose
-    messages raise as if it had been cancelled.
+    checksums: bool = True,
+) -> AsyncIterator[bytes]:
+    """The messages of a push, serialized. Everything is checked before the first: gRPC ends a call
+    whose messages raise as if it had been cancelled.
 
     Args:
         first: the push.
         weights: its tensors.
         together_bytes: small tensors are sent together up to this size.
         piece_bytes: largest data of a message with one tensor.
+        checksums: with the SHA-256 of each tensor.
 
     Raises:
         InvalidRequest: a tensor's bytes are not contiguous, or its head cannot be written.
@@ -75,29 +81,91 @@ def pieces(
         with wire.holding(f"weights.{name}"):
             head = rollout_pb2.TensorHead(name=name, dtype=weight.dtype, shape=weight.shape)
             tensors.append((head, memoryview(weight.data).cast("B")))
-    return _messages(first, list(_bundles(tensors, together_bytes)), piece_bytes)
+    bundles = list(_bundles(tensors, together_bytes))
+    checked = _with_checksums(bundles) if checksums else _each(bundles)
+    return _bodies(first, checked, piece_bytes)
 
 
-async def _messages(
-    first: rollout_pb2.PushWeightsRequest, bundles: Sequence[Sequence[_Tensor]], piece_bytes: int
-) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+async def _bodies(
+    first: rollout_pb2.PushWeightsRequest,
+    bundles: AsyncIterator[Sequence[_Tensor]],
+    piece_bytes: int,
+) -> AsyncIterator[bytes]:
     message = first
-    for together in bundles:
-        sums = await asyncio.to_thread(_checksums, together)
-        for (head, _), sha256 in zip(together, sums, strict=True):
-            head.sha256 = sha256
+    async for together in bundles:
         if len(together) > 1:
             message.tensors.extend(head for head, _ in together)
-            message.data = b"".join(data for _, data in together)
-            yield message
+            yield _body(message, *(data for _, data in together))
             message = rollout_pb2.PushWeightsRequest()
             continue
         [(head, data)] = together
         message.tensor.CopyFrom(head)
         for start in range(0, max(1, len(data)), piece_bytes):
-            message.data = bytes(data[start : start + piece_bytes])
-            yield message
+            yield _body(message, data[start : start + piece_bytes])
             message = rollout_pb2.PushWeightsRequest()
+
+
+def _body(message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
+    """The message with these bytes as its `data`: they are copied once, and begin aligned."""
+    length = _varint(sum(map(len, data)))
+    head = message.SerializeToString()
+    beyond = (len(head) + len(DATA_TAG) + len(length)) % ALIGNMENT
+    if beyond:
+        n = (2 * ALIGNMENT - beyond - len(PADDING_TAG) - 1) % ALIGNMENT
+        head += PADDING_TAG + bytes([n]) + bytes(n)
+    return b"".join((head, DATA_TAG, length, *data))
+
+
+def _varint(value: int) -> bytes:
+    """As protobuf writes lengths."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+async def _each(bundles: Sequence[Sequence[_Tensor]]) -> AsyncIterator[Sequence[_Tensor]]:
+    for together in bundles:
+        yield together
+
+
+async def _with_checksums(
+    bundles: Sequence[Sequence[_Tensor]],
+) -> AsyncIterator[Sequence[_Tensor]]:
+    """The bundles with the checksums of their tensors; while one is sent, those of the next are
+    computed."""
+    computing: asyncio.Task[None] | None = None
+    try:
+        for i, together in enumerate(bundles):
+            if computing is not None:
+                await computing
+                computing = None
+            else:
+                await _check(together)
+            if i + 1 < len(bundles) and _size(bundles[i + 1]) > TOGETHER_BYTES:
+                computing = asyncio.create_task(_check(bundles[i + 1]))
+            yield together
+    finally:
+        if computing is not None:
+            computing.cancel()
+
+
+async def _check(together: Sequence[_Tensor]) -> None:
+    """In a thread, unless they are so small that going there costs more."""
+    if _size(together) <= TOGETHER_BYTES:
+        _add_checksums(together)
+    else:
+        await asyncio.to_thread(_add_checksums, together)
+
+
+def _add_checksums(together: Sequence[_Tensor]) -> None:
+    for head, data in together:
+        head.sha256 = hashlib.sha256(data).hexdigest()
+
+
+def _size(together: Sequence[_Tensor]) -> int:
+    return sum(len(data) for _, data in together)
 
 
 def _bundles(tensors: Sequence[_Tensor], bytes_max: int) -> Iterator[Sequence[_Tensor]]:
@@ -116,7 +184,3 @@ def _bundles(tensors: Sequence[_Tensor], bytes_max: int) -> Iterator[Sequence[_T
         size = bytes_max if alone else size + len(data)
     if together:
         yield together
-
-
-def _checksums(together: Sequence[_Tensor]) -> list[str]:
-    return [hashlib.sha256(data).hexdigest() for _, data in together]

@@ -84,8 +84,8 @@ def show_device(name: str, target: str) -> None:
     linux.protect_mounts(target, _PROTECTED)
 
 
-def _show_devices(*, for_boxes: bool) -> None:
-    for name in DEVICES:
+def _show_devices(more: Sequence[str], *, for_boxes: bool) -> None:
+    for name in (*DEVICES, *more):
         show_device(name, f"{_TEMPLATE}/dev/{name}")
     os.symlink("/proc/self/fd", f"{_TEMPLATE}/dev/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -101,11 +101,14 @@ def _link_task_directories() -> None:
             os.symlink(f"box/{name}", f"{_TEMPLATE}/{name}")
 
 
-def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
+def enter(
+    readable: Sequence[str], *, for_boxes: bool, devices: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     """Build the root and move this mount namespace, which must be private, into it.
 
     Args:
         readable: directories to show in addition to the system's.
+        devices: files in `/dev` to show in addition to the harmless ones.
         for_boxes: create mount points for boxes, and show the current `/proc`, writable if it is.
 
     Returns:
@@ -118,7 +121,7 @@ def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
     for name in ("box", "tmp", "scratch", "proc", "dev", "etc"):
         os.mkdir(f"{_TEMPLATE}/{name}", 0o755)
     _show_system()
-    _show_devices(for_boxes=for_boxes)
+    _show_devices(devices, for_boxes=for_boxes)
     covered = _show_directories(sources, for_boxes=for_boxes)
     if for_boxes:
         _link_task_directories()

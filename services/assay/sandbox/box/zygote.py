@@ -87,6 +87,8 @@ class Setup:
         """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
         self.readable: list[str] = wanted["readable"]
         """Directories shown read-only at their own paths, in addition to the system's."""
+        self.devices: list[str] = wanted["devices"]
+        """Files in `/dev` that boxes show in addition to the harmless ones."""
         self.covered: list[tuple[str, str]] = []
         """The directories among those that each box must bind again: source -> target."""
         self.python_path: list[str] = wanted["python_path"]
@@ -331,7 +333,7 @@ class Zygote:
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
             # The kernel allows a new /proc only where a full one is visible; each box covers it.
-            setup.covered = root.enter(setup.readable, for_boxes=True)
+            setup.covered = root.enter(setup.readable, for_boxes=True, devices=setup.devices)
         if setup.mode == "bare":
             linux.adopt_orphans()
         self._native = self._native_boxes() if setup.mode == "own" else None

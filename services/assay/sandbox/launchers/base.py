@@ -122,6 +122,7 @@ class Launcher:
             setup = {
                 "uid": self.uid,
                 "readable": inside.shown(),
+                "devices": list(inside.gpu_devices),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
                 "packages": _importable(inside.packages),
                 "scratch": scratch,
@@ -129,6 +130,7 @@ class Launcher:
                 "variables": {"HOME": "/box", **ENVIRONMENT},
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
+                    gpu_calls_allowed=bool(inside.gpu_devices),
                 ),
                 "harnesses": {
                     name: (path.read_bytes(), str(path)) for name, path in inside.harnesses.items()

@@ -26,6 +26,9 @@ class Inside:
     """Directories shown read-only, at their own paths."""
     python_path: tuple[Path, ...] = ()
     """Directories that Python programs import from; also shown."""
+    gpu_devices: tuple[str, ...] = ()
+    """Names of files in `/dev` of a GPU that boxes show, with the `ioctl` calls of its driver. Only
+    boxes that the zygote creates do."""
     packages: Packages = field(default_factory=Packages)
     """Packages that Python programs import, of directories that are not shown as a whole."""
     harnesses: Mapping[str, Path] = field(default_factory=dict)

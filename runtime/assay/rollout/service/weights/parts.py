@@ -79,6 +79,11 @@ class Head:
             raise InvalidWeights(self.where, WeightsProblem.SHAPE, f"{self.shape}")
         return math.prod(self.shape) * _DTYPES[self.dtype][1].itemsize
 
+    def is_all(self, data: bytes | memoryview) -> bool:
+        """Whether these are all bytes of the tensor; not, if it is none."""
+        known = self.dtype in _DTYPES and min(self.shape, default=0) > 0
+        return known and len(data) == self.size
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPart:
@@ -89,7 +94,7 @@ class WeightPart:
     """A tensor begins; its bytes are in this message and in those that follow."""
     together: tuple[Head, ...] = ()
     """Whole tensors; their bytes follow each other in `data`."""
-    data: bytes = b""
+    data: bytes | memoryview = b""
 
 
 Begin = Callable[[Head, memoryview | None], "Assembly | None"]
@@ -182,8 +187,12 @@ class Receiver:
         if part.together:
             return self._together(part)
         if part.head is not None:
-            self._assembly = self._begin(part.head, None)
+            whole = part.head.is_all(part.data)
+            self._assembly = self._begin(part.head, memoryview(part.data) if whole else None)
             self._skipping = self._assembly is None
+            if whole and self._assembly is not None:
+                assembly, self._assembly = self._assembly, None
+                return [assembly]
         if self._skipping:
             return []
         if self._assembly is None:

@@ -174,6 +174,14 @@ class _Hand:
     def __init__(self) -> None:
         self._tensors: queue.Queue[StagedTensor | _CutShort | None] = queue.Queue(TENSORS_AHEAD)
 
+    def give_at_once(self, one: StagedTensor | _CutShort | None) -> bool:
+        """Add an item if there is room."""
+        try:
+            self._tensors.put_nowait(one)
+        except queue.Full:
+            return False
+        return True
+
     def give(self, one: StagedTensor | _CutShort | None, timeout_s: float) -> None:
         """Add an item; blocks while the thread is behind.
 
@@ -278,6 +286,8 @@ async def _given(
     hand: _Hand, one: StagedTensor | None, staging: asyncio.Task[StagedWeights]
 ) -> bool:
     """Whether the staging thread still takes tensors; if not, `staging` holds its error."""
+    if not staging.done() and hand.give_at_once(one):
+        return True
     giving = asyncio.create_task(asyncio.to_thread(hand.give, one, HAND_OVER_S_MAX))
     await asyncio.wait({giving, staging}, return_when=asyncio.FIRST_COMPLETED)
     if staging.done():
