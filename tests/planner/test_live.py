@@ -113,8 +113,10 @@ async def test_a_plan_is_shown_explained_and_questioned_while_it_holds_and_after
     batch = await trainer.waiting(await trainer.task(), 6)
     await until(lambda: host.slots() == 4, planner.why)
     async with asyncio.timeout(60):  # the floor may have sized the pool before a plan saw all six
-        while 4 not in {s.slots for s in (shown := await asker.get_plan()).plan.stages}:
+        shown = await asker.get_plan()
+        while 4 not in {one.slots for one in shown.plan.stages}:
             await asyncio.sleep(0.05)
+            shown = await asker.get_plan()
     assert shown.leading
     (stage,) = (one for one in shown.plan.stages if one.stage == STAGE)
     assert (stage.slots, stage.slots_max, stage.slots_peak) == (4, 4, 4)

@@ -11,12 +11,14 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.model.observation import NodeView
+from assay.planner.core.demand import open_tasks
+from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan
 from assay.planner.core.policy import steady
 from assay.planner.core.prices import node_seconds, nodes_at, price
 from assay.planner.core.shape import target_at
 from assay.planner.core.thin import thinned_nodes
-from assay.planner.core.trial import STEPS_MAX, slots_over_time
+from assay.planner.core.trial import STEPS_MAX, Trial, slots_over_time
 
 FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
 NODES = NodeView(slots=16, ready=0, starting=0, cap=100, cost=1.0, startup_ns=to_ns(90))
@@ -95,12 +97,17 @@ def test_nodes_of_every_kth_request_hold_a_kth_of_the_slots(k):
     assert few.cost * few.ready == pytest.approx(200.0, rel=0.05, abs=few.cost)
 
 
-def test_nodes_that_are_not_there_yet_make_a_plan_count_on_fewer_slots():
-    batch = fresh_batch()
-    near = scene(task(batch=batch), now_ns=to_ns(60))
-    far = replace(near, pools=tuple(replace(p, nodes=NODES) for p in near.pools))
-    late = make_plan(far, FEW).batches[0]
-    assert late.delay_mean_ns >= make_plan(near, FEW).batches[0].delay_mean_ns
+def test_nodes_that_are_not_there_yet_make_a_trial_count_on_fewer_slots():
+    near = scene(task(batch=fresh_batch()), now_ns=to_ns(60))
+    slow = replace(NODES, startup_ns=to_ns(600))
+    far = replace(near, pools=tuple(replace(p, nodes=slow) for p in near.pools))
+    active = open_tasks(near)
+    futures = draw_futures(near.now_ns, active, near.tasks, count=4, seed=0, prior=FEW.prior)
+    delays = [
+        Trial(seen, active, futures, FEW).measure(np.array([40, 10]))[1] for seen in (near, far)
+    ]
+    assert (delays[1] >= delays[0]).all()
+    assert delays[1].mean() > delays[0].mean()
 
 
 @given(
