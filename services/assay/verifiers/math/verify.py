@@ -30,6 +30,7 @@ from assay.core.verdict import (
 from assay.verifiers.math import notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.equality import residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
 from assay.verifiers.math.reading import Read, is_label, read_answer, read_gold, read_labelled
@@ -219,6 +220,9 @@ def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]
         return False, ""
     comparison = Comparison(settings)
     try:
+        same_class = residues.same(gold, answer)
+        if same_class is not None:
+            return same_class, ""
         return comparison.equal(gold.answer, answer.answer), comparison.error
     except MemoryError:
         raise
