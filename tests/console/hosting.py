@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import threading
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
+from tests.console.planner import StandIn, address_of
 from tests.console.scene import OPERATOR, TENANTS, caller, fill, judged, until_ended
 from tests.running import Running, own_shard, running_api, working
 
 from assay.config.access import OperatorSettings
+from assay.config.ready_files import Part, ready_file
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -30,6 +34,7 @@ class Hosted:
 
     running: Running
     loop: asyncio.AbstractEventLoop
+    data_dir: Path
     numbers: Iterator[int] = field(default_factory=count)
 
     @property
@@ -44,6 +49,20 @@ class Hosted:
     def batch_of(self, texts: list[str]) -> str:
         """A complete batch of red's with these responses; returns its name."""
         return str(self.run(self._batch_of(texts)))
+
+    @contextmanager
+    def planned_by(self, planner: StandIn) -> Iterator[None]:
+        """A planner answers on this machine until the block ends."""
+        stack = AsyncExitStack()
+        address = self.run(stack.enter_async_context(address_of(planner)))
+        ready = ready_file(self.data_dir, Part.PLANNER)
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        ready.write_text(json.dumps({"grpc": address, "pid": os.getpid()}))
+        try:
+            yield
+        finally:
+            ready.unlink()
+            self.run(stack.aclose())
 
     async def _batch_of(self, texts: list[str]) -> str:
         batch = f"texts-{next(self.numbers)}"
@@ -68,7 +87,7 @@ def hosted(valkey: EmbeddedValkey, folder: Path) -> Iterator[Hosted]:
         async with api as running, working(settings, judged):
             for tenant in TENANTS:
                 await fill(running, tenant)
-            found.append(Hosted(running, asyncio.get_running_loop()))
+            found.append(Hosted(running, asyncio.get_running_loop(), folder))
             ready.set()
             await over.wait()
 

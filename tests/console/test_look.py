@@ -76,6 +76,8 @@ def look_at(found: list[BatchRecord]) -> Look:
             plan={"made_ns": 1, "blue-plan": 1},
             pools=[{"stage": "noop", "busy": 543_201_234_567_891}],
             conditions=[{"stage": "blue", "condition": "x", "details": "blue"}],
+            hosts=[{"host": "blue-host", "state": "Counted"}],
+            hosts_all=876_501_234_567_891,
             outlooks=[
                 Outlook(
                     tenant=one.tenant,

@@ -13,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from tests.browser import chromium
 from tests.console.hosting import Hosted, hosted
+from tests.console.planner import StandIn
 from tests.console.scene import OPERATOR
 
 if TYPE_CHECKING:
@@ -224,12 +225,37 @@ def errors(browser: webdriver.Chrome) -> list[Any]:
     return [one for one in found if "401" not in one["message"]]
 
 
-def no_harm(browser: webdriver.Chrome) -> None:
+def no_harm(browser: webdriver.Chrome, section: str = "#found") -> None:
     """No script of a document has run, and no element of it was made."""
     assert browser.execute_script("return window.pwned") is None
-    made = "#found script, #found img, #found iframe, #found base, #found a, #found [onload]"
+    kinds = ("script", "img", "iframe", "base", "a", "[onload]")
+    made = ", ".join(f"{section} {kind}" for kind in kinds)
     assert browser.find_elements(By.CSS_SELECTOR, made) == []
     assert errors(browser) == []
+
+
+def test_the_operator_sees_the_worker_hosts_and_a_tenant_does_not(
+    browser: webdriver.Chrome, service: Hosted
+) -> None:
+    named = HOSTILE[1]
+    planner = StandIn.with_hosts("host-a", named, condition=HOSTILE[0])
+    planner.everywhere.hosts[0].state = "Doubted"
+    with service.planned_by(planner):
+        opened(browser, service, OPERATOR)
+        until(browser, "#hosts-rows", "host-a")
+        until(browser, "#hosts-rows", named)
+        rows = browser.find_elements(By.CSS_SELECTOR, "#hosts-rows tr")
+        words = [[one.text for one in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+        assert words == [
+            ["host-a", "Doubted", "8", "", "noop 1 / 1 / 2"],
+            [named, "Counted", "8", "", "noop 1 / 1 / 2"],
+        ]
+        until(browser, "#conditions", HOSTILE[0])
+        until(browser, "#stages-rows", "2 / 2 / 7")
+        no_harm(browser, "#pools")
+        opened(browser, service, "red-read")
+        until(browser, "#batches-rows", "red-done")
+        assert "host-a" not in browser.page_source
 
 
 def test_hostile_evidence_is_text(browser: webdriver.Chrome, service: Hosted) -> None:

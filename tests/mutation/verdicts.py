@@ -333,8 +333,8 @@ DENIED: Final = [
         f"{MATH}/grammar/quantities.py",
         ("math_disguises",),
         (
-            "if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)) or _NUMBER_WITHIN.search(said):",
-            "if False:",
+            "        or not units.NOT_UNITS.isdisjoint(_WORDS.findall(said))\n",
+            "",
         ),
         (
             '_UNIT_FRACTION.sub(r"\\g<value>\\g<top>/\\g<below>", text)',
@@ -371,7 +371,11 @@ DENIED: Final = [
         ('_HIDDEN.sub(lambda match: " " * len(match[0]), text)', "text"),
         ('_NOT_SIGN.sub(lambda match: "\\u2260".rjust(len(match[0])), blank)', "blank"),
         ("as(?![ ]+well)", "as"),
-        ("|;(?=\\s|$)(?!\\s*[(\\[]?[A-Z][)\\]]?\\s*(?:[.,;\\n]|$))|", "|;(?=\\s|$)|"),
+        ("(?!\\s{0,4}(?i:or)\\b)", ""),
+        (
+            "(?!\\s*[(\\[]?[A-Z][)\\]]?\\s*(?:[.,;\\n]|$|(?:too|also|as[ ]well)\\b))",
+            "",
+        ),
     ),
     *_of(
         "denied",
@@ -514,6 +518,37 @@ SLOW: Final = [
         ),
     ),
 ]
+EQUIVALENT: Final = [
+    *_of(
+        "equivalent",
+        f"{MATH}/equality/residues.py",
+        ("math_classes",),
+        (
+            "return (one.modulus, one.remainders) == (two.modulus, two.remainders)",
+            "return one.remainders == two.remainders",
+        ),
+    ),
+    *_of(
+        "equivalent",
+        f"{MATH}/lexicon/measures.py",
+        ("math_classes",),
+        (
+            "if one is None or two is None or one.kind != two.kind:",
+            "if one is None or two is None:",
+        ),
+        ('base.size ** int(power["power"])', "base.size"),
+    ),
+    *_of(
+        "equivalent",
+        f"{CODE}/notebook.py",
+        ("notebook",),
+        ("is_inside = at < len(spans) and spans[at].start < match.start()", "is_inside = False"),
+        (
+            "        if any(span.start < match.start() < span.end for span in strings):\n            continue\n",
+            "",
+        ),
+    ),
+]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -524,5 +559,6 @@ VERDICT_MUTANTS: Final = (
     *STATED_TWICE,
     *SYSTEMS,
     *SLOW,
+    *EQUIVALENT,
 )
 """All of them."""

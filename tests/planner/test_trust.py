@@ -137,3 +137,16 @@ def test_hosts_that_go_are_forgotten() -> None:
     stage.until_doubted(B, most_s=20)
     del stage.rates[B]
     assert not stage.look(1.0)
+
+
+def test_an_hour_of_honest_work_buys_no_more_than_a_minute_of_lies() -> None:
+    stage = Stage({A: 1.0, B: 1.0}, {A: 40, B: 40})
+    for _ in range(3_600):
+        assert not stage.look(1.0)
+    stage.rates[A] = 1 / 200  # still one end every 5 s: it is not stuck
+    stage.until_doubted(A, 60.0)
+
+
+def test_a_slow_stage_gathers_enough_evidence_before_any_of_it_is_forgotten() -> None:
+    stage = Stage({A: 1 / 64, B: 1.0}, {A: 2, B: 2})
+    stage.until_doubted(A, 100.0)

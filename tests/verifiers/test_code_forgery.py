@@ -268,6 +268,17 @@ RIGHT = [
         "if __name__ == '__main__':\n    unittest.main()",
     ),
     (
+        "import re\nfrom statistics import NormalDist\nfrom zoneinfo import ZoneInfo\n"
+        "def f(): return re.compile('a+', re.I), ZoneInfo('Europe/Berlin'), NormalDist(1, 2)",
+        "import re, statistics, zoneinfo\nassert f() == (re.compile('a+', re.I), "
+        "zoneinfo.ZoneInfo('Europe/Berlin'), statistics.NormalDist(1, 2))\n"
+        "assert f()[0].match('AA')",
+    ),
+    (
+        "%%time\n!pip install numpy\ndef f(): return 4",
+        "assert f() == 4",
+    ),
+    (
         "class Counter:\n    def __init__(s): s.n = 0\n    def inc(s): s.n += 1",
         "c = Counter()\nc.inc()\nassert c.n == 1",
     ),

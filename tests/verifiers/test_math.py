@@ -95,3 +95,24 @@ def test_an_import_that_fails_late_is_noticed() -> None:
         assert late.find_spec(name) is None
     assert late.take_failed() == ["sympy.not_there"]
     assert late.take_failed() == []
+
+
+SENTENCES = "We have $A^{-1} X = X$. Thus the eigenvalues\n\nare 1 and 2."
+
+
+@pytest.mark.parametrize(
+    ("response", "reward"),
+    [
+        (f"The answer is {SENTENCES}", 1.0),
+        (f"#### {SENTENCES}\n", 1.0),
+        (f"Answer: {SENTENCES}", 1.0),
+        (f"The answer is not {SENTENCES}", 0.0),
+        (f"The answer is {SENTENCES} No, it is 3.", 0.0),
+        (f"The answer is {SENTENCES.replace('1 and 2', '1 and 3')}", 0.0),
+    ],
+)
+def test_a_reference_of_several_sentences_is_found_word_for_word(
+    judge: Judge, response: str, reward: float
+) -> None:
+    ended = judge("math", response, {"answers": [SENTENCES]}, reference_audit="off")
+    assert ended.reward == reward, ended.evidence

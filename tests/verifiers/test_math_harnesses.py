@@ -1,7 +1,9 @@
 """Golds and answers in the spellings of public data sets get the verdict that a person gives."""
 
 import pytest
-from tests.fuzz.verdicts.harnesses import PAIRS, Pairs, response_of
+from tests.fuzz.verdicts.equivalents import SAME_IN_OTHER_WORDS
+from tests.fuzz.verdicts.harnesses import PAIRS, response_of
+from tests.fuzz.verdicts.pairs import Pairs
 
 from assay.verifiers.math import warm
 from assay.verifiers.math.definition import MathSettings
@@ -21,7 +23,7 @@ def _passes(gold: str, response: str) -> bool:
     return not isinstance(found, str) and bool(judge((gold,), found.text, SETTINGS).passed)
 
 
-@pytest.mark.parametrize("pairs", PAIRS, ids=lambda pairs: pairs.gold)
+@pytest.mark.parametrize("pairs", PAIRS + SAME_IN_OTHER_WORDS, ids=lambda pairs: pairs.gold)
 def test_right_answers_pass_and_wrong_ones_do_not(pairs: Pairs) -> None:
     refused = [one for one in pairs.right if not _passes(pairs.gold, response_of(one))]
     passed = [one for one in pairs.wrong if _passes(pairs.gold, response_of(one))]

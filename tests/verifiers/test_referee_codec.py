@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import re
 from array import array
 from collections import (
     ChainMap,
@@ -18,8 +19,10 @@ from datetime import date, timedelta, timezone
 from enum import IntEnum
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from statistics import NormalDist
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -74,6 +77,10 @@ LIBRARY = st.one_of(
     PATH_TEXT.map(PurePosixPath),
     PATH_TEXT.map(PureWindowsPath),
     st.uuids(),
+    st.sampled_from(["a+", "(?i)[a-c]{2}|x", ""]).map(re.compile),
+    st.sampled_from([b"a", b"\\d"]).map(lambda said: re.compile(said, re.MULTILINE)),
+    st.sampled_from(["Europe/Berlin", "UTC", "America/Argentina/Buenos_Aires"]).map(ZoneInfo),
+    st.tuples(st.floats(-9, 9), st.floats(0, 9)).map(lambda both: NormalDist(*both)),
     st.ip_addresses(),
     st.tuples(st.ip_addresses(v=4), st.integers(0, 32)).map(IPv4Interface),
     st.tuples(st.ip_addresses(v=6), st.integers(0, 128)).map(IPv6Interface),

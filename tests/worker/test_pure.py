@@ -26,6 +26,9 @@ from assay.core.records import Claim, FailAttempt, HandOver, Lease, TaskRecord
 from assay.core.verdict import Component, Ended, Evidence, HandedOver, ResourceUse
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.assignment import (
+    AHEAD_HOLD_S_MAX,
+    AHEAD_HOLDS,
+    AHEAD_STALE_S,
     ASSIGNMENT_BYTES_MAX,
     RERUNS_MAX,
     Assignment,
@@ -315,6 +318,47 @@ def test_who_is_run_again_comes_first() -> None:
     waiting.add([third])
     waiting.add_again([first, second])
     assert waiting.take(slots_idle=1) == [first, second, third]
+
+
+@given(
+    waiting=st.integers(0, 12),
+    idle=st.integers(0, 4),
+    busy=st.integers(0, 4),
+    batch_max=st.integers(1, 4),
+    holds_s=st.lists(st.floats(0, 2 * AHEAD_HOLD_S_MAX), max_size=3 * AHEAD_HOLDS),
+)
+def test_claims_are_held_for_busy_slots_only_while_assignments_are_short(
+    waiting: int, idle: int, busy: int, batch_max: int, holds_s: list[float]
+) -> None:
+    queue = Waiting(batch_max=batch_max)
+    queue.add([held(str(number)) for number in range(waiting)])
+    for hold_s in holds_s:
+        queue.note_hold(hold_s)
+    capacity, most = idle * batch_max - waiting, (idle + busy) * batch_max
+    room = queue.room(capacity, most)
+    assert room == capacity or capacity < room == most - waiting
+    last = holds_s[-AHEAD_HOLDS:]
+    is_short = len(last) == AHEAD_HOLDS and max(last) <= AHEAD_HOLD_S_MAX
+    if not is_short:
+        assert room == capacity
+    elif waiting == 0 and most > 0:
+        assert room == most
+
+
+def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:
+    queue = Waiting(batch_max=1)
+    late_ns = int(AHEAD_STALE_S * 1e9) + 1
+    plain, again, new = held("1"), held("2"), held("3")
+    again.reruns, new.claimed_ns = 1, late_ns
+    queue.add([plain, again, new])
+    assert queue.take_stale(late_ns) == [], "these were claimed for idle slots"
+    for _ in range(AHEAD_HOLDS):
+        queue.note_hold(0.0)
+    assert queue.room(0, 8) == 5
+    assert queue.take_stale(late_ns) == [plain]
+    assert queue.take_stale(late_ns) == []
+    assert queue.room(0, 8) == 0, "the next assignments decide again"
+    assert queue.take(slots_idle=1) == [again]
 
 
 # -- artifact cache --------------------------------------------------------------------------------

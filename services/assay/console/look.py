@@ -15,6 +15,10 @@ OPERATOR_BATCHES_MAX: Final = 100
 TENANT_BATCHES_MAX: Final = 50
 COMPLETED_MAX: Final = 20
 """Completed batches that a viewer is shown, the newest first."""
+HOSTS_SHOWN_MAX: Final = 100
+"""Worker hosts that the operator is shown, those in trouble first."""
+HOST_COUNTED: Final = "Counted"
+"""State of a host whose slots are counted on."""
 QUEUE_TENANTS_SHOWN_MAX: Final = 20
 """Tenants of a stage's queue that the operator is shown, the longest queues first."""
 
@@ -40,6 +44,10 @@ class PlannerLook:
     pools: Sequence[Mapping[str, Any]] = ()
     conditions: Sequence[Mapping[str, str]] = ()
     outlooks: Sequence[Outlook] = ()
+    hosts: Sequence[Mapping[str, Any]] = ()
+    """Worker hosts, each with its state and its slots by stage."""
+    hosts_all: int = 0
+    """How many there are; the planner does not list all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,4 +201,11 @@ def _planner(planner: PlannerLook | None) -> dict[str, Any] | None:
         "state": planner.state,
         "plan": dict(planner.plan),
         "conditions": [dict(one) for one in planner.conditions],
+        "hosts": [
+            dict(one)
+            for one in sorted(
+                planner.hosts, key=lambda one: (one["state"] == HOST_COUNTED, one["host"])
+            )[:HOSTS_SHOWN_MAX]
+        ],
+        "hosts_all": planner.hosts_all,
     }

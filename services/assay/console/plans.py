@@ -9,6 +9,7 @@ from assay.console.look import Outlook, PlannerLook
 from assay.core.errors import DependencyDown
 from assay.core.ids import BatchId, TenantId
 from assay.core.store_limits import no_batch
+from assay.edge.access.channels import OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
@@ -23,6 +24,7 @@ class PlannerClient:
         """Prepare without connecting; `address` returns `HOST:PORT`, or nothing: there is none."""
         self._address = address
         self._operator = operator
+        self._connect = OperatorChannels(operator.tls)
         self._channel: grpc.aio.Channel | None = None
         self._called = ""
 
@@ -41,7 +43,16 @@ class PlannerClient:
             return None
         if not answer.leading:  # of several behind one address, the next connection may find it
             await self.close()
-        return look_of(answer)
+            return look_of(answer)
+        try:
+            everywhere = await stub.GetPools(
+                planner_pb2.GetPoolsRequest(),
+                timeout=TIMEOUT_S,
+                metadata=self._operator.metadata,
+            )
+        except grpc.aio.AioRpcError:  # no host answers it, or it is of an earlier release
+            return look_of(answer)
+        return look_of(answer, everywhere)
 
     async def explain(self, tenant: TenantId, batch_id: BatchId) -> dict[str, Any]:
         """The plans of a batch in words, and its pools over time.
@@ -85,16 +96,27 @@ class PlannerClient:
         if not address:
             return None
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(address)
+            self._channel = self._connect.to(address)
         return planner_pb2_grpc.PlannerServiceStub(self._channel)
 
 
-def look_of(answer: planner_pb2.GetPlanResponse) -> PlannerLook:
-    """What a planner answered, as plain data."""
+def look_of(
+    answer: planner_pb2.GetPlanResponse, everywhere: planner_pb2.GetPoolsResponse | None = None
+) -> PlannerLook:
+    """What a planner answered, as plain data.
+
+    Args:
+        answer: its plan; the pools in it are those of its last step.
+        everywhere: the pools now, over all worker hosts, and the hosts, if it told.
+    """
+    now = {} if everywhere is None else {pool.stage: pool for pool in everywhere.pools}
+    hosts = () if everywhere is None else everywhere.hosts
     return PlannerLook(
         state=answer.why,
         plan=_plan(answer.plan),
-        pools=[_sample(pool) for pool in answer.pools],
+        pools=[{**_sample(pool), **_now(now.get(pool.stage))} for pool in answer.pools],
+        hosts=[_host(host) for host in hosts],
+        hosts_all=0 if everywhere is None else everywhere.hosts_all,
         conditions=[
             {"stage": one.stage, "condition": one.condition, "details": one.details}
             for one in answer.conditions
@@ -139,6 +161,27 @@ def _plan(plan: planner_pb2.Plan) -> dict[str, Any]:
             }
             for one in plan.stages
         ],
+    }
+
+
+def _now(pool: planner_pb2.PoolOfStage | None) -> dict[str, Any]:
+    if pool is None:
+        return {}
+    return {
+        "desired": pool.slots_desired,
+        "ready": pool.slots_ready,
+        "busy": pool.slots_busy,
+        "startup_p90_s": pool.startup.p90_s if pool.startup.measured else None,
+    }
+
+
+def _host(host: planner_pb2.WorkerHost) -> dict[str, Any]:
+    return {
+        "host": host.host,
+        "state": host.state,
+        "cores": host.cores,
+        "sandbox_mode": host.sandbox_mode,
+        "pools": [{"stage": pool.stage, **_now(pool)} for pool in host.pools],
     }
 
 

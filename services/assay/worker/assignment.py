@@ -17,6 +17,14 @@ from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, chosen
 from assay.worker.slots.messages import SaidGroup, WireWork
 
 RERUNS_MAX: Final = 3
+AHEAD_HOLD_S_MAX: Final = 0.02
+"""Claims are held for busy slots only while none of the last assignments took longer than this:
+then a claim that waits here delays no one by more than that, and a slot that is done need not wait
+for the store."""
+AHEAD_HOLDS: Final = 8
+"""Number of such assignments."""
+AHEAD_STALE_S: Final = 1.0
+"""Claims that were taken ahead and have waited for this long are given back."""
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
 """Maximum payload of one assignment; a larger request is sent alone."""
 
@@ -60,6 +68,8 @@ class Assignment:
     held: Sequence[HeldClaim]
     individually: bool
     """The slot works in order, so the first open work is the current one."""
+    given_ns: int = 0
+    """When the slot got it."""
     begun_ns: int = 0
     """When the current work began (the first, if they run together)."""
     cpu_begun_ns: int = 0
@@ -170,11 +180,17 @@ def no_blame(assignment: Assignment) -> Blame:
 
 
 class Waiting:
-    """Claims that wait for a slot of this host; at most as many as its slots can take at once."""
+    """Claims that wait for a slot of this host; at most as many as its slots can take at once.
+
+    While assignments are short, as many may wait for slots that are busy.
+    """
 
     def __init__(self, *, batch_max: int) -> None:
         self._batch_max = batch_max
         self._claims: deque[HeldClaim] = deque()
+        self._holds_s: deque[float] = deque(maxlen=AHEAD_HOLDS)
+        self._is_ahead = False
+        """Some were claimed for busy slots."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -186,6 +202,41 @@ class Waiting:
     def add_again(self, claims: Sequence[HeldClaim]) -> None:
         """Put in front, in their order: they were served before."""
         self._claims.extendleft(reversed(claims))
+
+    def note_hold(self, seconds: float) -> None:
+        """A slot has ended an assignment that took so long."""
+        self._holds_s.append(seconds)
+
+    def room(self, capacity: int, most: int) -> int:
+        """How many to claim now, if there may be more work.
+
+        Args:
+            capacity: for how many there are idle slots.
+            most: how many may wait here, with those that slots are idle for.
+        """
+        if len(self._holds_s) < AHEAD_HOLDS or max(self._holds_s) > AHEAD_HOLD_S_MAX:
+            return capacity
+        ahead = most - len(self._claims)
+        if ahead <= capacity or 2 * ahead < most:  # not a call for each single one
+            return capacity
+        self._is_ahead = True
+        return ahead
+
+    def take_stale(self, now_ns: int) -> list[HeldClaim]:
+        """Remove those claimed ahead for slots that are busy for longer than was expected."""
+        if not self._is_ahead:
+            return []
+        stale = [
+            held
+            for held in self._claims
+            if now_ns - held.claimed_ns > AHEAD_STALE_S * 1e9 and not (held.reruns or held.alone)
+        ]
+        for held in stale:
+            self._claims.remove(held)
+        if stale:
+            self._holds_s.clear()
+            self._is_ahead = False
+        return stale
 
     def remove(self, held: HeldClaim) -> bool:
         """Remove one; False if it is not waiting."""

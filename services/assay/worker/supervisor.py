@@ -1,9 +1,10 @@
 """One stage on this host: claims requests for idle slots, assigns them, reports how they ended.
 
-Invariants: requests are claimed only for idle slots, at most `batch_max` each. A claim is renewed
-from here, never by the work itself, until it is reported or lost. A slot killed for a limit ends
-its current request as RESOURCE_LIMIT; any other end of a slot is a failed attempt of that request.
-The other requests of the slot run again as if they had not been started.
+Invariants: requests are claimed for idle slots, at most `batch_max` each, and ahead of that only
+as `Waiting.room` says. A claim is renewed from here, never by the work itself, until it is reported
+or lost. A slot killed for a limit ends its current request as RESOURCE_LIMIT; any other end of a
+slot is a failed attempt of that request. The other requests of the slot run again as if they had
+not been started.
 """
 
 import asyncio
@@ -181,20 +182,24 @@ class Supervisor:
         claimed = len(self._waiting) + len(self._audits.findings)
         return self._pool.idle * self._spec.batch_max - claimed
 
+    def _room(self) -> int:
+        most = 0 if self._audits.is_full else self._pool.desired * self._spec.batch_max
+        return self._waiting.room(self._capacity(), most - len(self._audits.findings))
+
     def _pump(self) -> None:
         """Assign waiting claims; claim more for slots that are still idle."""
         self._give_out()
-        if self._is_draining or self._claiming is not None or self._capacity() <= 0:
+        if self._is_draining or self._claiming is not None:
             return
-        if self._may_be_work:
+        if self._may_be_work and self._room() > 0:
             self._claiming = self._parts.spawn(self._claim(), name=f"claim {self.stage}")
-        else:
+        elif self._capacity() > 0:
             self._parts.on_wanting(self.stage)
 
     async def _claim(self) -> None:
         failures = 0
         try:
-            while self._may_be_work and not self._is_draining and (room := self._capacity()) > 0:
+            while self._may_be_work and not self._is_draining and (room := self._room()) > 0:
                 self._may_be_work = False
                 wakes = self._wakes
                 began_ns = self._clock.monotonic_ns()
@@ -274,10 +279,7 @@ class Supervisor:
             self._assign(slot, self._waiting.take(slots_idle=slots_idle))
 
     def _assign(self, slot: SlotProcess, held: list[HeldClaim]) -> None:
-        assignment = Assignment(
-            held=held,
-            individually=self._spec.cpu_s_max is not None,
-        )
+        assignment = Assignment(held=held, individually=self._spec.cpu_s_max is not None)
         slot.assignment = assignment
         self._limits.begin(slot, assignment)
         tasks: dict[messages.WireTask, int] = {}
@@ -321,17 +323,13 @@ class Supervisor:
     ) -> None:
         now_ns = self._clock.monotonic_ns()
         verdicts, slot.is_retiring = messages.read_verdicts(frame, len(assignment.held))
+        name = self._attempts.name(slot.number)
         for verdict in verdicts:
             held = assignment.take(verdict.at)
             if held is None:
                 raise ProtocolError("two verdicts for one request")
             slot.served += 1
-            report = times(
-                verdict,
-                worker=self._attempts.name(slot.number),
-                claimed_ns=held.claimed_ns,
-                now_ns=now_ns,
-            )
+            report = times(verdict, worker=name, claimed_ns=held.claimed_ns, now_ns=now_ns)
             if isinstance(verdict.said, messages.SaidFailed):
                 self._attempts.log_failure(held, verdict.said.error)
             count_evidence(self._parts.metrics, held.claim, verdict.said)
@@ -342,6 +340,7 @@ class Supervisor:
         elif assignment.open:
             self._limits.begin(slot, assignment)
         else:
+            self._waiting.note_hold((now_ns - assignment.given_ns) / 1e9)
             self._pool.release(slot)
             self._pump()
             self._quiet.set()
@@ -402,6 +401,7 @@ class Supervisor:
         while True:
             await self._clock.sleep(every_s)
             self._limits.look_for_stopped(longer_than_s=self._spec.lease_s)
+            self._attempts.give_back(self._waiting.take_stale(self._clock.monotonic_ns()))
             await self._beat_once()
 
     async def _beat_once(self) -> None:
@@ -482,7 +482,7 @@ class Supervisor:
 
     def _give_back_surplus(self) -> None:
         """Give back claims for slots that are no longer needed, so that other hosts take them."""
-        kept_max = self._pool.state().desired * self._spec.batch_max
+        kept_max = self._pool.desired * self._spec.batch_max
         self._attempts.give_back(self._waiting.take_surplus(kept_max))
 
     def _give_back_waiting(self) -> None:

@@ -7,20 +7,13 @@ is a whole response, the others stand in `\boxed{}`.
 """
 
 import random
-from typing import Final, NamedTuple
+from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
+from tests.fuzz.verdicts.equivalents import SAME_IN_OTHER_WORDS
+from tests.fuzz.verdicts.pairs import Pairs
 
 _RAW: Final = "raw:"
-
-
-class Pairs(NamedTuple):
-    """One gold and its answers."""
-
-    style: str
-    gold: str
-    right: tuple[str, ...]
-    wrong: tuple[str, ...]
 
 
 PAIRS: Final = (
@@ -848,7 +841,7 @@ def response_of(answer: str) -> str:
 
 def harness_case(rng: random.Random) -> Case:
     """A gold of a public set, and a right or a wrong answer."""
-    pairs = rng.choice(PAIRS)
+    pairs = rng.choice(PAIRS + SAME_IN_OTHER_WORDS)
     is_right = rng.random() < 0.5
     answer = rng.choice(pairs.right if is_right else pairs.wrong)
     return Case(

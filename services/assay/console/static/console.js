@@ -139,6 +139,7 @@ function showPools(look) {
   byId("conditions").replaceChildren(
     ...(planner?.conditions ?? []).map((c) => el("li", { class: "warn" }, `${c.stage}: ${c.condition}: ${c.details}`)),
   );
+  showHosts(planner?.hosts ?? [], planner?.hosts_all ?? 0);
   const planned = new Map((plan.stages ?? []).map((s) => [s.stage, s]));
   const charts = [];
   for (const s of look.stages) {
@@ -156,6 +157,23 @@ function showPools(look) {
     charts.push(figure);
   }
   byId("charts").replaceChildren(...charts);
+}
+
+function showHosts(hosts, all) {
+  setText(byId("hosts-note"), all > hosts.length ? `${count(all)} worker hosts, ${hosts.length} shown.` : "");
+  rows(byId("hosts-rows"), hosts, (h) => h.host, (row) => {
+    const [name, state, cores, isolation, slots] = ["", "", "n", "", ""].map((c) => cell(row, c));
+    return (h) => {
+      setText(name, h.host);
+      setText(state, h.state);
+      state.className = h.state === "Counted" ? "" : "warn";
+      setText(cores, h.cores ? count(h.cores) : "");
+      setText(isolation, h.sandbox_mode);
+      const used = h.pools.filter((p) => p.desired || p.ready || p.busy);
+      const words = used.slice(0, 8).map((p) => `${p.stage} ${p.busy} / ${p.ready} / ${p.desired}`);
+      setText(slots, words.join(", ") + (used.length > 8 ? `, and ${used.length - 8} more` : ""));
+    };
+  }, "No planner that leads has told of its hosts.");
 }
 
 function showBatches(look) {

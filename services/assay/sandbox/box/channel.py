@@ -64,6 +64,12 @@ def python_part(descriptor: int) -> Any:  # noqa: ANN401 - any form that `launch
     return marshal.loads(part)  # noqa: S302 - it comes from the launcher, which is trusted
 
 
+def python_request(part: bytes) -> bytes:
+    """Return the content of a request that has only a part for Python."""
+    at = _PART_AT.stop.to_bytes(_PART_AT.stop - _PART_AT.start, sys.byteorder)
+    return bytes(_PART_AT.start) + at + part
+
+
 def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence[int] = ()) -> None:
     """Send a report to the launcher: `started`, `ended ...` (`tell_end`) or `failed <reason>`."""
     message = f"{what} {details[-_DETAILS_MAX:]}".encode(errors="replace")

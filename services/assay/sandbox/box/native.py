@@ -12,7 +12,7 @@ from assay.sandbox import linux
 from assay.sandbox.box.channel import python_part
 
 _LIBRARY: Final = "native/libassay_box.so"
-_ABI: Final = 3
+_ABI: Final = 4
 _DESCRIPTORS_MAX: Final = 64
 ZYGOTE, PROGRAM, HEAD = range(3)
 
@@ -78,6 +78,7 @@ class Boxes:
         self._before_fork = ctypes.pythonapi.PyOS_BeforeFork
         self._after_fork = ctypes.pythonapi.PyOS_AfterFork_Parent
         self._after_fork_in_child = ctypes.pythonapi.PyOS_AfterFork_Child
+        self._gather = library.assay_box_gather
         self._serve = library.assay_box_serve
         self._serve.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
         # One of the zygote's own: without privileges it could not come back to the host's.
@@ -98,6 +99,10 @@ class Boxes:
         self._at = ctypes.addressof(self._zygote)
         self._result_at = ctypes.addressof(self._result)
 
+    def gather_memory(self) -> None:
+        """Make the memory of this process cheaper to fork; everything is loaded."""
+        self._gather()
+
     def serve(self) -> Served:
         """Fork boxes and reap them; returns in each that needs Python, and once in the zygote.
 
@@ -107,9 +112,11 @@ class Boxes:
         # The interpreter's state before and after a fork; between the two, no Python runs here.
         self._before_fork()
         role = self._serve(self._at, self._result_at)
-        if role in {PROGRAM, HEAD}:
+        if role == HEAD:
             self._after_fork_in_child()
         else:
+            # A program too is what the zygote was: one thread, which holds what it held. What the
+            # interpreter does in a child, for locks of threads that are gone, writes to 130 pages.
             self._after_fork()
         found = self._result
         if role == PROGRAM:

@@ -6,15 +6,33 @@ Loaded by the zygote: standard library only, and little of it.
 import atexit
 import contextlib
 import gc
+import marshal
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Final, NoReturn, TextIO
 
+from assay.sandbox.box.channel import python_part, python_request
+from assay.sandbox.box.renewal import renew
+
 _FIRST: Final[list[Any]] = [sys.stdin, sys.stdout, sys.stderr]
 """The streams that a program begins with; it may replace every name of theirs."""
+_REHEARSALS: Final = 40
+"""An interpreter specialises code after a few calls, and stops to count some calls later."""
+_REHEARSED: Final = b"""\0
+import sys
+
+def main():
+    number = int(input())
+    numbers = [number + at for at in range(3)]
+    words = " ".join(map(str, sorted(numbers))).split()
+    print(len(words), *words, f"{number}")
+
+main()
+print(sys.stdin.read())
+"""
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
@@ -22,23 +40,29 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
 
     `source` is a prelude, a NUL (which Python text cannot contain), and the program.
     """
+    set_variables(env)
+    program = _program(where, source, argv)
+    gc.enable()
+    os._exit(exit_code_of(program, hidden_frames=2))
+
+
+def _program(where: str, source: bytes, argv: Sequence[str]) -> Callable[[], None]:
+    """Make the module of a program, and return what runs it."""
     prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
-    set_variables(env)
     main = ModuleType("__main__")
     main.__file__ = path
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main
     sys.argv[:] = argv
     sys.path.insert(0, where)
-    gc.enable()
 
     def program() -> None:
         if prelude:
             exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - as below
         exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - this is the purpose of the sandbox
 
-    os._exit(exit_code_of(program, hidden_frames=2))
+    return program
 
 
 def exit_code_of(run: Callable[[], None], hidden_frames: int) -> int:
@@ -108,6 +132,11 @@ def _finalize(code: int, main: ModuleType) -> int:
         exits._run_exitfuncs()  # noqa: SLF001 - the same
     except BaseException:  # noqa: BLE001 - exit hooks of the program may raise anything
         traceback.print_exc()
+    return _left(code, main)
+
+
+def _left(code: int, main: ModuleType) -> int:
+    """The streams and the globals of a program that has ended; returns its exit code."""
     whole = _flushed(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
     sys.stdin, sys.stdout, sys.stderr = _FIRST
     main.__dict__.clear()
@@ -126,6 +155,59 @@ def _flushed(*streams: TextIO | None) -> bool:
         except BaseException:  # noqa: BLE001 - a stream of the program may raise anything
             whole = False
     return whole
+
+
+def rehearse() -> None:
+    """Run a small program several times in the zygote.
+
+    What an interpreter does for the first times it does by writing: to the caches of types, to the
+    counters of code until that is specialised, to tables of addresses in libraries. Each box would
+    write the same to copies of its own, of a hundred pages.
+    """
+    before = sys.modules["__main__"], list(sys.argv), list(sys.path)
+    with _descriptors_kept():
+        reader, writer = os.pipe()
+        for _ in range(_REHEARSALS):
+            stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+            os.pwrite(stdin, b"1\n", 0)
+            for number, descriptor in enumerate((stdin, writer, writer)):
+                os.dup2(descriptor, number)
+            os.close(stdin)
+            renew_standard_streams()
+            _rehearse_once()
+            os.read(reader, 1 << 16)
+        os.close(reader)
+        os.close(writer)
+    sys.modules["__main__"], sys.argv[:], sys.path[:] = before
+
+
+def _rehearse_once() -> None:
+    renew()
+    run = python_part(_request())
+    set_variables(run["env"])
+    program = _program("/box", run["source"], run["argv"])
+    main = sys.modules["__main__"]
+    program()
+    _left(0, main)
+
+
+def _request() -> int:
+    run = {"argv": ("program.py",), "env": _prepared, "source": _REHEARSED}
+    descriptor = os.memfd_create("request", os.MFD_CLOEXEC)
+    os.write(descriptor, python_request(marshal.dumps(run)))
+    return descriptor
+
+
+@contextlib.contextmanager
+def _descriptors_kept() -> Iterator[None]:
+    """Put 0, 1 and 2 back at the end."""
+    kept = [os.dup(number) for number in range(3)]
+    try:
+        yield
+    finally:
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
 
 
 _prepared: dict[str, str] = {}
@@ -155,16 +237,14 @@ def prepare_standard_streams() -> None:
     memory and two pipes. A program need not open its own, nor put them in their places: both copy
     pages. What the zygote itself writes to them goes to its own descriptors 1 and 2.
     """
-    kept = [os.dup(number) for number in range(3)]
-    stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
-    reader, writer = os.pipe()
-    for number, descriptor in enumerate((stdin, writer, writer)):
-        os.dup2(descriptor, number)
-    renew_standard_streams()
-    for number, descriptor in enumerate(kept):
-        os.dup2(descriptor, number)
-    for descriptor in (*kept, stdin, reader, writer):
-        os.close(descriptor)
+    with _descriptors_kept():
+        stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+        reader, writer = os.pipe()
+        for number, descriptor in enumerate((stdin, writer, writer)):
+            os.dup2(descriptor, number)
+        renew_standard_streams()
+        for descriptor in (stdin, reader, writer):
+            os.close(descriptor)
 
 
 def renew_standard_streams() -> None:

@@ -8,21 +8,25 @@ system. It runs as root only if the launcher does, to map each box to an unprivi
 has dropped root before it reads the program.
 """
 
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
+
+from assay.sandbox.box import renewal  # first: see there
+
+# isort: split
 import ctypes
 import gc
 import importlib
 import marshal
-import os
 import select
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
@@ -57,6 +61,7 @@ from assay.sandbox.box.program import await_program, execute, kill_descendants, 
 from assay.sandbox.box.python import (
     prepare_standard_streams,
     prepare_variables,
+    rehearse,
     renew_standard_streams,
     run_source,
     set_variables,
@@ -168,14 +173,14 @@ def _warm(variables: dict[str, str]) -> None:
     """Load modules that programs commonly need, and exempt them from garbage collection."""
     os.environ.clear()  # an interpreter adds a variable for its locale
     prepare_variables(variables)
-    prepare_standard_streams()
     for name in _MODULES_WARM:
         importlib.import_module(name)
+    renewal.note_no_more()
     site: Any = sys.modules["site"]
     site.setquit()
     site.sethelper()
-    # The first call creates the types of syntax trees: a tenth of the time of a small program.
-    compile("", "warm", "exec")
+    rehearse()
+    prepare_standard_streams()
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -362,6 +367,11 @@ class Zygote:
         """Whether requests need the form that C code reads."""
         return self._native is not None
 
+    def gather_memory(self) -> None:
+        """Prepare to be forked; everything is loaded."""
+        if self._native is not None:
+            self._native.gather_memory()
+
     def serve(self) -> None:
         """Fork a box for every message, until the launcher closes its end."""
         if self._native is None:
@@ -390,6 +400,7 @@ class Zygote:
         if served.role == native.PROGRAM:
             try:
                 run = served.run
+                renewal.renew()
                 run_source("/box", run["source"], run["argv"], run["env"])
             except BaseException as error:  # noqa: BLE001 - as in `start_program`
                 os.write(2, repr(error).encode())
@@ -472,6 +483,7 @@ def main() -> None:
     # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
     sys.meta_path.append(setup.packages)
+    zygote.gather_memory()
     control.send(b"ready native" if zygote.is_native else b"ready")
     zygote.serve()
 

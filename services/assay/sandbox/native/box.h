@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define BOX_ABI 3
+#define BOX_ABI 4
 #define BOX_MAGIC 0x41425831u /* request.py */
 #define BOX_DESCRIPTORS_MAX 64
 
@@ -56,6 +56,10 @@ struct box_result {
 };
 
 int assay_box_abi(void);
+
+/* Make one region of this process's libraries and of the memory between them, so that a fork is
+ * cheaper; only while no other thread runs. Returns by how many regions there are fewer. */
+int assay_box_gather(void);
 
 /* Fork a box for every message on `control` and hand it to the launcher, until that closes; reap the
  * boxes. The zygote does not run Python meanwhile: each box would have to copy what it writes.

@@ -6,14 +6,17 @@ many of the same character that is indented no deeper; its lines lose the fence'
 fence with the name of a wanted language inside a block without one begins a block of its own: text
 before it opened the other by chance. An unclosed block counts only if no block is closed. What a
 model thinks aloud, up to `</think>`, has a say only if there is no block behind it. Without a
-fence, the marks of chat templates and of few-shot prompts around the whole response (`<code>`,
-`<answer>`, `[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
+fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates and of
+few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
+`<|eot_id|>`) are no part of the program.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from assay.verifiers.code.notebook import html_blocks
 
 
 class Extraction(StrEnum):
@@ -88,6 +91,11 @@ def program_of(
         if wanted:
             chosen = (defining or wanted)[-1 if choice is BlockChoice.LAST else 0]
             return chosen.removeprefix(_BYTE_ORDER_MARK)
+    if not found:  # an answer in HTML
+        pages = [Block(one.language, one.text, closed=True) for one in html_blocks(response)]
+        wanted = _wanted(pages, languages)
+        if wanted:
+            return (_defining(wanted, defines) or wanted)[-1 if choice is BlockChoice.LAST else 0]
     if extraction is Extraction.FENCED or found:
         return None
     return _unframed(answer if answer.startswith(("\n", "\r")) else response)

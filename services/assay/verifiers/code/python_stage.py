@@ -36,6 +36,7 @@ from assay.verifiers.code.definition import (
 )
 from assay.verifiers.code.entry_points import names_of
 from assay.verifiers.code.literals import form_of
+from assay.verifiers.code.notebook import without_magics
 from assay.verifiers.code.preamble import preamble_for, resolved
 from assay.verifiers.code.programs import PYTHON, program_of
 from assay.verifiers.code.referee import link, run
@@ -110,6 +111,7 @@ class PythonRunHandler:
         )
         if program is None:
             return no_program(settings)
+        program = without_magics(program)
         reached = _Reached()
         return total(
             lambda: self._judged(program, reference, settings, reached),

@@ -18,6 +18,7 @@ from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no 
 from math_verify import verify  # type: ignore[import-untyped]  # ships no types
 from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # ships no types
 from sympy import (  # type: ignore[import-untyped]  # ships no types
+    Add,
     And,
     Basic,
     Derivative,
@@ -32,12 +33,13 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Product,
     Rational,
     Sum,
+    Symbol,
     simplify,
     solve,
 )
 from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
-from assay.verifiers.math import notation
+from assay.verifiers.math import notation, sums
 from assay.verifiers.math.definition import MathSettings
 
 _NORMAL: Final = NormalizationConfig(
@@ -61,6 +63,10 @@ _FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
 _DIGITS_MAX: Final = 10**7
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
+_ADDS_CONSTANT: Final = re.compile(r"(?a)[+-]\s*C\s*$|^C\s*\+")
+"""A reference that is an antiderivative."""
+_CONSTANTS: Final = frozenset({"c", "k", "c_{1}", "c_1"})
+"""How the parser calls the constant of integration, `C` or `K`."""
 _IN_ORDER: Final = "_unsorted_args"
 """Where latex2sympy keeps the relations of a chain; sympy sorts them."""
 _TINY: Final = 1e-3
@@ -156,7 +162,12 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
     equations = [pair for pair in pairs if pair not in statements]
     return (
         all(_sides_equal(*pair, settings) for pair in statements)
-        and (_same(left, right, settings) or _same_complex(left, right))
+        and (
+            _same_sum(left, right)
+            or _same(left, right, settings)
+            or _same_complex(left, right)
+            or (_ADDS_CONSTANT.search(gold) is not None and _same_family(left, right, settings))
+        )
         and all(_are_told_apart(*pair) for pair in equations)
     )
 
@@ -178,6 +189,30 @@ def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy obj
     except (TypeError, ValueError, ArithmeticError):
         return False
     return abs(apart) <= _COMPLEX_ROUNDING * max(1.0, abs(size))
+
+
+def _same_sum(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy object
+    return (sums.has_sum(gold) or sums.has_sum(answer)) and sums.same(gold, answer)
+
+
+def _same_family(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    """Whether both are antiderivatives of one function, each with its constant of integration."""
+    one, two = _without_constant(gold), _without_constant(answer)
+    if one is None or two is None or len(one.free_symbols | two.free_symbols) != 1:
+        return False
+    (name,) = one.free_symbols | two.free_symbols
+    return _same(one.diff(name), two.diff(name), settings)
+
+
+def _without_constant(value: Any) -> Any | None:  # noqa: ANN401 - a sympy object
+    """A sum without its term that is a constant's name and stands nowhere else."""
+    if not isinstance(value, Add):
+        return None
+    found = [term for term in value.args if isinstance(term, Symbol) and term.name in _CONSTANTS]
+    if len(found) != 1:
+        return None
+    rest = value - found[0]
+    return None if any(name.name == found[0].name for name in rest.free_symbols) else rest
 
 
 # math-verify compares relations by their solutions. Those without any are all alike to it:

@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathReference, MathSettings
-from assay.verifiers.math.equality import numbers
+from assay.verifiers.math.equality import numbers, residues
 from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number, Prose, Ratio
 from assay.verifiers.math.reading import Read, read_gold
 from assay.verifiers.port import Control
@@ -178,6 +178,8 @@ def _is_same(gold: Read, mutant: str, settings: MathSettings) -> bool:
         return True
     if isinstance(read.answer, Prose) or isinstance(gold.answer, Prose):
         return False
+    if residues.same(gold, read):
+        return True
     return _plainly_equal(gold.answer, read.answer, settings)
 
 

@@ -4,11 +4,12 @@ A response that was cut off or that ends in repetition has no answer. The artifa
 that found the answer, a line feed, and the answer.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
-from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text.answers import (
     Extracted,
@@ -20,6 +21,10 @@ from assay.verifiers.text.answers import (
 )
 
 _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
+_END_MARKS: Final = " \t\r\n."
+_SENTENCES: Final = re.compile(r"\n|[.:;]\s")
+_ANNOUNCED: Final = re.compile(r"(?:\banswer(?:\s+is)?\s*:?|####)\s*$", re.IGNORECASE)
+_ANNOUNCEMENT_CHARS_MAX: Final = 40
 _ENDS_WITH_RESPONSE: Final = frozenset(
     {Strategy.HASHES, Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL}
 )
@@ -43,6 +48,10 @@ class ExtractHandler:
         settings: MathSettings = work.settings
         if len(work.response) > self._response_chars_max:
             return _too_long(settings, f"response has {len(work.response)} characters")
+        reference: MathReference = work.reference
+        quoted = quoted_answer(work.response, reference.answers)
+        if quoted is not None:
+            return HandedOver(artifact=pack(quoted))
         found = final_answer(work.response, settings)
         if isinstance(found, str):
             evidence = Evidence(verdict="no_answer", error=found)
@@ -50,6 +59,22 @@ class ExtractHandler:
         if len(found.text) > settings.answer_chars_max and found.strategy not in _UNBOUNDED:
             return _too_long(settings, f"answer has {len(found.text)} characters")
         return HandedOver(artifact=pack(found))
+
+
+def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
+    """A reference of several sentences or lines that the response ends with, word for word.
+
+    What announces an answer announces one sentence, so such a reference is found no other way.
+    """
+    said = response.rstrip(_END_MARKS)
+    for text in references:
+        wanted = text.strip().rstrip(_END_MARKS)
+        if not _SENTENCES.search(wanted) or not said.endswith(wanted):
+            continue
+        head = said[: len(said) - len(wanted)]
+        if not head.strip() or _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
+            return Extracted(text, Strategy.WHOLE)
+    return None
 
 
 def final_answer(response: str, settings: MathSettings) -> Extracted | str:

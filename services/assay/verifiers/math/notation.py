@@ -297,11 +297,11 @@ def peel(text: str) -> str:
         before = text
         text = text.strip()
         for opening, closing in _WRAPPERS:
+            if not (text.startswith(opening) and text.endswith(closing)):
+                continue
             inner = text[len(opening) : -len(closing)]
             if (
                 len(text) > len(opening) + len(closing)
-                and text.startswith(opening)
-                and text.endswith(closing)
                 and opening not in inner
                 and closing not in inner
                 and not inner.endswith("\\")

@@ -15,6 +15,8 @@ from assay.verifiers.text.answers import Strategy, extract
 
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000
+_REPEATED_CHARS_MAX: Final = 200
+"""A longer answer is read each time: hardly two responses give the same, and its tree is large."""
 _OPTION_WORDS_MAX: Final = 1_000
 """Words from the end that are searched for an option."""
 _SOLUTION_CHARS_MIN: Final = 60
@@ -56,6 +58,14 @@ def _gold(text: str, options: tuple[str, ...]) -> Read:
 
 def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
     """Read an answer extracted from a response."""
+    if len(text) > _REPEATED_CHARS_MAX:
+        return _read(text, options, is_gold=False)
+    return _answer(text, options)
+
+
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _answer(text: str, options: tuple[str, ...]) -> Read:
+    """Responses of a group often give the same answer, and the controls of a reference do."""
     return _read(text, options, is_gold=False)
 
 

@@ -23,7 +23,7 @@ _PERCENT_BEHIND: Final = re.compile(r"(?a)\s*(?:\\?%|percent|pct)")
 _ONE: Final = (
     r"(?:(?<![\w.,)])[-\u2212][ ]?)?[$€£]?[-\u2212]?"
     r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
-    r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct))?"
+    r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct)|\s*(?:thousand|lakh|million|crore|billion|trillion)s?\b)?"
 )
 _PARTING: Final = rf"(?:\s*[,;(]?\s*(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+)"
 _RUN: Final = re.compile(

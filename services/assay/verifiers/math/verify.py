@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from assay.core.outcome import Outcome
+from assay.core.tools.lru import LruCache
 from assay.core.verdict import (
     SECOND_JUDGE,
     TEXT_CHARS_MAX,
@@ -29,6 +30,7 @@ from assay.core.verdict import (
 from assay.verifiers.math import notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.equality import residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
 from assay.verifiers.math.reading import Read, is_label, read_answer, read_gold, read_labelled
@@ -40,6 +42,11 @@ _log = logging.getLogger(__name__)
 
 _SENTENCES: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL})
 """Strategies whose answer may end with an exclamation mark that is not a factorial."""
+
+
+_REMEMBERED_MAX: Final = 2_048
+_REPEATED_CHARS_MAX: Final = 400
+"""Of the answers together. Longer ones are judged each time: hardly two responses give the same."""
 
 
 class Judged(NamedTuple):
@@ -86,7 +93,10 @@ class VerifyHandler:
         with warm.without_optional():
             for gold, answer in warm.PAIRS:
                 judge((gold,), answer, settings)
-        self._audits = Audits(_passes)
+        self._judged_before: LruCache[tuple[tuple[str, ...], str, MathSettings], Judged] = LruCache(
+            weight_max=_REMEMBERED_MAX
+        )
+        self._audits = Audits(self._passes)
         self._late_imports = LateImports()
         sys.meta_path.insert(0, self._late_imports)
 
@@ -120,9 +130,9 @@ class VerifyHandler:
     def _judged(self, work: Work, fault: str) -> Ended:
         settings: MathSettings = work.settings
         strategy, text = unpack(work.handover)
-        said = judge(work.reference.answers, text, settings)
+        said = self._judge(work.reference.answers, text, settings)
         if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
-            said = judge(work.reference.answers, text.rstrip("! "), settings)
+            said = self._judge(work.reference.answers, text.rstrip("! "), settings)
         self._check_imports(said)
         if said.passed is None:
             return _invalid("no reference answer can be read", ResourceUse())
@@ -132,6 +142,19 @@ class VerifyHandler:
             error=_second_opinion(said, settings) or fault or said.error,
         )
         return scored(passed=said.passed, settings=settings, evidence=evidence)
+
+    def _judge(self, golds: tuple[str, ...], text: str, settings: MathSettings) -> Judged:
+        """As `judge`: the responses of a group often give the same answer."""
+        if len(text) + sum(map(len, golds)) > _REPEATED_CHARS_MAX:
+            return judge(golds, text, settings)
+        said = self._judged_before.get((golds, text, settings))
+        if said is None:
+            said = judge(golds, text, settings)
+            self._judged_before.put((golds, text, settings), said)
+        return said
+
+    def _passes(self, reference: MathReference, text: str, settings: MathSettings) -> bool | None:
+        return self._judge(reference.answers, text, settings).passed
 
     def _check_imports(self, said: Judged) -> None:
         """A module that is missing for the gold itself is an infrastructure failure.
@@ -190,10 +213,6 @@ def _same_choice(
     return _equal(gold[0] if is_label(answer) else gold[1], answer, settings)[0]
 
 
-def _passes(reference: MathReference, text: str, settings: MathSettings) -> bool | None:
-    return judge(reference.answers, text, settings).passed
-
-
 def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]:
     if gold.form and gold.form == answer.form:
         return True, ""
@@ -201,6 +220,9 @@ def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]
         return False, ""
     comparison = Comparison(settings)
     try:
+        same_class = residues.same(gold, answer)
+        if same_class is not None:
+            return same_class, ""
         return comparison.equal(gold.answer, answer.answer), comparison.error
     except MemoryError:
         raise

@@ -105,6 +105,7 @@ _CONCESSION: Final = re.compile(
     re.IGNORECASE,
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
+_OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
 _LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
 
 
@@ -200,6 +201,8 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
         for match in _COLON.finditer(plain):
             end = _line_end(plain, match.end())
             if not plain[match.end() : end].strip():  # the answer is on the next line
+                end = _line_end(plain, end + 1)
+            if _OR_LINE.match(plain, end):
                 end = _line_end(plain, end + 1)
             said = _CONCESSION.split(plain[match.end() : end], 1)[0]
             yield Statement(match.end(), said, is_direct=True, end=end)

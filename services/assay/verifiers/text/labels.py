@@ -49,8 +49,12 @@ _HIDDEN: Final = re.compile(
 """Text that is struck through or invisible."""
 _NOT_SIGN: Final = re.compile(r"\\(?:neq?|l?not|neg)(?![A-Za-z])|!=")
 _QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
-END: Final = re.compile(r"[.!?](?=\s|$)|;(?=\s|$)(?!\s*[(\[]?[A-Z][)\]]?\s*(?:[.,;\n]|$))|\n")
-"""The end of a statement; a label may follow a semicolon."""
+END: Final = re.compile(
+    r"(?:[.!?](?=\s|$)|\n"
+    r"|;(?=\s|$)(?!\s*[(\[]?[A-Z][)\]]?\s*(?:[.,;\n]|$|(?:too|also|as[ ]well)\b)))"
+    r"(?!\s{0,4}(?i:or)\b)"
+)
+"""The end of a statement; a label may follow a semicolon, and `Or ...` takes a statement back."""
 _CLAUSE: Final = re.compile(r"[.!?;](?=\s)|[,:\n]|\bbut\b", re.IGNORECASE)
 DENIED: Final = re.compile(
     r"(?:\bnot|n't)[ ]+(?:\w+[ ]+)?(?:think|believe|say|mean|agree|feel|see|claim|accept|conclude"
@@ -85,6 +89,7 @@ _REJECT_BEFORE: Final = re.compile(
     r"|(?:^|\n)\s*[!\u2717\u2718\u274c])\s*[:(\[]?\s*$",
     re.IGNORECASE,
 )
+_IF_NOT: Final = re.compile(r"\bif[ ]+not[ ]*[(\[]?\s*$", re.IGNORECASE)
 _FILLER: Final = re.compile(
     r"(?:\b(?:the|an?|be|been|options?|choices?|answers?|letters?|labels?|correct|right|likely"
     r"|probably|either|both|by|with|for|to|go|choose|pick|select|say|just|simply|only|really"
@@ -116,9 +121,14 @@ _ALL_BUT: Final = re.compile(
     re.IGNORECASE,
 )
 """`All but B are wrong` names B."""
+HEDGED: Final = (
+    r"(?:,?[ ]?\b(?:perhaps|maybe|possibly|probably|likely|I[ ](?:think|guess|suppose))\b)?"
+)
+"""May stand behind a label."""
 _OPEN: Final = re.compile(
-    r"[\s)\].,;:]*\bor[ ]+(?:\w+[ ]+){0,2}?(?:none|nothing|neither|no(?:t|[ ]\w+)?|any\w*"
-    r"|some\w*|others?"
+    rf"{HEDGED}[\s)\].,;:!?\u2013\u2014-]*\bor[ ]+(?:\w+[ ]+){{0,2}}?"
+    r"(?:none|nothing|neither|no(?:t|[ ]\w+)?|any\w*"
+    r"|some\w*|others?|maybe|perhaps|possibly|potentially"
     r"|another|else|what\w+|which\w+|who\w+|don't|do[ ]not|can't|cannot|unknown|unsure)\b",
     re.IGNORECASE,
 )
@@ -153,6 +163,7 @@ _JOINT_BEFORE: Final = re.compile(
 )
 _TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNORECASE)
 """Rejects one label, not the list after it: `instead of B, A`."""
+_EITHER: Final = re.compile(r"[\W_]*either\b", re.IGNORECASE)
 _HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
 _JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
 _FOLLOWS_LABEL: Final = re.compile(
@@ -161,7 +172,7 @@ _FOLLOWS_LABEL: Final = re.compile(
     r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says"
     r"|cannot|can't"
     r"|doesn't|does|has|can|could|must|fails?|fit|work|both|only|best|then|therefore|thus"
-    r"|here|with|through|thru|plus|vs|versus)\b"
+    r"|here|with|through|thru|plus|vs|versus|otherwise|else|too|also|unless|along|together)\b"
 )
 _GOES_ON: Final = r"(?![\w-]|'\w|\+\+|#(?!\w))"
 """The letter is part of a longer name: `C++`, `C#`, `B-side`."""
@@ -237,7 +248,7 @@ class Labels:
         )
         self.lists = OptionLists(words, choices, self.named_by)
         self._doubled = re.compile(
-            rf"(?<![\w'-])(?:{words})[\s)\].,;]*[(\[]?\s*(?:or|unless|else)\b"
+            rf"(?<![\w'-])(?:{words}){HEDGED}[\s)\].,;]*[(\[]?\s*(?:or|unless|else|if[ ]+not)\b"
             r"(?:\s+(?:maybe|perhaps|possibly|potentially|even|the|answer|it\s+is|it's"
             r"|is))*[\s(\[]*$",
             re.IGNORECASE,
@@ -254,13 +265,18 @@ class Labels:
         """Labels that statements name and reject."""
         named: set[str] = set()
         rejected: set[str] = set()
+        candidates: set[str] = set()
         for statement in statements:
             ours, theirs = self.read(statement.text, is_direct=statement.is_direct)
             if statement.is_denied:
                 ours, theirs = self._after_denial(statement.text)
-            named |= ours
             rejected |= theirs
-        return named, rejected
+            if _EITHER.match(statement.text) and len(ours) > 1:
+                candidates |= ours
+            else:
+                named |= ours
+        is_decided = len(named) == 1 and named <= candidates
+        return (named if is_decided else named | candidates), rejected
 
     def _after_denial(self, text: str) -> tuple[set[str], set[str]]:
         """`not B but A`: read with the negating word in front."""
@@ -279,8 +295,12 @@ class Labels:
         kept = []
         rejected = set()
         for mention in mentions:
-            doubted = not is_direct and DENIED.search(clause_before(text, mention.start))
             before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+            doubted = (
+                not is_direct
+                and DENIED.search(clause_before(text, mention.start))
+                and not _IF_NOT.search(before)
+            )
             if _ALL_BUT.search(before) and _rejected_after(text, mention, starts):
                 kept.append(mention)
             elif (
@@ -371,6 +391,8 @@ def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention])
     for _ in range(_HOPS_MAX):
         window = text[max(0, at - _SEARCHED_CHARS_MAX) : at]
         found = _REJECT_BEFORE.search(window)
+        if found is not None and _IF_NOT.search(window):  # `B, if not C` names both
+            return False
         if found is not None:
             return not crossed_comma or _TAKES_ONE.match(found[0]) is None
         filler = _FILLER.search(window)

@@ -52,6 +52,7 @@ class LimitWatch:
     def begin(self, slot: SlotProcess, assignment: Assignment) -> None:
         """The slot has begun a new work."""
         assignment.begun_ns = self._clock.monotonic_ns()
+        assignment.given_ns = assignment.given_ns or assignment.begun_ns
         assignment.blocked = None
         if self._spec.cpu_s_max is not None:
             assignment.cpu_begun_ns = slot.cpu_ns()

@@ -174,6 +174,11 @@ class SlotPool:
         return len(self._idle)
 
     @property
+    def desired(self) -> int:
+        """Number of slots that there should be."""
+        return self._desired
+
+    @property
     def busy(self) -> list[SlotProcess]:
         """Number of slots that are working."""
         return [slot for slot in self._slots if slot.state is SlotState.BUSY]

@@ -2,9 +2,9 @@
 
 Only instances of exactly these types are data; an instance of a subclass may have methods of the
 program's and stays an object there. Invariants: a value is made from its parts by the type's own
-constructor, which opens, resolves and looks up nothing (so `ZoneInfo`, which reads a file, is not
-in the list); decoding is total, as all of `values`. A concrete `Path` is its text for the tests,
-and its files are those of the program (`path_form`, `proxies.program_path`).
+constructor, which opens, resolves and looks up nothing of the sender's choosing (a `ZoneInfo` reads
+the machine's table of that zone); decoding is total, as all of `values`. A concrete `Path` is its
+text for the tests, and its files are those of the program (`path_form`, `proxies.program_path`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import array
 import datetime
 import ipaddress
 import pathlib
+import re
+import sys
 import time
 import uuid
 from collections import ChainMap, UserDict, UserList, UserString
@@ -38,6 +40,14 @@ PATH: Final = "PP"
 _CONCRETE: Final = type(pathlib.Path())
 _IsoDate: Final = type(datetime.date.min.isocalendar())
 _NAME_MAX: Final = 80
+_ZONE: Final = re.compile(
+    r"[A-Za-z]{1,20}(?:[_+-]?[A-Za-z0-9]{1,20}){0,4}(?:/[A-Za-z0-9_+-]{1,30}){0,2}"
+)
+_PATTERN_CHARS_MAX: Final = 2_000
+_FLAGS: Final = (
+    re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE
+)
+"""Not `DEBUG`, which prints."""
 _FORMATS: Final = frozenset("bBhHiIlLqQfd")
 """Of memory views; the others cannot be rebuilt from bytes."""
 
@@ -87,6 +97,41 @@ def _struct_time_out(to: Encoder, value: time.struct_time, depth: int) -> WireFo
     return ["Tz", to.many((*value, value.tm_zone, value.tm_gmtoff), depth)]
 
 
+def _pattern_out(_to: Encoder, value: re.Pattern[Any], _depth: int) -> WireForm | None:
+    said = value.pattern
+    if type(said) not in (str, bytes) or len(said) > _PATTERN_CHARS_MAX:
+        return None
+    is_text = type(said) is str
+    return ["re", said if is_text else said.decode("latin-1"), is_text, value.flags & _FLAGS]
+
+
+def _pattern(_of: Decoder, form: list[Any], _depth: int) -> Value:
+    said, flags = _text(form[1]), re.RegexFlag(form[3]) & _FLAGS
+    if len(said) > _PATTERN_CHARS_MAX:
+        raise ValueError("a long pattern")
+    return re.compile(said if form[2] else said.encode("latin-1"), flags)
+
+
+def _zone_info_out(_to: Encoder, value: Any, _depth: int) -> WireForm | None:  # noqa: ANN401 - of a module that may be absent
+    key = value.key
+    return ["Tk", key] if type(key) is str and _ZONE.fullmatch(key) else None
+
+
+def _zone_info(_of: Decoder, form: list[Any], _depth: int) -> Value:
+    from zoneinfo import ZoneInfo
+
+    if not _ZONE.fullmatch(_text(form[1])):
+        raise ValueError("no zone")
+    return ZoneInfo(form[1])
+
+
+def _normal(of: Decoder, form: list[Any], depth: int) -> Value:
+    from statistics import NormalDist
+
+    mean, deviation = of.many(form[1], depth)
+    return NormalDist(mean, deviation)
+
+
 def _view_out(_to: Encoder, value: memoryview, _depth: int) -> WireForm | None:
     if value.ndim != 1 or value.format not in _FORMATS:
         return None
@@ -121,9 +166,18 @@ WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
     time.struct_time: _struct_time_out,
     datetime.timezone: lambda to, value, depth: ["To", to.many(value.__getinitargs__(), depth)],
     _IsoDate: lambda to, value, depth: ["Ti", to.many(value, depth)],
+    re.Pattern: _pattern_out,
     type(NotImplemented): lambda _to, _value, _depth: ["!"],
 }
 """By exact type."""
+_LATE_WRITERS: Final[dict[tuple[str, str], Callable[[Encoder, Any, int], Any]]] = {
+    ("zoneinfo", "ZoneInfo"): _zone_info_out,
+    ("statistics", "NormalDist"): lambda to, value, depth: [
+        "nd",
+        to.many((value.mean, value.stdev), depth),
+    ],
+}
+"""Of modules that are imported by the few programs that use them."""
 READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
     "P": lambda _of, form, _depth: _PATHS[form[1]](_text(form[2])),
     "ip": lambda _of, form, _depth: _ADDRESSES[form[1]](_text(form[2])),
@@ -137,8 +191,22 @@ READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
     "Tz": lambda of, form, depth: time.struct_time(of.many(form[1], depth)),
     "To": _zone,
     "Ti": lambda of, form, depth: _isocalendar(of.many(form[1], depth)),
+    "re": _pattern,
+    "Tk": _zone_info,
+    "nd": _normal,
     "!": lambda _of, _form, _depth: NotImplemented,
 }
+
+
+def writer_of(kind: type) -> Callable[[Encoder, Any, int], Any] | None:
+    """What writes values of exactly this type; `None` if they are none of the library's."""
+    write = WRITERS.get(kind)
+    if write is not None:
+        return write
+    for (module, name), late in _LATE_WRITERS.items():
+        if vars(sys.modules.get(module, sys)).get(name) is kind:
+            return late
+    return None
 
 
 def path_form(value: object) -> WireForm | None:

@@ -103,7 +103,7 @@ class Encoder:
         write = _WRITERS.get(kind)
         if write is not None:
             return write(self, value, depth + 1)
-        write = library.WRITERS.get(kind)
+        write = library.writer_of(kind)
         if write is not None and (form := write(self, value, depth + 1)) is not None:
             return form
         return self._other(value, kind, depth)

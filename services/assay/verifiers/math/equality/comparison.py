@@ -117,7 +117,11 @@ class Comparison:
 
     def _element(self, gold: Answer, answer: Answer) -> bool:
         left, right = forms.text_of(gold), forms.text_of(answer)
-        if left is None or right is None or not numbers.units_fit(gold, answer):
+        if left is None or right is None:
+            return False
+        if (factor := numbers.conversion(answer, gold)) is not None:
+            right = f"{factor} \\cdot ({right})"
+        elif not numbers.units_fit(gold, answer):
             return False
         if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):
             return False  # equal only in form: math-verify ignores these parts

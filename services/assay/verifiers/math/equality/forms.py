@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from typing_extensions import TypeIs
@@ -21,7 +22,7 @@ from assay.verifiers.math.grammar import (
     Union,
     Words,
 )
-from assay.verifiers.math.lexicon import units
+from assay.verifiers.math.lexicon import measures, units
 
 _BARE_UNIT: Final = re.compile(
     r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
@@ -38,6 +39,8 @@ def word(answer: Answer) -> str:
     match answer:
         case Words():
             return grammar.meaning(answer.text)
+        case Element(text="\\infty" | "+\\infty"):
+            return grammar.meaning("infinite")
         case Element():
             return grammar.meaning(answer.text) if answer.text.isalpha() else ""
     return ""
@@ -47,10 +50,11 @@ def with_unit(said: Element, unit: str) -> Number | None:
     """`5 m` as five meters, where the other side says that there are meters; otherwise `m` is a
     name."""
     match = _BARE_UNIT.fullmatch(said.text)
-    if match is None or units.unit_form(match["unit"].replace(" ", "")) != unit:
+    stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
+    if match is None or (stated != unit and measures.scaled(Fraction(1), stated, unit) is None):
         return None
     read = grammar.read(match["value"])
-    return replace(read, unit=unit) if isinstance(read, Number) and not read.unit else None
+    return replace(read, unit=stated) if isinstance(read, Number) and not read.unit else None
 
 
 def in_radians(degrees: Number, other: Element) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.grammar import Answer, Number, Ratio, Time
-from assay.verifiers.math.lexicon import units
+from assay.verifiers.math.lexicon import measures, units
 
 _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
@@ -20,11 +20,12 @@ _HALF_DAY_S: Final = 12 * 3_600
 def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
     left, right = gold.value, answer.value
-    if gold.unit != answer.unit and (gold.is_compound or answer.is_compound):
-        converted = units.scaled(right, answer.unit, gold.unit)
-        if converted is not None:
-            return converted == left
-    if not units_fit(gold, answer):
+    converted = None
+    if gold.unit != answer.unit:
+        converted = measures.scaled(right, answer.unit, gold.unit)
+    if converted is not None:
+        right = converted
+    elif not units_fit(gold, answer):
         return False
     is_alike = gold.is_percent == answer.is_percent
     if settings.rounded_golds and is_alike and _is_rounded_from(gold, right):
@@ -99,6 +100,13 @@ def ratio_of(answer: Answer) -> Ratio | None:
         terms = tuple(Number(Fraction(term), form=str(term)) for term in answer.terms)
         return Ratio(terms=terms)
     return None
+
+
+def conversion(answer: Answer, gold: Answer) -> str | None:
+    """The factor from the answer's unit to the gold's, as LaTeX; `None` if there is none."""
+    unit, other = getattr(answer, "unit", ""), getattr(gold, "unit", "")
+    factor = measures.scaled(Fraction(1), unit, other) if unit and unit != other else None
+    return None if factor is None else f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}"
 
 
 _POUNDS: Final = {"£", "lb"}

@@ -24,13 +24,18 @@ _NUMBER_WITHIN: Final = re.compile(r"(?a)(?<![\^\da-z])(?<!\^[{-])(?<!\^\{-)\d|\
 _SAYS_TEXT: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\[a-z]+")
 _LOOSE_LETTER: Final = re.compile(r"(?a)(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 """Behind words a letter is a name: `\\frac12 \\text{ of } x`."""
+_POWER: Final = re.compile(r"(?a)\^\s?\{?\s?-?\d")
+_HALVES: Final = frozenset({"am", "pm", "a.m", "p.m"})
+"""Of the day."""
 _MINUTES: Final = frozenset({"'", "''"})
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
 
 
-_SPACED_UNIT: Final = re.compile(r"(?a)\s+(?:m\s?\^\s?\{?[23]\}?|[JWV])\s*")
-"""Units of one letter that stand apart from the number, with a power or in the upper case."""
+_SPACED_UNIT: Final = re.compile(
+    r"(?a)\s+(?:[cdmk]?m\s?\^\s?\{?[23]\}?|[JWV]|[TGMkhdcmnp](?:[JWVNAL]|Hz|Pa|eV))\s*"
+)
+"""Symbols that stand apart from the number, with a power or in the upper case."""
 
 
 def read_unit(text: str) -> str | None:
@@ -44,13 +49,22 @@ def read_unit(text: str) -> str | None:
         return units.unit_form(notation.words_of(text).strip())
     if _DEGREES.fullmatch(text):
         return "°"
+    if _POWER.match(text):  # of the number
+        return None
+    if text.strip("{} ") == "\u00a2":
+        return "cent"
     if text.strip("{} ") in {notation.CURRENCY, "€", "£", "¥"}:
         return text.strip("{} ").replace(notation.CURRENCY, "$")
     if not _UNIT_CHARS.fullmatch(_UNIT_COMMANDS.sub("", text)):
         return None
     in_text = "\\text" in text
-    said = notation.words_of(text).strip().rstrip(".").lower()
-    if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)) or _NUMBER_WITHIN.search(said):
+    written = notation.words_of(text).strip().rstrip(".")
+    said = written.lower()
+    if (
+        said in _HALVES
+        or not units.NOT_UNITS.isdisjoint(_WORDS.findall(said))
+        or _NUMBER_WITHIN.search(said)
+    ):
         return None
     if in_text and _LOOSE_LETTER.search(_SAYS_TEXT.sub("", text)):
         return None
@@ -66,7 +80,7 @@ def read_unit(text: str) -> str | None:
         return None
     if len(said.split()) > 4 or not re.search(r"[a-z°']", said):
         return None if said else ""
-    return units.unit_form(said)
+    return units.unit_form(written)
 
 
 def read_quantity(text: str, reader: Reader) -> Answer | None:

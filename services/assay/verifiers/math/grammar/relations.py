@@ -186,7 +186,7 @@ def read_named(text: str, reader: Reader) -> Answer | None:
     if congruent:
         value = reader.part(congruent["value"])
         return Named(congruent["name"], value, text, notation.form(text))
-    sides = _EQUALS.split(text)
+    sides = _outside(_EQUALS, text)
     if len(sides) != 2 or RELATION.search(text):
         return None
     name, rest = sides[0].strip(), sides[1].strip()
@@ -204,7 +204,7 @@ def read_named(text: str, reader: Reader) -> Answer | None:
 
 def read_contradiction(text: str, reader: Reader) -> Answer | None:
     """`304 = 451` names two values: it has no value, and equals only the same text."""
-    sides = [side.strip() for side in _VALUE_FOLLOWS.split(text)]
+    sides = [side.strip() for side in _outside(_VALUE_FOLLOWS, text)]
     if not 2 <= len(sides) <= _SIDES_MAX:
         return None
     for one, two in pairwise(read_number(side, reader) if side else None for side in sides):
@@ -227,7 +227,7 @@ def _may_be_equal(one: Number, two: Number) -> bool:
 
 def read_computed(text: str, reader: Reader) -> Answer | None:
     """`2 + 3 = 5`, `\\sin 0.3 \\approx 0.296`: no letter is unknown, so the end is the value."""
-    sides = _VALUE_FOLLOWS.split(text)
+    sides = _outside(_VALUE_FOLLOWS, text)
     if len(sides) < 2 or _ORDER.search(text) or not all(side.strip() for side in sides):
         return None
     if re.search(r"(?a)[A-Za-df-z]", bare(" ".join(sides[:-1]))):
@@ -237,6 +237,20 @@ def read_computed(text: str, reader: Reader) -> Answer | None:
         return None
     name = notation.form(sides[0].strip())
     return Named(name=name, value=value, text=text, form=notation.form(text))
+
+
+def _outside(signs: re.Pattern[str], text: str) -> list[str]:
+    """The sides of signs that do not stand in braces, as those of `\\sum_{k=1}^n` do."""
+    if "_{" not in text and "_ {" not in text:
+        return signs.split(text)
+    depths = {token.start: token.depth for token in notation.tokens(text)}
+    parts: list[str] = []
+    began = 0
+    for match in signs.finditer(text):
+        if depths.get(match.start(), 0) == 0:
+            parts.append(text[began : match.start()])
+            began = match.end()
+    return [*parts, text[began:]]
 
 
 def _is_plain_name(name: str) -> bool:

@@ -54,6 +54,20 @@ _VALUES: Final = re.compile(r"(?a)[\d=<>]|\\(?!text|math|mbox)[A-Za-z]+")
 _NEGATED_ANSWER: Final = re.compile(r"(?ai)(?<![a-z])(?:not|n't|never|no)(?![a-z])")
 _SAYS: Final = re.compile(r"(?a)[A-Za-z]{2,}")
 _WORDS_MAX: Final = 3
+_TOLD: Final = re.compile(
+    rf"(?ai)(?:{_TEXT}\s?|\*\*|__)?(?P<told>yes|no|true|false)(?:\s?\}}|\*\*|__)?"
+    r"\s?[,.;:\u2013\u2014-]\s?(?:\*\*|__)?(?P<clause>\s?[a-z][^\n]{1,200})"
+)
+_OPPOSED: Final = {
+    True: re.compile(r"(?ai)(?<![a-z])(?:no|false|sure|certain|know)(?![a-z])"),
+    False: re.compile(r"(?ai)(?<![a-z])(?:yes|true|sure|certain|know)(?![a-z])"),
+}
+"""What a clause behind yes (or true), and behind no, must not say."""
+_DENIES: Final = re.compile(r"(?ai)(?<![a-z])(?:not|never|no|none|cannot|nothing)(?![a-z])|n't")
+_SAYS_IT_IS: Final = re.compile(
+    r"(?ai)(?:it|they|this|that|there|he|she|we|you|i) (?:is|are|was|were|does|do|did|can|could"
+    r"|will|would|has|have|had|exists?)"
+)
 
 
 def without_remark(text: str) -> str:
@@ -61,6 +75,9 @@ def without_remark(text: str) -> str:
     if len(text) > CHARS_MAX:
         return text
     whole, text = text, notation.peel(text.replace("\\$", notation.CURRENCY))
+    told = _told(text)
+    if told is not None:
+        return told
     for number, match in enumerate(_REMARK.finditer(text)):
         if number == _REMARKS_MAX:
             break
@@ -69,6 +86,21 @@ def without_remark(text: str) -> str:
         if value is not None and _affirms(match, text, value):
             return said
     return whole
+
+
+def _told(text: str) -> str | None:
+    """`Yes` of `Yes, it does.`: a clause behind it that says the same, and no value."""
+    match = _TOLD.fullmatch(text)
+    if match is None:
+        return None
+    said = _MARKUP.sub(" ", match["clause"]).rstrip(" .,)]*_")
+    is_yes = match["told"].lower() in {"yes", "true"}
+    if _DOUBTS.search(said) or _VALUES.search(said) or _OPPOSED[is_yes].search(said):
+        return None
+    is_denied = _DENIES.search(said) is not None
+    if is_yes:
+        return None if is_denied else match["told"]
+    return match["told"] if is_denied or not _SAYS_IT_IS.fullmatch(said.strip()) else None
 
 
 def _closed(text: str) -> str:

@@ -71,6 +71,30 @@ def _listed(match: re.Match[str]) -> str:
     return ", ".join(parts)
 
 
+_POWERS: Final = {
+    "thousand": 3,
+    "lakh": 5,
+    "million": 6,
+    "crore": 7,
+    "billion": 9,
+    "trillion": 12,
+}
+_SCALED: Final = re.compile(
+    r"(?a)(?<![\w.,])(?P<value>\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?)(?:\s|~|\\[,;: ]){0,3}"
+    r"(?P<open>\\(?:text\w{0,6}|math\w{1,6}|mbox)\s?\{\s?)?"
+    rf"(?P<scale>{'|'.join(_POWERS)})s?(?![A-Za-z])(?P<close>\s?\}})?"
+)
+"""`2.5 million`, `2.5 \\text{ million dollars}`."""
+
+
+def _power_of_ten(match: re.Match[str]) -> str:
+    said = f"{match['value']} \\times 10^{{{_POWERS[match['scale']]}}} "
+    if match["open"] and not match["close"]:
+        return said + match["open"]
+    return said + (match["close"] or "" if not match["open"] else "")
+
+
+_OHMS: Final = {"m": "milli", "k": "kilo", "M": "mega", "G": "giga"}
 _TRANSPOSED: Final = (
     r"\s?\^\s?\{?\s?(?:T|\\top|\\intercal|\\(?:mathrm|text|mathsf)\s?\{\s?T\s?\})\s?\}?\s?$"
 )
@@ -141,6 +165,15 @@ SPELLINGS: Final = (
         re.compile(r"(?a)(?<![A-Za-z])(USD|EUR|GBP|JPY|INR)\s*(?=\d)"),
         lambda m: _CURRENCIES[m[1]],
     ),
+    (
+        re.compile(
+            r"(?a)\\(?:text\w{0,6}|math\w{1,6}|mbox)\s?\{\s?(?:US\s?)?(?P<said>USD|EUR|GBP|JPY|INR|\\?[$€£¥₹])"
+            r"\s?\}(?:\s|~|\\[,;:! ])*(?=\d)"
+        ),
+        lambda m: _CURRENCIES.get(m["said"]) or m["said"].replace("\\", "").replace("$", "\\$"),
+    ),
+    (re.compile(r"\\textdollar(?![A-Za-z])\s?"), lambda _: "\\$"),
+    (_SCALED, _power_of_ten),
     (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
@@ -173,6 +206,13 @@ SPELLINGS: Final = (
     (re.compile(r"(?<![\^_A-Za-z])\{\s?-\s?\}"), lambda _: "-"),
     (re.compile(r"(?a)(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))"), lambda _: "."),
     (
+        re.compile(
+            r"\\(?:text|mathrm|rm)\s?\{\s?(?P<a>[kMGm])\s?(?:\}\s?\\Omega(?![A-Za-z])|\\Omega\s?\})"
+            r"|(?<=[\d\s~}])(?P<b>[kMG])\s?\\Omega(?![A-Za-z])"
+        ),
+        lambda m: f" \\text{{{_OHMS[m['a'] or m['b']]}ohm}}",
+    ),
+    (
         re.compile(r"(?a)(?<=\d)\s*\\?\s?[Oo]hms?(?![A-Za-z])|(?<=[\d ,;}~])\\Omega(?![A-Za-z])"),
         lambda _: " \\text{ohm}",
     ),
@@ -194,9 +234,17 @@ SPELLINGS: Final = (
         lambda m: f"\\frac{{{m[1]}}}{{{m[2]}}}",
     ),
     (re.compile(r"(?<=[,+])\s*(?:\.{3}|\u2026)"), lambda _: " \\ldots "),
+    (
+        re.compile(r"(?a)(?<![!\w)}])(\w|\([^()]{1,40}\))!(?=\s?\^)"),
+        lambda m: f"({m[1]}!)",
+    ),
     (re.compile(r"\\not\s*="), lambda _: "\\neq "),
     (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
     (re.compile(r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), lambda _: "\\\\"),
+    (
+        re.compile(r"(?a)\\[dt]?binom\s?([A-Za-z\d])\s?([A-Za-z\d])(?![A-Za-z\d])"),
+        lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}",
+    ),
     (re.compile(r"\{([^{}]*)\\choose([^{}]*)\}"), lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}"),
     (re.compile(r"(?a)(?<=[\w)\]}])\*\*(?=[\w({-])"), lambda _: "^"),
     (re.compile(r"\+\s?/\s?-"), lambda _: "\\pm "),

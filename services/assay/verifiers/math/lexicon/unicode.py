@@ -23,6 +23,7 @@ _NAMED: Final = {
     "\\ge ": "GREATER-THAN OR EQUAL TO,GREATER-THAN OR SLANTED EQUAL TO",
     "\\neq ": "NOT EQUAL TO",
     "\\approx ": "ALMOST EQUAL TO",
+    "\\equiv ": "IDENTICAL TO",
     "\\lor ": "LOGICAL OR",
     "\\land ": "LOGICAL AND",
     "\\cup ": "UNION,N-ARY UNION",

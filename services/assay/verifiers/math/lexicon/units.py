@@ -4,9 +4,11 @@ import re
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from assay.verifiers.math.lexicon import measures
+
 _UNITS: Final = {
     "$": "dollar dollars usd",
-    "cent": "cents",
+    "cent": "cents \u00a2",
     "€": "euro euros eur",
     "£": "gbp sterling quid",
     "¥": "yen jpy yuan cny rmb \u5143",
@@ -23,7 +25,7 @@ _UNITS: Final = {
     "mph": "mi/h mile/hour miles/hour milesperhour mileperhour mi/hr",
     "km/h": "kmh kmph kph km/hr kilometersperhour kilometers/hour kilometer/hour",
     "m/s": "meterspersecond meters/second meter/second m/sec",
-    "g": "gram grams \u514b",
+    "g": "gram grams gm gms \u514b",
     "kg": "kilogram kilograms kgs \u5343\u514b \u516c\u65a4",
     "lb": "pound pounds lbs",
     "oz": "ounce ounces",
@@ -83,19 +85,8 @@ COUNTERS: Final = re.compile(
 )
 """Chinese units and counting words; none of them changes the number."""
 _CHINESE_POWERS: Final = {"\u5e73\u65b9": "^2", "\u7acb\u65b9": "^3"}
-_PER: Final = re.compile(r"(?a)\s([a-z]{1,4})\s?\^\s?-(\d)")
+_PER: Final = re.compile(r"(?a)\s([A-Za-z]{1,4})\s?\^\s?-(\d)")
 """`m s^-1` is `m/s`."""
-_SCALES: Final = (
-    {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "week": 604_800},
-    {"in": 1, "ft": 12, "yd": 36, "mi": 63_360},
-    {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
-    {"oz": 1, "lb": 16},
-    {"g": 1, "kg": 1_000},
-    {"ml": 1, "l": 1_000},
-    {"cent": 1, "$": 100},
-    {"month": 1, "year": 12},
-)
-"""Units of one kind, each as a multiple of the smallest."""
 _PART: Final = re.compile(
     r"(?a)\s*(?:,|and(?![A-Za-z])|\\text\s*\{\s*,?\s*and\s*\})?\s*(?P<value>\d+(?:\.\d+)?)\s*"
     r"(?:\\text\s*\{\s*(?P<said>[A-Za-z]+)\.?\s*(?:,|and)?\s*\}|(?P<word>[A-Za-z]+)\.?(?![A-Za-z]))"
@@ -121,20 +112,14 @@ def compound(text: str) -> Compound | None:
             return None
         parts.append((Fraction(match["value"]), unit))
         at = match.end()
-    for scale in _SCALES:
-        sizes = [scale.get(unit, 0) for _, unit in parts]
-        if len(parts) > 1 and all(sizes) and sorted(set(sizes), reverse=True) == sizes:
-            total = sum(
-                (value * size for (value, _), size in zip(parts, sizes, strict=True)), Fraction()
-            )
-            return Compound(total / sizes[-1], parts[-1][1])
-    return None
-
-
-def scaled(value: Fraction, unit: str, other: str) -> Fraction | None:
-    """A value in `unit` as one in `other`; `None` if they are not of one kind."""
-    scale = next((one for one in _SCALES if unit in one and other in one), None)
-    return None if scale is None else value * scale[unit] / scale[other]
+    found = [measures.measure(unit) for _, unit in parts]
+    if len(parts) < 2 or len({one.kind if one else "" for one in found}) != 1:
+        return None
+    sizes = [one.size for one in found if one is not None]
+    if sorted(set(sizes), reverse=True) != sizes:
+        return None
+    total = sum((value * size for (value, _), size in zip(parts, sizes, strict=True)), Fraction())
+    return Compound(total / sizes[-1], parts[-1][1])
 
 
 def is_counter(said: str) -> bool:
@@ -156,11 +141,12 @@ def unit_form(said: str) -> str:
     if said[:2] in _CHINESE_POWERS:
         said, power = said[2:], _CHINESE_POWERS[said[:2]]
     said = _PER.sub(lambda m: f"/{m[1]}" + ("" if m[2] == "1" else f"^{m[2]}"), said)
-    for word in re.sub(r"[{}.]", " ", said.lower()).replace(" per ", "/").split():
-        if word in _POWER_WORDS:
-            power = _POWER_WORDS[word]
+    for word in re.sub(r"[{}.]", " ", said).replace(" per ", "/").split():
+        if word.lower() in _POWER_WORDS:
+            power = _POWER_WORDS[word.lower()]
         else:
-            words.append(word)
+            parts = word.split("/")
+            words.append("/".join(_base_form(one, is_part=len(parts) > 1) for one in parts))
     name, _, raised = "".join(words).partition("^")
     if raised[:1].isdigit() and "/" not in raised:
         power = f"^{raised}"
@@ -169,7 +155,16 @@ def unit_form(said: str) -> str:
     return _UNIT_OF.get(name, name) + power
 
 
+def _base_form(said: str, *, is_part: bool) -> str:
+    """One unit; the case of a symbol with a prefix matters. `is_part`: of a quotient."""
+    base, mark, power = said.partition("^")
+    low = base.lower()
+    return (measures.prefixed(base) or (_UNIT_OF.get(low, low) if is_part else low)) + mark + power
+
+
 def is_known_unit(unit: str) -> bool:
     """Whether it is a unit of measure, not just a counted noun."""
+    if measures.measure(unit) is not None:
+        return True
     base = unit.split("^")[0]
     return base in _UNITS or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
