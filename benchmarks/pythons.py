@@ -28,7 +28,7 @@ IMPORTED: Final = (
 )
 TESTS: Final = (
     *("test_native.py", "test_networks.py", "test_harness.py", "test_launchers.py"),
-    *("test_attacks_on_the_box.py", "test_shown_directories.py"),
+    *("test_attacks_on_the_box.py", "test_shown_directories.py", "test_rehearsal.py"),
 )
 ENVIRONMENTS: Final = Path("~/.cache/assay/pythons").expanduser()
 TARGET: Final = 1.15

@@ -12,6 +12,9 @@ API with a token of its own and no access to the store. Where this is root with 
 host is in a network namespace of its own, and another user if that one may read the interpreter;
 its link is cut for longer than a host's record lives, and slow and lossy for as long where the
 kernel can do that (`tc netem`).
+Beside that, every link between two parts has a trouble of its own for as long, drawn from the seed:
+API and store, planner and store, host and store, host and API, planner and host are cut silently,
+reset, or made slow (`tests.e2e.links`). The clocks of some parts are wrong by a minute and more.
 Every part is killed once (SIGKILL), in an order drawn from the seed, and started again. At the end
 every request must have ended once, with the reward that it deserves; the time until another planner
 leads must be under `FAILOVER_S_MAX`.
@@ -39,6 +42,7 @@ from pathlib import Path
 from typing import Final
 
 import grpc
+from tests.e2e.links import TROUBLES, Link, linked
 
 from assay.client import Backoff, Client, Request
 from assay.config.ready_files import Part, ready_file
@@ -57,6 +61,8 @@ RUN_S_MAX: Final = 1_200.0
 TROUBLE_S: Final = 12.0
 """A host's record lives for 5 s."""
 LINK: Final = ("cut", "slow")
+SKEW_S: Final = {"api2": -45, "planner2": 60, "direct": -90, "remote": 90}
+"""By how much the clock of a part is ahead."""
 BATCH: Final = 100
 USER: Final = 64_900
 
@@ -109,6 +115,7 @@ class Run:
     store: EmbeddedValkey
     parts: dict[str, Process] = field(default_factory=dict)
     failover_s: list[float] = field(default_factory=list)
+    links: dict[str, Link] = field(default_factory=dict)
     previous: Path | None = None
     """Tree of the release before; half of the parts run it."""
 
@@ -118,6 +125,14 @@ class Run:
             return {}
         roots = ("services", "runtime", "simulator", "proto")
         return {"PYTHONPATH": ":".join(str(self.previous / root) for root in roots)}
+
+
+def command(name: str, module: str) -> list[str]:
+    """What runs a part, by its own clock."""
+    if name in SKEW_S:
+        skewed = Path(__file__).with_name("skewed.py")
+        return [sys.executable, str(skewed), str(SKEW_S[name]), module]
+    return [sys.executable, "-m", module]
 
 
 def free_port() -> str:
@@ -196,10 +211,10 @@ def api(run: Run, number: int, host: str, key_file: Path) -> Process:
     data_dir = run.folder / f"api{number}"
     return Process(
         name=f"api{number}",
-        argv=[sys.executable, "-m", "assay.reward"],
+        argv=command(f"api{number}", "assay.reward"),
         environment=environment(
             data_dir,
-            STORE__URL=run.store.url,
+            STORE__URL=f"redis://{run.links[f'api{number}-store'].address}",
             REWARD__HOST=host,
             REWARD__GRPC_PORT=free_port(),
             REWARD__HTTP_PORT=free_port(),
@@ -218,10 +233,10 @@ def planner(run: Run, number: int) -> Process:
     data_dir = run.folder / f"planner{number}"
     return Process(
         name=f"planner{number}",
-        argv=[sys.executable, "-m", "assay.planner"],
+        argv=command(f"planner{number}", "assay.planner"),
         environment=environment(
             data_dir,
-            STORE__URL=run.store.url,
+            STORE__URL=f"redis://{run.links[f'planner{number}-store'].address}",
             PLANNER__GRPC_PORT=free_port(),
             PLANNER__LEASE_S=str(LEASE_S),
             PLANNER__SLOTS_MIN="1",
@@ -233,15 +248,18 @@ def planner(run: Run, number: int) -> Process:
     )
 
 
-def host(run: Run, name: str, prefix: Sequence[str], listens: str, **settings: str) -> Process:
-    """A worker host of the three stages."""
+def host(
+    run: Run, name: str, prefix: Sequence[str], listens: str, port: str, **settings: str
+) -> Process:
+    """A worker host of the three stages, which planners reach by its link."""
     data_dir = run.folder / name
     given = environment(
         data_dir,
         WORKER__STAGES=json.dumps(STAGES),
         WORKER__SLOTS="1",
         WORKER__CONTROL_HOST=listens,
-        WORKER__CONTROL_PORT=free_port(),
+        WORKER__CONTROL_PORT=port,
+        WORKER__ADDRESS=run.links[f"planner-{name}"].address,
         OPERATOR__ALLOW_OPEN_PORTS="true",
         **settings,
     )
@@ -249,7 +267,7 @@ def host(run: Run, name: str, prefix: Sequence[str], listens: str, **settings: s
         os.chown(data_dir, USER, USER)
     return Process(
         name=name,
-        argv=[*prefix, sys.executable, "-m", "assay.worker"],
+        argv=[*prefix, *command(name, "assay.worker")],
         environment=given | run.code(old=name == "direct"),
         ready=ready_file(data_dir, Part.WORKER),
         log=run.folder / f"{name}.log",
@@ -360,9 +378,15 @@ async def trouble_all_once(
     """Each part is killed, and the link cut and slow, one after the other."""
     order = ["api1", "api2", "planner", "direct", "remote", "store"]
     order += ["cut", "slow"] if network.link and trouble_s else []
+    order += list(run.links) if trouble_s else []
     draw.shuffle(order)
     for name in order:
         await asyncio.sleep(pause_s)
+        if name in run.links:
+            kind = draw.choice(TROUBLES)
+            print(f"{kind} {name}", flush=True)
+            await run.links[name].trouble(kind, trouble_s)
+            continue
         print(name if name in LINK else f"kill {name}", flush=True)
         if name in LINK:
             await trouble_the_link(network, name, trouble_s)
@@ -373,6 +397,45 @@ async def trouble_all_once(
         else:
             run.parts[name].kill()
             await run.parts[name].start()
+
+
+def credentials(folder: Path) -> tuple[Path, Path]:
+    """The API's key for workers, and the token of the host without access to the store."""
+    key, token = folder / "keys", folder / "remote.token"
+    key.write_text(secrets.token_hex(32))
+    key.chmod(0o600)
+    one = WorkerPass(
+        stages=tuple(map(StageName, STAGES)),
+        expires_ns=Clock().now_ns() + 3_600 * 10**9,
+        name="remote",
+    )
+    token.write_text(WorkerKeys.parsed(key.read_bytes()).mint(one))
+    return key, token
+
+
+async def assembled(run: Run, network: Network, stack: AsyncExitStack) -> list[Process]:
+    """All parts, not started, and the links between them, which end with the stack."""
+
+    async def link(name: str, target: str, listens: str = "127.0.0.1") -> Link:
+        run.links[name] = await stack.enter_async_context(linked(name, target, listens=listens))
+        return run.links[name]
+
+    here, (key, token) = network.here, credentials(run.folder)
+    for name in ("api1", "api2", "planner1", "planner2", "direct"):
+        await link(f"{name}-store", run.store.url.removeprefix("unix://"))
+    ports = {"direct": free_port(), "remote": free_port()}
+    await link("planner-direct", f"127.0.0.1:{ports['direct']}")
+    await link("planner-remote", f"{network.there}:{ports['remote']}", here)
+    found = [api(run, 1, here, key), api(run, 2, here, key), planner(run, 1), planner(run, 2)]
+    doors = []
+    for part in found[:2]:
+        port = part.environment["ASSAY_REWARD__WORKER_PORT"]
+        doors.append((await link(f"{part.name}-remote", f"{here}:{port}", here)).address)
+    by_api = {"WORKER__API": ",".join(doors), "WORKER__API_TOKEN_FILE": str(token)}
+    own_store = f"redis://{run.links['direct-store'].address}"
+    found.append(host(run, "direct", [], "127.0.0.1", ports["direct"], STORE__URL=own_store))
+    found.append(host(run, "remote", network.prefix, network.there, ports["remote"], **by_api))
+    return found
 
 
 async def play(
@@ -389,29 +452,13 @@ async def play(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-e2e-")))
         folder.chmod(0o755)
         network = await stack.enter_async_context(own_network())
-        here = network.here
         store = EmbeddedValkey(folder / "store")
         await store.start()
         stack.push_async_callback(store.stop)
         keeping = asyncio.create_task(store.keep_alive())
         stack.callback(keeping.cancel)
         run = Run(folder=folder, store=store, previous=previous)
-        key, token = folder / "keys", folder / "remote.token"
-        key.write_text(secrets.token_hex(32))
-        key.chmod(0o600)
-        one = WorkerPass(
-            stages=tuple(map(StageName, STAGES)),
-            expires_ns=Clock().now_ns() + 3_600 * 10**9,
-            name="remote",
-        )
-        token.write_text(WorkerKeys.parsed(key.read_bytes()).mint(one))
-        found = [api(run, 1, here, key), api(run, 2, here, key), planner(run, 1), planner(run, 2)]
-        ports = ",".join(
-            f"{here}:{part.environment['ASSAY_REWARD__WORKER_PORT']}" for part in found[:2]
-        )
-        by_api = {"WORKER__API": ports, "WORKER__API_TOKEN_FILE": str(token)}
-        found.append(host(run, "direct", [], "127.0.0.1", STORE__URL=store.url))
-        found.append(host(run, "remote", network.prefix, network.there, **by_api))
+        found = await assembled(run, network, stack)
         run.parts = {part.name: part for part in found}
         for part in found:
             stack.callback(part.kill)
@@ -420,6 +467,9 @@ async def play(
         async with asyncio.timeout(RUN_S_MAX), asyncio.TaskGroup() as group:
             group.create_task(train(addresses, rows(count, draw)))
             group.create_task(trouble_all_once(run, draw, pause_s, network, trouble_s))
+        for name, one in run.links.items():
+            if trouble_s and not one.passed:
+                raise AssertionError(f"nothing passed {name}")
         if max(run.failover_s) > FAILOVER_S_MAX:
             message = f"another planner led after {max(run.failover_s):.1f} s"
             raise AssertionError(message)

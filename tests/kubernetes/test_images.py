@@ -80,6 +80,42 @@ def test_what_an_image_is_made_from_is_not_ignored_and_is_there(role: str) -> No
     ), "BuildKit reads the one, buildah the other"
 
 
+def test_the_packages_of_the_recipe_are_debians() -> None:
+    text = re.sub(r"\\\n", " ", RECIPE.read_text("utf-8"))
+    [own] = re.findall(r'ARG WORKER_PACKAGES="([^"]+)"', text)
+    named = re.findall(r"--no-install-recommends (.+?) &&", text)
+    assert len(named) == text.count("apt-get install")
+    wanted = {package for one in [*named, own] for package in one.split()}
+    wanted = {one for one in wanted if not one.startswith("$")}
+    known = listed("dpkg", *wanted)
+    if "dpkg" not in known:
+        pytest.skip("needs the package lists of a Debian: apt-get update")
+    assert wanted <= known
+
+
+def listed(*packages: str) -> set[str]:
+    """Those that Debian's lists on this machine have."""
+    asks = ["apt-cache", "policy", *packages]
+    if shutil.which(asks[0]) is None:
+        return set()
+    told = subprocess.run(asks, capture_output=True, text=True, check=False).stdout
+    return set(re.findall(r"^(\S+):$\n(?:  .*\n)*?  Candidate: (?!\(none\))", told, flags=re.M))
+
+
+@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+def test_an_images_entry_point_starts_without_the_repository_and_says_what_it_lacks(
+    role: str, tmp_path: Path
+) -> None:
+    _, *module = json.loads(last(steps()[role], "ENTRYPOINT"))
+    done = subprocess.run(
+        [sys.executable, *module, "an argument"], capture_output=True, text=True, check=False,
+        cwd=tmp_path, env={"ASSAY_DATA_DIR": str(tmp_path), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.returncode == 78, done.stderr
+    assert "argument" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_list_of_an_image_has_its_distributions_once_each(tmp_path: Path) -> None:
     script = RECIPE.parent / "sbom.py"
     shadow = tmp_path / "grpcio-0.1.dist-info"

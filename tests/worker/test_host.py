@@ -618,6 +618,8 @@ async def test_what_a_claim_in_flight_brings_is_given_back_without_an_attempt(
     gate = Gate(store)
     host = await run_host("patient", store=cast("Store", gate), slots=2, drain_s=drain_s)
     await until(lambda: host.host.pools()[0].ready == 2)
+    # A claim that found nothing must not be the one that the gate holds.
+    await until(lambda: "claim patient" not in {task.get_name() for task in asyncio.all_tasks()})
     gate.answers.clear()
     batch = await trainer.submit("patient", ["pass"] * 2)
 

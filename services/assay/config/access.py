@@ -106,8 +106,10 @@ class TlsBranch(Branch):
         return self
 
 
-class OperatorSettings(Branch):
-    """Access to the operator's ports: metrics, the pool service, the planner."""
+class OperatorSettings(TlsBranch):
+    """Access to the operator's ports: metrics, the pool service, the planner.
+
+    `tls_certificate` is for these ports, and shown where a service calls another one's."""
 
     token: SecretStr | None = None
     """Bearer token of the operator's calls; services require it and send it to each other. Absent:
@@ -118,6 +120,12 @@ class OperatorSettings(Branch):
     tokens: tuple[TokenSettings, ...] = Field(default=(), max_length=64)
     """Further tokens that are accepted, such as one with the role `read` for Prometheus, or the old
     one while a new one is rolled out."""
+    tls_ca: Path | None = None
+    """PEM certificates of the authority that callers of these ports believe; with it, or with
+    `tls_certificate`, they speak TLS. Absent: `tls_client_ca`, or else `tls_certificate` itself."""
+    tls_server_name: str = ""
+    """The name that callers look for in a certificate, for one that all services share. Empty: the
+    host that is called."""
     allow_open_ports: bool = False
     """DANGER: listen on addresses other than loopback without requiring a token. Logged."""
 

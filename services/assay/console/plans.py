@@ -9,6 +9,7 @@ from assay.console.look import Outlook, PlannerLook
 from assay.core.errors import DependencyDown
 from assay.core.ids import BatchId, TenantId
 from assay.core.store_limits import no_batch
+from assay.edge.access.channels import OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
@@ -23,6 +24,7 @@ class PlannerClient:
         """Prepare without connecting; `address` returns `HOST:PORT`, or nothing: there is none."""
         self._address = address
         self._operator = operator
+        self._connect = OperatorChannels(operator.tls)
         self._channel: grpc.aio.Channel | None = None
         self._called = ""
 
@@ -94,7 +96,7 @@ class PlannerClient:
         if not address:
             return None
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(address)
+            self._channel = self._connect.to(address)
         return planner_pb2_grpc.PlannerServiceStub(self._channel)
 
 

@@ -189,6 +189,7 @@ class Operator:
             ValueError: a digest has the wrong form; the token's file cannot be read, or is empty.
         """
         self._clock = clock or Clock()
+        self.tls = settings
         self._everyone = Tenant(tenant_id=OPERATOR, quota=Quota())
         token = settings.token.get_secret_value() if settings.token else ""
         self._fixed = _token_of_operator(token) if token else None

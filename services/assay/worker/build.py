@@ -78,7 +78,9 @@ class WorkerService:
         """Start slots and listen; returns the addresses."""
         worker = self.settings.worker
         self.host.start()
-        control = await self.control.start(worker.control_host, worker.control_port)
+        control = await self.control.start(
+            worker.control_host, worker.control_port, self.settings.operator
+        )
         http = await self.probes.start(worker.control_host, worker.http_port)
         self.tasks.spawn(self.control.watch_readiness(), name="readiness")
         addresses = {

@@ -92,6 +92,13 @@ def test_a_damaged_cubin_is_an_error_with_a_name(data: st.DataObject) -> None:
         resources_of(bytes(whole), "k")
 
 
+def test_a_table_of_sections_beyond_all_files_is_an_error_with_a_name() -> None:
+    damaged = bytearray(CUBIN)
+    damaged[0x28:0x30] = b"\x00\xff\xff\xff\xff\xff\xff\xff"
+    with pytest.raises(CorruptCubin):
+        resources_of(bytes(damaged), "k")
+
+
 CUBIN = compile_source(SMALL, ["--gpu-architecture=sm_90a"])
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from assay.rollout import Sampling
 from assay.rollout.bench.app import bench_app
-from assay.rollout.bench.engine.gpu import GpuWork, measure
+from assay.rollout.bench.engine.gpu import GpuWork, add_barrier, measure
 from assay.rollout.cuda.engine import CudaEngine
 from assay.rollout.cuda.errors import CudaError
 from assay.rollout.cuda.gpu import GpuMachine, describe
@@ -42,12 +42,17 @@ def test_the_bench_measures_what_it_names() -> None:
     work = GpuWork(batches=(1, 4), tokens=16, prompt=3, echoes=20, group=4, prefix=20)
     with host_engine(tiny()) as engine:
         report = measure(engine, tiny(1), work, repeats=2, command="x", bandwidth=1e9)
+        add_barrier(report, engine, work, repeats=2)
         assert engine.stats().in_flight == 0
     values = {figure.name: figure for figure in report.figures}
     assert values["host -> kernel -> host, p50"].median > 0
     assert values["decode B=4"].median > 0
     assert values["kernel launches in the engine's life"].median == 1
     assert len(values["K=4 prefix=20: shared / alone"].samples) == 2
+    barriers = values["barriers a step B=4"]
+    assert 5 <= min(barriers.samples) <= max(barriers.samples) <= 5 + 2 * 6 * tiny().config.n_layers
+    assert values["host CPU per token B=4"].median > 0
+    assert values["one barrier, at most"].median > 0
     assert values["change of weights: held"].median > 0
 
 

@@ -58,7 +58,7 @@ def resources_of(cubin: bytes, kernel: str) -> Resources:
             shared_bytes=shared,
             code_bytes=code.size,
         )
-    except (struct.error, StopIteration, IndexError, ValueError) as problem:
+    except (struct.error, StopIteration, IndexError, ValueError, OverflowError) as problem:
         raise CorruptCubin(f"no kernel {kernel!r} can be read from the cubin") from problem
 
 

@@ -74,6 +74,8 @@ class CudaStats:
     generated: int
     steps: int
     blocks_free: int
+    barriers: int
+    """Of the whole grid, up to the last step that began."""
     launches: int
     """Of kernels, in the engine's life."""
     placement: RingPlacement
@@ -364,6 +366,7 @@ class CudaEngine:
                 generated=counts.generated,
                 steps=int(self._link.head.steps),
                 blocks_free=counts.blocks_free,
+                barriers=int(self._link.head.barriers),
                 launches=1,
                 placement=self.machine.placement,
             )

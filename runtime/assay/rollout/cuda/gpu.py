@@ -16,11 +16,12 @@ import numpy as np
 
 from assay.rollout.cuda.errors import (
     CompilerMissing,
-    DeviceExhausted,
     DeviceUnsupported,
     DriverMissing,
     DriverTooOld,
-    KernelFailed,
+    Meaning,
+    error_of,
+    meaning_of,
 )
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import ENTRY, Program, compile_program
@@ -71,7 +72,7 @@ def driver() -> Any:
     except Exception as problem:  # the loader of the library has an error type of its own
         raise DriverMissing("no NVIDIA driver (libcuda.so.1) on this machine") from problem
     if status != bindings.CUresult.CUDA_SUCCESS:
-        raise DriverMissing(f"the NVIDIA driver finds no device: {status.name}")
+        raise error_of(status.name, "cuInit")
     _, version = bindings.cuDriverGetVersion()
     if version < DRIVER_MIN:
         raise DriverTooOld(f"the driver is of CUDA {version}, the kernel needs {DRIVER_MIN}")
@@ -88,7 +89,7 @@ def describe(ordinal: int = 0) -> DeviceInfo:
     cu = driver()
     status, device = cu.cuDeviceGet(ordinal)
     if status != cu.CUresult.CUDA_SUCCESS:
-        raise DeviceUnsupported(f"no device {ordinal}: {status.name}")
+        raise error_of(status.name, f"device {ordinal}")
     kinds = cu.CUdevice_attribute
 
     def attribute(name: str) -> int:
@@ -144,10 +145,8 @@ class GpuMachine:
 
     def _done(self, result: tuple[Any, ...]) -> Any:
         status, *rest = result
-        if status == self._cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            raise DeviceExhausted(f"{self.name} has too little memory")
         if status != self._cu.CUresult.CUDA_SUCCESS:
-            raise KernelFailed(f"the driver reports {status.name}", ())
+            raise error_of(status.name, "a call of the engine", device=self.name)
         return rest[0] if rest else None
 
     def _pinned(self, n_bytes: int) -> int:
@@ -213,11 +212,8 @@ class GpuMachine:
 
     def failure(self) -> str | None:
         """See `Machine`."""
-        status = self._status()
-        results = self._cu.CUresult
-        if status in {results.CUDA_SUCCESS, results.CUDA_ERROR_NOT_READY}:
-            return None
-        return str(status.name)
+        name = str(self._status().name)
+        return None if meaning_of(name) is Meaning.FINE else name
 
     def close(self, timeout_s: float) -> bool:
         """See `Machine`. A kernel that does not end keeps its memory until the process ends."""
@@ -251,17 +247,15 @@ def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:
 
     Raises:
         DriverMissing, DriverTooOld, CompilerMissing, DeviceUnsupported: as `describe`.
-        DeviceExhausted, KernelFailed: the driver's errors.
+        CudaError: the driver's errors (`error_of`).
     """
     name = describe().name
     cu = driver()
 
     def done(result: tuple[Any, ...]) -> Any:
         status, *rest = result
-        if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            raise DeviceExhausted(f"{name} has too little memory")
         if status != cu.CUresult.CUDA_SUCCESS:
-            raise KernelFailed(f"the driver reports {status.name}", ())
+            raise error_of(status.name, "copies within the device", device=name)
         return rest[0] if rest else None
 
     device = done(cu.cuDeviceGet(0))

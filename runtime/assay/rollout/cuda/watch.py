@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from assay.rollout.cuda.errors import KernelFailed, KernelHung
+from assay.rollout.cuda.errors import KernelFailed, KernelHung, error_of
 from assay.rollout.rollouts import RolloutRef
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class Watch:
         lost = self._ledger.user_ids_in_flight()
         failure = self._machine.failure()
         if failure is not None:
-            self.lost = KernelFailed(f"the kernel ended: {failure}", lost)
+            error = error_of(failure, "the kernel ended", lost=lost)
+            if not isinstance(error, KernelFailed):
+                error = KernelFailed(f"the kernel ended: {failure}", lost)
+            self.lost = error
         elif self._link.head.corrupt:
             self.lost = KernelFailed("the kernel found a damaged line on its ring", lost)
         elif now - self._beat_at > self._hang_s:

@@ -13,6 +13,7 @@ from assay.cli.operate.snapshot import BATCHES_READ_MAX, Host, Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
+from assay.edge.access.channels import OperatorChannels
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.store.port import Store
@@ -29,6 +30,15 @@ def stages_of_all_pipelines() -> Sequence[StageName]:
     return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
 
 
+def channel_to(address: str) -> grpc.aio.Channel:
+    """Return a channel to an operator's port, with TLS where the settings say so.
+
+    Raises:
+        OSError: a file of `operator.tls_*` cannot be read.
+    """
+    return OperatorChannels(load_settings().operator).to(address)
+
+
 def operator_metadata() -> tuple[tuple[str, str], ...]:
     """Return what a call to an operator's port carries: the token of the settings, if any."""
     return Operator(load_settings().operator).metadata
@@ -36,7 +46,7 @@ def operator_metadata() -> tuple[tuple[str, str], ...]:
 
 async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
     """Ask a worker host; `None` when it does not answer."""
-    async with grpc.aio.insecure_channel(control) as channel:
+    async with channel_to(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         try:
             return await stub.ListPools(
@@ -55,7 +65,7 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
         DependencyDown: no worker host answers.
         grpc.aio.AioRpcError: it refuses.
     """
-    async with grpc.aio.insecure_channel(control) as channel:
+    async with channel_to(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
         try:
@@ -74,7 +84,7 @@ async def ask_planner(address: str) -> str:
     """Return the state of the planner in a few words."""
     if not address:
         return "none: pools keep their size"
-    async with grpc.aio.insecure_channel(address) as channel:
+    async with channel_to(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         try:
             answer = await stub.GetPlan(
@@ -96,7 +106,7 @@ async def ask_for_pools(address: str) -> planner_pb2.GetPoolsResponse | None:
     earlier release."""
     if not address:
         return None
-    async with grpc.aio.insecure_channel(address) as channel:
+    async with channel_to(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         try:
             answer = await stub.GetPools(

@@ -5,14 +5,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import grpc
 import typer
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from rich.table import Table
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.operate.status_client import operator_metadata
+from assay.cli.operate.status_client import channel_to, operator_metadata
 from assay.cli.platform.addresses import planner_address
 from assay.core.errors import InvalidRequest, NotFound
 from assay.v1 import planner_pb2, planner_pb2_grpc
@@ -109,7 +108,7 @@ async def _call(data_dir: Path | None, method: str, request: Message) -> Message
     address = planner_address(settings_with(data_dir))
     if not address:
         raise NotFound("no planner runs here; `assay up` starts one unless told otherwise")
-    async with grpc.aio.insecure_channel(address) as channel:
+    async with channel_to(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         answer: Message = await getattr(stub, method)(
             request, timeout=CALL_S_MAX, metadata=operator_metadata()

@@ -15,6 +15,7 @@ from assay.v1 import worker_pb2, worker_pb2_grpc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assay.config.access import TlsBranch
     from assay.core.ids import StageName
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
@@ -154,13 +155,21 @@ class ControlServer:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
 
-    async def start(self, host: str, port: int) -> str:
+    async def start(self, host: str, port: int, tls: TlsBranch) -> str:
         """Listen; returns the address.
 
         Raises:
             OSError: the port is taken.
         """
-        address = take_port(self._server, host, port, setting="worker.control_port")
+        address = take_port(
+            self._server,
+            host,
+            port,
+            setting="worker.control_port",
+            certificate=tls.tls_certificate,
+            key=tls.tls_key,
+            client_ca=tls.tls_client_ca,
+        )
         await self._report()
         await self._server.start()
         return address

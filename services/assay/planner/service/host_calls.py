@@ -7,15 +7,17 @@ none of its calls. An address names a host and a port, whatever it looks like.
 """
 
 import asyncio
-from typing import Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import InvalidRequest
 from assay.core.hosts.record import HostRecord, address_of
 from assay.core.ids import WorkerId
+from assay.edge.access.channels import OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import worker_pb2_grpc
+
+if TYPE_CHECKING:
+    import grpc
 
 LOOK_S_MAX: Final = 2.0
 """A host that takes longer to answer is busy or away; its last answer counts for a while."""
@@ -36,6 +38,7 @@ class HostConnections:
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
+        self._connect = OperatorChannels(operator.tls)
         self._channels: dict[WorkerId, tuple[str, grpc.aio.Channel]] = {}
 
     async def stub(self, host: HostRecord) -> "worker_pb2_grpc.PoolServiceAsyncStub":
@@ -43,7 +46,7 @@ class HostConnections:
         address, channel = self._channels.get(host.worker, ("", None))
         if channel is None or address != host.address:
             old = channel
-            channel = grpc.aio.insecure_channel(target_of(host.address), options=OPTIONS)
+            channel = self._connect.to(target_of(host.address), OPTIONS)
             self._channels[host.worker] = (host.address, channel)
             if old is not None:  # last: other calls come while this one waits
                 await old.close()

@@ -41,6 +41,7 @@ class PlannerServer:
     ) -> None:
         self._controller = controller
         self._settings = settings
+        self._tls = operator.tls
         self._clock = clock
         self._health = health.aio.HealthServicer()
         self._reported: int | None = None
@@ -65,7 +66,15 @@ class PlannerServer:
         """
         host = self._settings.host
         setting = "planner.grpc_port"
-        address = take_port(self._grpc, host, self._settings.grpc_port, setting=setting)
+        address = take_port(
+            self._grpc,
+            host,
+            self._settings.grpc_port,
+            setting=setting,
+            certificate=self._tls.tls_certificate,
+            key=self._tls.tls_key,
+            client_ca=self._tls.tls_client_ca,
+        )
         await self._report()
         await self._grpc.start()
         http = await self._probes.start(host, self._settings.http_port)

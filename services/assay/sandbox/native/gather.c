@@ -123,11 +123,14 @@ static int replace(uintptr_t start, uintptr_t end) {
     if (mmap(there, size, ALL, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
         abort(); /* what was there may be gone */
     }
+    /* Of a huge page a fork copies one entry, and pid 1 of a box writes to few. */
+    madvise(there, size, MADV_HUGEPAGE);
     for (size_t at = 0; at < size; at += PAGE_BYTES) {
         if (!is_empty(kept + at)) {
             memcpy(there + at, kept + at, PAGE_BYTES);
         }
     }
+    madvise(there, size, MADV_NOHUGEPAGE); /* what a box writes is charged by small pages */
     __builtin___clear_cache(there, there + size); /* some processors fetch code by another way */
     munmap(kept, size);
     return 0;

@@ -20,9 +20,11 @@ from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
 from assay.rollout.rollouts import Sampling
 
 if TYPE_CHECKING:
-    from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.cuda.engine import CudaEngine, CudaStats
 
 WAIT_S = 120.0
+_PAUSE_S = 0.0005
+"""Between two looks at the counts, so that looking is not what the host's CPU time measures."""
 QWEN3_0_6B = ModelConfig(
     dim=1024,
     n_layers=28,
@@ -37,6 +39,21 @@ QWEN3_0_6B = ModelConfig(
     tied_embeddings=True,
     qk_norm=True,
 )
+
+
+BARRIERS_ONLY = ModelConfig(
+    dim=32,
+    n_layers=8,
+    n_heads=2,
+    n_kv_heads=1,
+    head_dim=16,
+    hidden_dim=64,
+    vocab_size=512,
+    positions_max=1024,
+    rms_eps=1e-6,
+    tied_embeddings=True,
+)
+"""So small that a step is little but its barriers: its time divided by them bounds that of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +76,31 @@ class Window:
     tokens: int
     steps: int
     seconds: float
+    barriers: int
+    """Of the grid."""
+    cpu_s: float
+    """CPU time of this process: the thread that watches the kernel, and this one, which waits."""
+
+    @staticmethod
+    def between(first: Instant, last: Instant) -> Window:
+        """What happened between two instants."""
+        was, now = first.stats, last.stats
+        return Window(
+            tokens=now.generated - was.generated,
+            steps=now.steps - was.steps,
+            seconds=last.at_s - first.at_s,
+            barriers=now.barriers - was.barriers,
+            cpu_s=last.cpu_s - first.cpu_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """The kernel's counts and this process's clocks."""
+
+    stats: CudaStats
+    at_s: float
+    cpu_s: float
 
 
 def random_model(config: ModelConfig, seed: int) -> Model:
@@ -74,15 +116,16 @@ def random_model(config: ModelConfig, seed: int) -> Model:
     return Model(config, {(kind, i): tensor(shape) for kind, i, shape in config.tensor_shapes()})
 
 
-def _until(engine: CudaEngine, generated: int) -> tuple[int, int, float]:
-    """Wait for that many tokens in the engine's life: tokens, steps and the instant."""
+def _until(engine: CudaEngine, generated: int) -> Instant:
+    """Wait for that many tokens in the engine's life."""
     deadline = time.perf_counter() + WAIT_S
     while True:
         stats, now = engine.stats(), time.perf_counter()
         if stats.generated >= generated:
-            return stats.generated, stats.steps, now
+            return Instant(stats, now, time.process_time())
         if now > deadline:
             raise WorkerStalled(f"{generated} tokens were not made within {WAIT_S:g} s")
+        time.sleep(_PAUSE_S)
 
 
 def load(engine: CudaEngine, prompts: list[list[int]], k: int, tokens: int) -> Window:
@@ -102,7 +145,7 @@ def load(engine: CudaEngine, prompts: list[list[int]], k: int, tokens: int) -> W
     while left:
         engine.wait(1.0)
         left -= len(engine.poll())
-    return Window(last[0] - first[0], last[1] - first[1], last[2] - first[2])
+    return Window.between(first, last)
 
 
 def prompts_of(n: int, length: int, vocab: int) -> list[list[int]]:
@@ -121,6 +164,11 @@ def add_decode(
         steps = [w.seconds / w.steps for w in windows]
         report.add(f"decode B={batch}", "tokens/s", [w.tokens / w.seconds for w in windows])
         report.add(f"step B={batch}", "us", [1e6 * s for s in steps])
+        report.add(
+            f"barriers a step B={batch}", "barriers", [w.barriers / w.steps for w in windows]
+        )
+        cpu = [1e6 * w.cpu_s / w.tokens for w in windows]
+        report.add(f"host CPU per token B={batch}", "us", cpu)
         if bandwidth is not None:
             least = engine.sizes.bytes_a_step([work.prompt + work.tokens // 2] * batch) / bandwidth
             report.add(f"of the bound B={batch}", "%", [100 * least / s for s in steps])
@@ -139,6 +187,13 @@ def add_group(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -
         (a.tokens / a.seconds) / (b.tokens / b.seconds) for a, b in zip(shared, alone, strict=True)
     ]
     report.add(f"{where}: shared / alone", "x", ratios)
+
+
+def add_barrier(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
+    """The time of one barrier of the grid, at most: of steps that do little else."""
+    prompts = prompts_of(1, work.prompt, engine.sizes.config.vocab_size)
+    windows = [load(engine, prompts, 1, work.tokens) for _ in range(repeats)]
+    report.add("one barrier, at most", "us", [1e6 * w.seconds / w.barriers for w in windows])
 
 
 def add_swap(report: Report, engine: CudaEngine, model: Model, repeats: int) -> None:
@@ -195,4 +250,8 @@ def on_gpu(work: GpuWork, repeats: int, command: str) -> Report:
     longest = max(work.prompt, work.prefix) + work.tokens
     options = CudaOptions(slots=max(256, *work.batches), seq_len_max=longest)
     with CudaEngine(model, GpuMachine, options) as engine:
-        return measure(engine, model, work, repeats=repeats, command=command, bandwidth=bandwidth)
+        report = measure(engine, model, work, repeats=repeats, command=command, bandwidth=bandwidth)
+    small = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
+    with CudaEngine(random_model(BARRIERS_ONLY, 1), GpuMachine, small) as engine:
+        add_barrier(report, engine, work, repeats)
+    return report

@@ -281,16 +281,18 @@ extern "C" void assay_decode(const assay_params params)
 #endif
 {
     const assay_params *p = &params;
-    uint32_t round = 0;
-    if (block_of_grid() == 0 && thread_of_block() == 0) set_up(p);
+    uint32_t round = 0, counted = 0;
+    uint64_t barriers = 0;
+    const bool counts = block_of_grid() == 0 && thread_of_block() == 0;
+    if (counts) set_up(p);
     for (;;) {
+        barriers += (round - counted) / blocks_of_grid(); /* `round` overflows, its differences do not */
+        counted = round;
+        if (counts) store_sys(&p->state->desk.link->barriers, barriers);
         if (block_of_grid() == 0) between_steps(p);
         grid_barrier(p, &round);
         if (p->state->plan.exit) break;
         step(p, &round);
     }
-    if (block_of_grid() == 0 && thread_of_block() == 0) {
-        p->state->desk.link->barriers = round / blocks_of_grid();
-        store_sys(&p->state->desk.link->ended, 1);
-    }
+    if (counts) store_sys(&p->state->desk.link->ended, 1);
 }

@@ -1,0 +1,64 @@
+"""TLS of the operator's ports, at both ends: how they are called, and how their HTTP listens."""
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+
+from assay.config.access import OperatorSettings, TlsBranch
+
+Options = Sequence[tuple[str, str | int]]
+
+
+class OperatorChannels:
+    """Channels to operator's ports."""
+
+    def __init__(self, tls: OperatorSettings) -> None:
+        """Read the files; with an authority or a certificate, the channels speak TLS.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        authority = tls.tls_ca or tls.tls_client_ca or tls.tls_certificate
+        self._credentials: grpc.ChannelCredentials | None = None
+        self._named: Options = ()
+        if authority is not None:
+            self._credentials = grpc.ssl_channel_credentials(
+                authority.read_bytes(), _content(tls.tls_key), _content(tls.tls_certificate)
+            )
+            if tls.tls_server_name:
+                self._named = (("grpc.ssl_target_name_override", tls.tls_server_name),)
+
+    def to(self, address: str, options: Options = ()) -> grpc.aio.Channel:
+        """One that connects when it is called.
+
+        Args:
+            address: `HOST:PORT`, or a target of gRPC.
+            options: of the channel.
+        """
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, options=list(options))
+        given = [*options, *self._named]
+        return grpc.aio.secure_channel(address, self._credentials, options=given)
+
+
+def _content(file: Path | None) -> bytes | None:
+    return None if file is None else file.read_bytes()
+
+
+def server_context(tls: TlsBranch) -> ssl.SSLContext | None:
+    """For a listener that asks for a certificate, but answers probes without one; `None`: no TLS.
+
+    Raises:
+        OSError: a file cannot be read, or is not what it should be.
+    """
+    if tls.tls_certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(tls.tls_certificate, tls.tls_key)
+    if tls.tls_client_ca is not None:
+        context.load_verify_locations(tls.tls_client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
