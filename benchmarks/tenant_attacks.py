@@ -1,106 +1,20 @@
 """What a hostile tenant does in `benchmarks/tenants.py`; each attack runs until it is cancelled."""
 
 import asyncio
-import contextlib
 import itertools
 import json
-import random
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 import httpx
+from attacker import Attacker
+from transport_attacks import TRANSPORT_ATTACKS
 
-from assay.v1 import reward_pb2, reward_pb2_grpc
+from assay.v1 import reward_pb2
 
 MIB = 1024**2
 BOMB_BYTES = 12 * 1000**2
-SEED = 1
-
-
-class Attacker:
-    """Target and token of an attack, and counts of its calls."""
-
-    def __init__(self, grpc_address: str, http_address: str, token: str) -> None:
-        self.grpc_address = grpc_address
-        self.http_address = http_address
-        self.metadata = (("authorization", f"Bearer {token}"),)
-        self.headers = {
-            "authorization": f"Bearer {token}",
-            "content-type": "application/json",
-        }
-        self.seen: Counter[str] = Counter()
-        self.channels = [
-            grpc.aio.insecure_channel(
-                grpc_address,
-                options=[
-                    ("grpc.use_local_subchannel_pool", 1),
-                    ("grpc.max_send_message_length", -1),
-                    ("grpc.max_receive_message_length", -1),
-                ],
-            )
-            for _ in range(4)
-        ]
-        self.randomness = random.Random(SEED)
-
-    def stub(self) -> Any:  # noqa: ANN401 the stubs do not know aio calls
-        return reward_pb2_grpc.RewardServiceStub(self.randomness.choice(self.channels))
-
-    def head(self, line: str, *more: str) -> bytes:
-        """The head of an HTTP request."""
-        fields = [f"{name}: {value}" for name, value in self.headers.items()]
-        return "\r\n".join([f"{line} HTTP/1.1", "host: a", *fields, *more, "", ""]).encode()
-
-    @asynccontextmanager
-    async def connection(
-        self, *, grpc_port: bool = False
-    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection of its own."""
-        where = urlsplit(f"//{self.grpc_address}" if grpc_port else self.http_address)
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        self.seen["connections"] += 1
-        try:
-            yield reader, writer
-        finally:
-            writer.close()
-
-    async def drip(
-        self, begun: bytes, piece: bytes, pause_s: float, *, grpc_port: bool = False
-    ) -> None:
-        """Send `begun`, then `piece` after `piece`, until the connection is closed."""
-        async with self.connection(grpc_port=grpc_port) as (reader, writer):
-            writer.write(begun)
-            while not (reader.at_eof() or writer.is_closing()):
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(pause_s)
-
-    async def tried(self, call: Awaitable[Any]) -> bool:
-        """Count a call, and how it ended."""
-        self.seen["begun"] += 1
-        try:
-            answer = await call
-        except grpc.aio.AioRpcError as failed:
-            self.seen[failed.code().name] += 1
-            return False
-        except (httpx.HTTPError, OSError, EOFError, RuntimeError) as failed:
-            self.seen[type(failed).__name__] += 1
-            return False
-        self.seen[str(getattr(answer, "status_code", "ok"))] += 1
-        return True
-
-    async def again(self, width: int, act: Callable[[], Awaitable[Any]]) -> None:
-        """Do `act` forever, `width` at once; a failure is followed by a short pause."""
-
-        async def one() -> None:
-            while True:
-                if not await self.tried(act()):
-                    await asyncio.sleep(0.02)
-
-        await asyncio.gather(*(one() for _ in range(width)))
 
 
 # -- the attacks -----------------------------------------------------------------------------------
@@ -327,48 +241,6 @@ async def unread_streams(attacker: Attacker) -> None:
     await attacker.again(200, lambda: attacker.drip(head, b"", 1.0))
 
 
-async def rapid_resets(attacker: Attacker) -> None:
-    """HTTP/2 streams that are reset as soon as they are open."""
-    await attacker.again(16, lambda: _reset_rapidly(attacker))
-
-
-async def _reset_rapidly(attacker: Attacker) -> None:
-    headers = b"".join(
-        _literal(name, value)
-        for name, value in (
-            (b":method", b"POST"),
-            (b":scheme", b"http"),
-            (b":path", b"/assay.v1.RewardService/Score"),
-            (b":authority", b"a"),
-            (b"content-type", b"application/grpc"),
-            (b"te", b"trailers"),
-            (b"authorization", attacker.headers["authorization"].encode()),
-        )
-    )
-    async with attacker.connection(grpc_port=True) as (reader, writer):
-        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, b""))
-        for stream in range(1, 2**31, 2):
-            cancel = (8).to_bytes(4, "big")
-            writer.write(_frame(1, 4, stream, headers) + _frame(3, 0, stream, cancel))
-            if stream % 64 == 1:
-                await writer.drain()
-                attacker.seen["streams"] += 32
-                with contextlib.suppress(TimeoutError):  # what it answers is read away
-                    async with asyncio.timeout(0.001):
-                        if not await reader.read(2**16):
-                            return
-
-
-def _literal(name: bytes, value: bytes) -> bytes:
-    """A header as HPACK writes it without a table."""
-    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
-    return head + stream.to_bytes(4, "big") + payload
-
-
 async def large_metadata(attacker: Attacker) -> None:
     """Calls with 7 KB of metadata, and with far more than is accepted."""
 
@@ -471,7 +343,7 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
         pipelined,
         upgrades,
         unread_streams,
-        rapid_resets,
+        *TRANSPORT_ATTACKS,
         large_metadata,
         tiny_deadlines,
         deadline_flood,

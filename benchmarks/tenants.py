@@ -46,11 +46,12 @@ from typing import Any
 
 import grpc
 import uvloop
+from attacker import Attacker
 from paired import PARTS, cpu_s
 from platform_run import Run, local_platform
 from report import OUT, Report, bar_plot, percentile
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from tenant_attacks import ATTACKS, Attacker
+from tenant_attacks import ATTACKS
 
 from assay.reward.reading import run_in_background
 from assay.v1 import reward_pb2, reward_pb2_grpc

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from assay.config.settings import TelemetrySettings
+from assay.config.telemetry import TelemetrySettings
 from assay.edge import logs
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from assay.config.branch import Branch
 from assay.config.environment import read_tree
 from assay.config.kubernetes import KubernetesSettings
 from assay.config.planning import PlanSettings
+from assay.config.telemetry import TelemetrySettings
 
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset(
@@ -50,6 +51,10 @@ class RewardSettings(TlsBranch):
     """0 = any free port."""
     http_port: int = Field(default=8471, ge=0, le=65_535)
     """0 = any free port."""
+    probe_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Port of `/healthz` and `/readyz` alone, in plain HTTP and without a token: connections to the
+    HTTP port are bounded per address, and a kubelet may share the address of many callers. Absent:
+    only the HTTP port has both paths; 0 = any free port."""
     worker_key_file: Path | None = None
     """A file with secret keys, one per line of at least 32 characters, the newest first; read again
     when it changes. With it the API gives work to hosts without access to the store, on a port of
@@ -453,17 +458,6 @@ class VerifierSettings(Branch):
     """Providers that tasks of `llm_judge` and `reward_model` may name."""
     reward_models: dict[str, LocalRewardModel] = Field(default_factory=dict)
     """Models that tasks of `reward_model.local` may name; needs the extra `reward-model`."""
-
-
-class TelemetrySettings(Branch):
-    """Logs, metrics, traces."""
-
-    log_level: str = "info"
-    """debug, info, warning, error."""
-    log_json: bool = True
-    """One JSON object per line; false = human-readable."""
-    otlp_endpoint: str = ""
-    """OpenTelemetry collector (gRPC); empty = no spans."""
 
 
 class Settings(Branch):

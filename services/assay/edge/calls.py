@@ -86,6 +86,8 @@ class Arrival:
     call_id: str = ""
     traceparent: str = ""
     kind: Kind = Kind.CALL
+    on_known: Callable[[], None] | None = None
+    """Called once its token is found valid, before it waits for anything."""
 
 
 class OpenCall:
@@ -228,6 +230,8 @@ class CallGuard:
         tenant = self._callers.authenticate(arrival.authorization, arrival.certificate)
         structlog.contextvars.bind_contextvars(tenant=tenant.tenant_id)
         call.tenant = tenant
+        if arrival.on_known is not None:
+            arrival.on_known()
         rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
         self.door.know(tenant.tenant_id, tenant.limits)
         load = held.enter_context(self.door.slot(tenant.tenant_id, arrival.kind))

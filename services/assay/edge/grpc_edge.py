@@ -29,6 +29,7 @@ from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
 from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
+from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.core.ids import TenantId
+    from assay.edge.connections.watch import GrpcConnections
 
     Handler = grpc.RpcMethodHandler[Any, Any]
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -45,6 +47,9 @@ KEEPALIVE_MS: Final = 20_000
 HANDSHAKE_MS_MAX: Final = 10_000
 """A connection without traffic is closed after this time."""
 STREAMS_PER_CONNECTION_MAX: Final = 256
+READ_CHUNK_BYTES_MAX: Final = 64 * 1024
+SETTINGS_MS_MAX: Final = 20_000
+"""A client that has not confirmed our settings by then is not held to them, and disconnected."""
 CONTROL_BYTES_MAX: Final = 256 * 1024
 """Largest message of a method that carries no payloads."""
 PART_BYTES_MAX: Final = 1024**2
@@ -86,6 +91,10 @@ def server_options(
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 4),
         ("grpc.http2.max_ping_strikes", 2),
+        # What was read is parsed to its end, also when its connection was cut meanwhile.
+        ("grpc.experimental.tcp_max_read_chunk_size", READ_CHUNK_BYTES_MAX),
+        ("grpc.http2.settings_timeout", SETTINGS_MS_MAX),
+        ("grpc.http.tarpit", 0),  # or refused streams keep their memory for up to a second
     ]
 
 
@@ -133,17 +142,23 @@ def take_port(
 class Incoming:
     """A client's messages. A read that was given up leaves the call without further reads."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, account: Traffic, bytes_max: int) -> None:
         self._context = context
+        self._account = account
+        self._bytes_max = bytes_max
         self.over = False
         """No more can be read: the client has ended its stream, or a read was given up."""
 
     async def read(self) -> bytes | None:
         """Wait for the next message; `None` at the end."""
         self.over = True
-        body: Any = await self._context.read()
+        with self._account.reading(self._bytes_max):
+            body: Any = await self._context.read()
         self.over = body is grpc.aio.EOF
-        return None if self.over else bytes(body)
+        if self.over:
+            return None
+        self._account.read(len(body))
+        return bytes(body)
 
     async def all(self) -> AsyncGenerator[bytes, None]:
         """Every message to the end."""
@@ -162,6 +177,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         raw: frozenset[str] = frozenset(),
         parts: frozenset[str] = frozenset(),
         whole_bytes_max: int = 0,
+        connections: GrpcConnections | None = None,
     ) -> None:
         """Guard a server's methods.
 
@@ -172,6 +188,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             parts: names of methods with a stream of `data` fields that together are one message;
                 the servicer gets a list of bytes.
             whole_bytes_max: largest message of the methods in `parts`, all parts together.
+            connections: is notified of calls and messages.
         """
         self._guard = guard
         self._limits = guard.door.limits
@@ -179,6 +196,17 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         self._raw = raw
         self._parts = parts
         self._whole_bytes_max = whole_bytes_max
+        self._connections = connections
+        self._read_bytes_max = transport_bytes_max(max(message_bytes_max, PART_BYTES_MAX))
+
+    def _opened(self, arrival: Arrival, context: Context) -> tuple[Arrival, Incoming]:
+        """What is known of a call besides its metadata, and its messages."""
+        known = _from_where(arrival, context)
+        if self._connections is None:
+            return known, Incoming(context, Traffic(since_s=0.0), 0)
+        account = self._connections.account(known.peer)
+        incoming = Incoming(context, account, self._read_bytes_max)
+        return replace(known, on_known=account.identify), incoming
 
     async def intercept_service(
         self,
@@ -198,8 +226,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         inner: Any = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
-            incoming = Incoming(context)
-            known = _from_where(arrival, context)
+            known, incoming = self._opened(arrival, context)
             with self._guard.call(known) as call:
                 admitted = await call.admit()
                 given = await self._given(handler, arrival, admitted, incoming)
@@ -215,8 +242,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
         async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
-            incoming = Incoming(context)
-            known = _from_where(arrival, context)
+            known, incoming = self._opened(arrival, context)
             with self._guard.call(known) as call:
                 admitted = await call.admit()
                 given = await self._given(handler, arrival, admitted, incoming)

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from assay.config.settings import TelemetrySettings
+from assay.config.telemetry import TelemetrySettings
 from assay.edge.tracing import NoTracer, Tracer
 
 Event = MutableMapping[str, Any]

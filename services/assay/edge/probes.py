@@ -1,8 +1,10 @@
-"""`/healthz`, `/readyz` and `/metrics` of a service without an API, over minimal HTTP.
+"""`/healthz`, `/readyz` and `/metrics` over minimal HTTP, for services without an API.
 
 A whole web framework would cost an idle worker host more memory than all its slots. `/metrics`
 requires the operator's token if one is set, and with `operator.tls_client_ca` a certificate; the
-other two return one word and require neither, as a machine's probes have none to show.
+other two return one word and require neither, as a machine's probes have none to show. The reward
+API, whose HTTP port bounds the connections of an address, has these two here as well, without TLS:
+the kubelet may have the address of all callers from outside of the cluster.
 """
 
 import asyncio
@@ -32,13 +34,25 @@ class Probes:
         self,
         *,
         why_not_ready: Callable[[], str],
-        registry: CollectorRegistry,
-        operator: Operator,
+        registry: CollectorRegistry | None = None,
+        operator: Operator | None = None,
+        setting: str = "http_port",
     ) -> None:
+        """Answer probes.
+
+        Args:
+            why_not_ready: why no calls may be sent to the service; empty when they may.
+            registry: what `/metrics` shows; without one, or without `operator`, there is no such
+                path.
+            operator: whose token `/metrics` requires.
+            setting: name of the port's setting, for errors.
+        """
         self._why_not_ready = why_not_ready
         self._registry = registry
         self._operator = operator
-        self._asks_certificate = operator.tls.tls_client_ca is not None
+        self._setting = setting
+        self._tls = None if operator is None else operator.tls
+        self._asks_certificate = self._tls is not None and self._tls.tls_client_ca is not None
         self._connections = 0
         self._server: asyncio.Server | None = None
 
@@ -48,14 +62,14 @@ class Probes:
         Raises:
             OSError: the port is taken, or a file of TLS is not what it should be.
         """
-        context = server_context(self._operator.tls)
+        context = None if self._tls is None else server_context(self._tls)
         limits = {} if context is None else dict.fromkeys(_TLS_LIMITS, TIMEOUT_S)
         try:
             self._server = await asyncio.start_server(
                 self._serve, host, port, limit=HEAD_BYTES_MAX, ssl=context, **limits
             )
         except OSError as error:
-            message = f"http_port: cannot listen on {host}:{port}: {error.strerror or error}"
+            message = f"{self._setting}: cannot listen on {host}:{port}: {error.strerror or error}"
             raise OSError(message) from error
         found: int = self._server.sockets[0].getsockname()[1]
         return found
@@ -94,9 +108,9 @@ class Probes:
                 if why := self._why_not_ready():
                     return _response("503 Service Unavailable", f"{why}\n".encode())
                 return _response("200 OK", b"ok\n")
-            case b"/metrics" if self._asks_certificate and not has_certificate:
-                return _response("401 Unauthorized", b"a certificate is required\n")
-            case b"/metrics":
+            case b"/metrics" if self._registry is not None and self._operator is not None:
+                if self._asks_certificate and not has_certificate:
+                    return _response("401 Unauthorized", b"a certificate is required\n")
                 try:
                     admit_to_metrics(self._operator, _header(head, b"authorization"))
                 except Unauthenticated as error:
@@ -104,7 +118,8 @@ class Probes:
                 except PermissionDenied as error:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
                 return _response("200 OK", *answer_of(self._registry, _header(head, b"accept")))
-        return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
+        more = b"" if self._registry is None else b", /metrics"
+        return _response("404 Not Found", b"there are /healthz, /readyz" + more + b"\n")
 
 
 def _header(head: bytes, wanted: bytes) -> str:

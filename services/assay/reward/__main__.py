@@ -1,8 +1,12 @@
 """`python -m assay.reward`: serve the reward API until a signal stops it."""
 
 import gc
+import os
 import sys
 from typing import Final
+
+# What gRPC logs by itself, anyone who reaches its port can make it write without end.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from assay.config.extras import needed
 

@@ -18,11 +18,14 @@ from starlette.types import ASGIApp
 
 from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
+from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options, take_port
 from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
+from assay.edge.probes import Probes
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
 from assay.reward.servicer import PARTS, RAW, RewardServicer
@@ -46,11 +49,14 @@ class Addresses:
     http: str
     workers: str = ""
     """Of the port of workers; empty: there is none."""
+    probes: str = ""
+    """Of the port of probes; empty: there is none."""
 
     def as_mapping(self) -> Mapping[str, str]:
         """Contents of the ready file."""
         found = {"grpc": self.grpc, "http": self.http}
-        return {**found, "workers": self.workers} if self.workers else found
+        more = {"workers": self.workers, "probes": self.probes}
+        return {**found, **{name: address for name, address in more.items() if address}}
 
 
 class Readiness:
@@ -115,6 +121,12 @@ class RewardServer:
         self._clock = clock
         self._health = health.aio.HealthServicer()
         self._tasks: list[asyncio.Task[None]] = []
+        self.connections = GrpcConnections(time_s=lambda: clock.monotonic_ns() / 1e9)
+        """Connections to the gRPC port."""
+        self._why_not_ready = "it starts"
+        self._probes = Probes(
+            why_not_ready=lambda: self._why_not_ready, setting="reward.probe_port"
+        )
         self._http = HttpListener(
             app,
             setting="reward.http_port",
@@ -145,6 +157,7 @@ class RewardServer:
         http = self._http.bind(self._settings.host, self._settings.http_port)
         self._grpc = self._grpc_server()
         try:
+            probes = await self._open_probes()
             grpc_address = take_port(
                 self._grpc,
                 self._settings.host,
@@ -155,27 +168,40 @@ class RewardServer:
                 client_ca=self._settings.tls_client_ca,
             )
         except OSError:
+            await self._probes.stop()
             self._http.unbind()
             raise
         await self._grpc.start()
+        self.connections.listen(int(grpc_address.rpartition(":")[2]))
+        self._watching = asyncio.create_task(self.connections.run(), name="connections")
         await self._http.serve()
         await self._report_readiness()
         self._tasks.append(asyncio.create_task(self._watch_readiness(), name="readiness"))
         self._tasks.append(asyncio.create_task(self._watch_lag(), name="lag"))
-        return Addresses(grpc=grpc_address, http=http)
+        return Addresses(grpc=grpc_address, http=http, probes=probes)
+
+    async def _open_probes(self) -> str:
+        port = self._settings.probe_port
+        if port is None:
+            return ""
+        host = self._settings.host
+        return f"http://{in_url(host)}:{await self._probes.start(host, port)}"
 
     async def stop(self) -> None:
         """Drain and stop."""
         log.info("draining", calls=self._guard.calls, drain_s=self._settings.drain_s)
         self._readiness.stop()
+        self._why_not_ready = "it is stopping"
         await self._health.enter_graceful_shutdown()
         self._service.stop()
         self._http.stop_accepting()
+        self._watching.cancel()  # its descriptors are gRPC's
         await self._grpc.stop(self._settings.drain_s)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(self._watching, *self._tasks, return_exceptions=True)
         await self._http.stopped()
+        await self._probes.stop()
         await self._service.close()
         self._readers.stop()
 
@@ -189,6 +215,7 @@ class RewardServer:
             raw=RAW,
             parts=PARTS,
             whole_bytes_max=settings.message_bytes_max,
+            connections=self.connections,
         )
         options = server_options(
             max(bytes_max, PART_BYTES_MAX), connections_max=settings.connections_max
@@ -217,9 +244,11 @@ class RewardServer:
     async def _report_readiness(self) -> None:
         try:
             await self._readiness.ping()
-        except AssayError:
+        except AssayError as error:
+            self._why_not_ready = error.message
             ready = False
         else:
+            self._why_not_ready = ""
             ready = True
         serving = health_pb2.HealthCheckResponse
         status = serving.SERVING if ready else serving.NOT_SERVING

@@ -1,0 +1,315 @@
+"""Connections of a gRPC server that send what no call accounts for are cut.
+
+gRPC parses frames and header blocks before there is a call, in threads of its own, and none of its
+options bounds what that costs. It holds a client to the largest header block only from the moment
+the client has confirmed that setting; one that never does is given 128 bytes of memory for each
+byte that names a field again, and frames without data delay all other calls (grpcio 1.85).
+
+The watch takes no part in what is sent. The kernel counts the bytes that each connection received
+(TCP_INFO); the edge counts the messages that it read of it, and the calls with a valid token. A
+connection with more than its allowance of the difference is reset, and what it still had in the
+kernel's buffer is dropped.
+
+When memory is short all the same, the connection with most of the difference goes first, with a
+token or not.
+"""
+
+import asyncio
+import ctypes
+import math
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import structlog
+
+from assay.edge.connections.traffic import Traffic
+
+MEMORY_BYTES_MAX: Final = 192 * 1024**2
+"""Growth of this process beyond which connections are cut by size, from `EXCESS_BYTES` on."""
+EXCESS_BYTES: Final = 256 * 1024
+LOOK_EVERY_S: Final = 0.1
+LOOK_AGAIN_S: Final = 0.004
+"""While strangers send, or memory is short."""
+BUSY_S: Final = 0.1
+"""How long after the last sign of that."""
+STIRRING_BYTES: Final = 16 * 1024
+"""A stranger who has sent less is no reason to look often."""
+REST: Final = 9
+"""Looks with thousands of connections take longer; the next is so many times as far off."""
+GRACE_S: Final = 0.003
+"""A connection that exceeds its allowance is cut by a later look than the one that found it: a call
+that has arrived is seen first."""
+PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
+CUT_LOGGED_EVERY_S: Final = 1.0
+TRIM_EVERY_S: Final = 1.0
+_TCP_INFO: Final = 11
+_TCP_INFO_BYTES: Final = 136
+_COUNTS_AT: Final = 120
+"""Of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h)."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+log = structlog.get_logger(__name__)
+
+Peer = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Bytes of a connection, as the kernel counts them."""
+
+    sent: int
+    received: int
+
+
+@dataclass(slots=True, kw_only=True)
+class SeenConnection:
+    """A connection's descriptor in this process, which belongs to gRPC."""
+
+    descriptor: int
+    inode: int
+    peer: Peer
+
+
+class GrpcConnections:
+    """The connections to one port of this process."""
+
+    def __init__(
+        self, *, time_s: Callable[[], float], memory_bytes: Callable[[], int] | None = None
+    ) -> None:
+        """Watch nothing until `listen`.
+
+        Args:
+            time_s: monotonic, in seconds.
+            memory_bytes: of this process.
+        """
+        self._time_s = time_s
+        self._memory_bytes = memory_bytes or resident_bytes
+        self._port = 0
+        self._memory_first = 0
+        self._accounts: dict[Peer, Traffic] = {}
+        self._seen: dict[int, SeenConnection | int] = {}
+        self._logged_s = self._trimmed_s = float("-inf")
+        self.cut = 0
+        """Connections that were reset."""
+
+    def listen(self, port: int) -> None:
+        """Watch the connections of this port."""
+        self._port = port
+        self._memory_first = self._memory_bytes()
+
+    def account(self, peer: str) -> Traffic:
+        """Of the connection of a call; `peer` as gRPC writes it."""
+        return self._account(_peer(peer))
+
+    def _account(self, peer: Peer) -> Traffic:
+        found = self._accounts.get(peer)
+        if found is None:
+            found = self._accounts[peer] = Traffic(since_s=self._time_s())
+        return found
+
+    async def run(self) -> None:
+        """Look until cancelled: often while there is something to see."""
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        listeners = self._listeners()
+        for descriptor in listeners:
+            loop.add_reader(descriptor, arrived.set)
+        busy_s = -math.inf
+        try:
+            while True:
+                begun_s = self._time_s()
+                if self.look():
+                    busy_s = self._time_s()
+                rest_s = REST * (self._time_s() - begun_s)
+                busy = self._time_s() < busy_s + BUSY_S
+                pause_s = max(rest_s, LOOK_AGAIN_S if busy else LOOK_EVERY_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await arrived.wait()
+                        busy_s = self._time_s()
+                if arrived.is_set():
+                    arrived.clear()
+                    await asyncio.sleep(max(rest_s, LOOK_AGAIN_S))
+        finally:
+            for descriptor in listeners:
+                loop.remove_reader(descriptor)
+
+    def look(self) -> bool:
+        """Cut the connections that exceed their allowance; a few microseconds per connection.
+
+        Returns:
+            Whether there is a reason to look again soon.
+        """
+        if not self._port:
+            return False
+        now_s = self._time_s()
+        grown = False
+        excesses: list[tuple[int, SeenConnection]] = []
+        present: set[Peer] = set()
+        for watched in self._connections():
+            present.add(watched.peer)
+            counts = _counts(watched.descriptor)
+            if counts is None:
+                continue
+            account = self._account(watched.peer)
+            excess = account.excess(received=counts.received, sent=counts.sent)
+            stirs = counts.received > account.received and excess > STIRRING_BYTES
+            grown = grown or (stirs and not account.known)
+            account.received = counts.received
+            if excess <= account.allowance(now_s):
+                account.exceeded_s = math.inf
+            else:
+                account.exceeded_s = min(account.exceeded_s, now_s)
+                if now_s >= account.exceeded_s + GRACE_S:
+                    self._cut(watched, now_s, excess=excess, why="allowance")
+                grown = True
+            if excess > EXCESS_BYTES + account.reading_bytes:
+                excesses.append((excess - account.reading_bytes, watched))
+        for gone in self._accounts.keys() - present:
+            del self._accounts[gone]
+        return self._save_memory(excesses, now_s) or grown
+
+    def _save_memory(self, excesses: list[tuple[int, SeenConnection]], now_s: float) -> bool:
+        if self._memory_bytes() - self._memory_first <= MEMORY_BYTES_MAX:
+            return False
+        if excesses:
+            excess, largest = max(excesses, key=lambda each: each[0])
+            self._cut(largest, now_s, excess=excess, why="memory")
+        self._trim(now_s)
+        return bool(excesses)
+
+    def _listeners(self) -> list[int]:
+        """Where connections arrive."""
+        found = []
+        for descriptor in _descriptors():
+            with suppress(OSError), _copy(descriptor) as one:
+                listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                tcp = one.family in {socket.AF_INET, socket.AF_INET6}
+                if listens and tcp and one.getsockname()[1] == self._port:
+                    found.append(descriptor)
+        return found
+
+    def _connections(self) -> Iterator[SeenConnection]:
+        seen, self._seen = self._seen, {}
+        for descriptor in _descriptors():
+            try:
+                status = os.fstat(descriptor)
+            except OSError:
+                continue  # closed meanwhile
+            if not stat.S_ISSOCK(status.st_mode):
+                continue
+            known = seen.get(descriptor)
+            if isinstance(known, SeenConnection) and known.inode == status.st_ino:
+                found: SeenConnection | int = known
+            elif known == status.st_ino:
+                found = known
+            else:
+                peer = self._peer_of(descriptor, status.st_ino)
+                found = status.st_ino
+                if peer is not None:
+                    found = SeenConnection(descriptor=descriptor, inode=status.st_ino, peer=peer)
+            self._seen[descriptor] = found
+            if isinstance(found, SeenConnection):
+                yield found
+
+    def _peer_of(self, descriptor: int, inode: int) -> Peer | None:
+        """The other end, if it is a connection to this port."""
+        with suppress(OSError), _ours(descriptor, inode) as connection:
+            if connection.family not in {socket.AF_INET, socket.AF_INET6}:
+                return None
+            if connection.getsockname()[1] == self._port:
+                host, port = connection.getpeername()[:2]
+                return _plain(host), port
+        return None
+
+    def _cut(self, watched: SeenConnection, now_s: float, *, excess: int, why: str) -> None:
+        with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
+            _reset(connection)
+            self.cut += 1
+        if now_s >= self._logged_s + CUT_LOGGED_EVERY_S:
+            self._logged_s = now_s
+            log.warning(
+                "connection_cut", peer=watched.peer[0], excess_bytes=excess, why=why, cut=self.cut
+            )
+
+    def _trim(self, now_s: float) -> None:
+        """Give back what those that were cut had; the allocator keeps it otherwise."""
+        if now_s >= self._trimmed_s + TRIM_EVERY_S:
+            self._trimmed_s = now_s
+            with suppress(AttributeError, RuntimeError):  # another libc; no loop any more
+                asyncio.get_running_loop().run_in_executor(None, _libc.malloc_trim, 0)
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE_BYTES
+
+
+def _descriptors() -> list[int]:
+    """Of this process."""
+    return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 no path per entry
+
+
+def _copy(descriptor: int) -> socket.socket:
+    """A socket with a descriptor of its own.
+
+    Raises:
+        OSError: the descriptor is closed, or of no socket.
+    """
+    copied = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copied)
+    except OSError:
+        os.close(copied)
+        raise
+
+
+@contextmanager
+def _ours(descriptor: int, inode: int) -> Iterator[socket.socket]:
+    """A copy of a descriptor while it is still that of the same socket.
+
+    Raises:
+        OSError: it is not any more.
+    """
+    with _copy(descriptor) as copy:
+        if os.fstat(copy.fileno()).st_ino != inode:
+            raise OSError("the descriptor was used again")
+        yield copy
+
+
+def _counts(descriptor: int) -> Counts | None:
+    """`None`: it is gone, or the kernel does not count."""
+    info = ctypes.create_string_buffer(_TCP_INFO_BYTES)
+    size = ctypes.c_uint(_TCP_INFO_BYTES)
+    asked = _libc.getsockopt(descriptor, socket.IPPROTO_TCP, _TCP_INFO, info, ctypes.byref(size))
+    if asked != 0 or size.value < _TCP_INFO_BYTES:
+        return None
+    sent, received = struct.unpack_from("=QQ", info, _COUNTS_AT)
+    return Counts(sent=sent, received=received)
+
+
+def _reset(connection: socket.socket) -> None:
+    """End it at once, with what was received and not read: `shutdown` would let that be read."""
+    nowhere = struct.pack("=H14x", socket.AF_UNSPEC)
+    _libc.connect(connection.fileno(), nowhere, len(nowhere))
+
+
+def _plain(host: str) -> str:
+    return host.removeprefix("::ffff:").partition("%")[0]
+
+
+def _peer(text: str) -> Peer:
+    """`ipv4:127.0.0.1:80`, `ipv6:%5B::1%5D:80` -> address and port; another kind: port 0."""
+    kind, _, rest = unquote(text).partition(":")
+    host, _, port = rest.rpartition(":")
+    if kind not in {"ipv4", "ipv6"} or not port.isdigit():
+        return text, 0
+    return _plain(host.strip("[]")), int(port)

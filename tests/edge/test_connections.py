@@ -1,0 +1,326 @@
+"""What a connection sends that no call accounts for is bounded, and no honest client is cut."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.edge.connections import watch
+from assay.edge.connections.traffic import (
+    CALL_BYTES,
+    KNOWN_BYTES_MAX,
+    STRANGER_BYTES_MAX,
+    Traffic,
+)
+from assay.edge.connections.watch import GrpcConnections
+from assay.edge.grpc_edge import STREAMS_PER_CONNECTION_MAX
+from assay.v1 import reward_pb2, reward_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.running import RunApi
+
+WINDOW = 65_535
+"""Bytes that HTTP/2 lets a client send on a stream before the server says more."""
+WAIT_S = 60.0
+MIB = 1024**2
+
+
+# -- accounts --------------------------------------------------------------------------------------
+@given(
+    read=st.lists(st.integers(0, 5 * MIB), max_size=50),
+    waiting=st.integers(0, STREAMS_PER_CONNECTION_MAX),
+    reading=st.integers(0, 5 * MIB),
+    seen=st.booleans(),
+)
+def test_an_honest_client_is_within_its_allowance_whatever_waits(
+    read: list[int], waiting: int, reading: int, seen: bool
+) -> None:
+    account = Traffic(since_s=0.0)
+    received = 24 + 9 + 16 * 1024
+    for size in read:
+        account.identify()
+        received += 1_000 + size + 9 * (size // 16_384 + 1) + 29 * (size // 16_384 + 1)
+        account.read(size)
+    account.identify()  # the call whose message is being read
+    for _call in range(waiting if seen else 0):
+        account.identify()
+    received += waiting * (WINDOW + 1_000) + reading
+    with account.reading(5 * MIB):
+        assert account.excess(received=received, sent=0) <= account.allowance(0.0)
+
+
+@given(calls=st.integers(0, 10_000), sent=st.integers(0, 10 * MIB))
+def test_frames_without_calls_exceed_it_however_many_calls_came_before(
+    calls: int, sent: int
+) -> None:
+    account = Traffic(since_s=0.0)
+    for _ in range(calls):
+        account.identify()
+    received = calls * CALL_BYTES + KNOWN_BYTES_MAX + sent // 16 + 1
+    assert account.excess(received=received, sent=sent) > account.allowance(0.0)
+
+
+def test_a_stranger_may_send_no_more_than_a_first_call() -> None:
+    account = Traffic(since_s=0.0)
+    assert account.excess(received=STRANGER_BYTES_MAX + 1, sent=0) > account.allowance(0.0)
+    assert account.excess(received=WINDOW + 32 * 1024, sent=0) <= account.allowance(0.0)
+
+
+# -- the watch -------------------------------------------------------------------------------------
+class Port:
+    """A port whose connections no one reads: what they send stays in the kernel."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.number: int = self.listener.getsockname()[1]
+        self.ours: list[socket.socket] = []
+        self.clients: list[socket.socket] = []
+
+    def connect(self) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.number))
+        self.clients.append(client)
+        self.ours.append(self.listener.accept()[0])
+        return client
+
+    def close(self) -> None:
+        for one in (self.listener, *self.ours, *self.clients):
+            one.close()
+
+
+@pytest.fixture
+def port() -> Iterator[Port]:
+    found = Port()
+    yield found
+    found.close()
+
+
+def _peer(client: socket.socket) -> str:
+    return "ipv4:{}:{}".format(*client.getsockname())
+
+
+def _is_cut(client: socket.socket) -> bool:
+    client.settimeout(WAIT_S)
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+UNREAD = 1_000
+
+
+def _send(port: Port, at: int, size: int) -> None:
+    """Have a client send so many bytes, of which the last are not read."""
+    sending = threading.Thread(target=port.clients[at].sendall, args=(bytes(size),))
+    sending.start()
+    left = size - UNREAD
+    while left:
+        left -= len(port.ours[at].recv(min(left, 2**16)))
+    sending.join()
+    port.ours[at].recv(UNREAD, socket.MSG_PEEK | socket.MSG_WAITALL)
+
+
+def test_only_the_connection_that_exceeds_its_allowance_is_cut(port: Port) -> None:
+    clock = iter(float(n) for n in range(100))
+    connections = GrpcConnections(time_s=lambda: next(clock), memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    stranger, known, quiet = (port.connect() for _ in range(3))
+    connections.account(_peer(known)).identify()
+    size = STRANGER_BYTES_MAX + 64 * 1024
+    for at in range(2):
+        _send(port, at, size)
+    while connections.cut < 1:
+        connections.look()
+    connections.look()
+    assert connections.cut == 1
+    assert _is_cut(stranger)
+    for client in (known, quiet):
+        client.sendall(b"x")  # still there
+    assert port.ours[1].recv(1) == b"\0"
+    with suppress(OSError):
+        assert port.ours[0].recv(1) == b"", "what it had sent can still be read"
+
+
+def test_when_memory_is_short_the_largest_goes_first_and_none_that_calls_account_for(
+    port: Port,
+) -> None:
+    memory = [0]
+    connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: memory[0])
+    connections.listen(port.number)
+    large, small, honest = (port.connect() for _ in range(3))
+    for at, (client, size) in enumerate(((large, MIB), (small, MIB // 2), (honest, MIB))):
+        account = connections.account(_peer(client))
+        account.identify()
+        _send(port, at, size)
+    connections.account(_peer(honest)).read(MIB)
+    connections.look()
+    assert connections.cut == 0
+    memory[0] = watch.MEMORY_BYTES_MAX + 1
+    for cut, client in enumerate((large, small), start=1):
+        connections.look()
+        assert connections.cut == cut
+        assert _is_cut(client)
+    connections.look()
+    assert connections.cut == 2
+    honest.sendall(b"x")
+
+
+def test_a_descriptor_that_was_used_again_is_left_alone() -> None:
+    first, second = socket.socketpair()
+    with first, second:
+        inode = os.fstat(first.fileno()).st_ino
+        with pytest.raises(OSError, match="used again"), watch._ours(second.fileno(), inode):
+            pass
+
+
+async def test_a_watch_leaves_no_descriptor_open_whatever_is_open_here(port: Port) -> None:
+    reads, writes = os.pipe()
+    connections = GrpcConnections(time_s=time.monotonic, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    client = port.connect()
+    open_before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        running = asyncio.create_task(connections.run())
+        while connections._accounts == {}:
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        connections._accounts.clear()
+    assert sorted(os.listdir("/proc/self/fd")) == open_before
+    client.sendall(b"x")
+    os.close(reads)
+    os.close(writes)
+
+
+def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:
+    connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    client = port.connect()
+    account = connections.account(_peer(client))
+    connections.look()
+    assert connections.account(_peer(client)) is account
+    client.close()
+    port.ours.pop().close()
+    connections.look()
+    assert connections._accounts == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "peer"),
+    [
+        ("ipv4:127.0.0.1:80", ("127.0.0.1", 80)),
+        ("ipv6:%5B::1%5D:80", ("::1", 80)),
+        ("ipv6:[fe80::1%252]:80", ("fe80::1", 80)),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:7", ("10.0.0.1", 7)),
+        ("unix:/tmp/socket", ("unix:/tmp/socket", 0)),
+    ],
+)
+def test_a_peer_is_named_by_grpc_as_by_its_socket(text: str, peer: tuple[str, int]) -> None:
+    assert watch._peer(text) == peer
+
+
+# -- a server --------------------------------------------------------------------------------------
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
+    return head + stream.to_bytes(4, "big") + payload
+
+
+SETTINGS, CONFIRMED = _frame(4, 0, 0), _frame(4, 1, 0)
+BLOCK = b"".join(
+    b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    for name, value in (
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", b"/assay.v1.RewardService/Score"),
+        (b":authority", b"a"),
+        (b"content-type", b"application/grpc"),
+        (b"te", b"trailers"),
+    )
+)
+FIELD, AGAIN = b"\x40\x01x\x00", b"\xbe"
+FLOODS = {
+    "settings": (SETTINGS + CONFIRMED, SETTINGS * 2_000),
+    "unknown": (SETTINGS + CONFIRMED, _frame(0x55, 0, 0, b"z" * 100) * 200),
+    "a block without an end, by one that confirms nothing": (
+        SETTINGS + _frame(1, 0, 1, BLOCK + FIELD),
+        _frame(9, 0, 1, AGAIN * 4_000),
+    ),
+}
+
+
+@asynccontextmanager
+async def _raw(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def _flooded(address: str, begun: bytes, piece: bytes) -> None:
+    """Send until the server ends it."""
+    async with _raw(address) as (reader, writer):
+
+        async def read_away() -> None:
+            with suppress(ConnectionError):
+                while await reader.read(2**16):
+                    pass
+
+        reading = asyncio.create_task(read_away())
+        writer.write(PREFACE + begun)
+        with suppress(ConnectionError):
+            while not reading.done():
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+        await reading
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_floods_of_strangers_end_with_their_connection(run_api: RunApi, flood: str) -> None:
+    api = await run_api()
+    begun, piece = FLOODS[flood]
+    async with AsyncExitStack() as stack:
+        channel = await stack.enter_async_context(grpc.aio.insecure_channel(api.addresses.grpc))
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+        async with asyncio.timeout(WAIT_S):
+            await _flooded(api.addresses.grpc, begun, piece)
+        await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
+    assert api.api.server.connections.cut >= 1
+
+
+async def test_many_large_messages_at_once_on_one_new_connection_are_not_cut(
+    run_api: RunApi,
+) -> None:
+    api = await run_api()
+    requests = [
+        reward_pb2.RewardRequest(request_id=f"r{n}", response=b"x" * 60_000, reference_json=b"{}")
+        for n in range(1)
+    ]
+    async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+        opening = [
+            stub.Submit(reward_pb2.SubmitRequest(batch_id="none", requests=requests))
+            for _ in range(8)
+        ]
+        for call in opening:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call
+            assert refused.value.code() is not grpc.StatusCode.UNAVAILABLE
+    assert api.api.server.connections.cut == 0
