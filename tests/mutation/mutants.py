@@ -364,7 +364,7 @@ PLAN: Final = [
         "lead time",
         f"{PLANNER}/core/shape.py",
         (
-            "window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)",
+            "window_s = startup_s + settings.tick_s + kept_s",
             "window_s = 0.0",
         ),
         (

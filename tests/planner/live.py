@@ -17,7 +17,7 @@ from assay.verifiers.registry import load_pipelines
 from assay.worker.build import WorkerService
 
 TENANT = TenantId("default")
-WAIT_S = 90.0
+WAIT_S = 240.0  # longer than the planning process may take to start on a loaded machine
 STAGE = "patient"
 
 

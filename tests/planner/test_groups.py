@@ -46,7 +46,8 @@ def test_two_pipelines_that_share_nothing_are_planned_as_each_alone():
     )  # fmt: skip
     plan = make_plan(both, FEW)
     assert [group.stages for group in groups_of(both)] == [(0, 2), (1, 3)]
-    alone = make_plan(scene(task(2, second), pools=pools(2)), FEW)
+    own = tuple(replace(pools(4)[j], stage=k) for k, j in enumerate((0, 2)))
+    alone = make_plan(scene(task(2, second), pools=own), FEW)
     assert (plan.stages[0], plan.stages[2]) == alone.stages
     assert [one.task for one in plan.batches] == [0, 1]
     assert plan.batches[1] == replace(alone.batches[0], task=1)

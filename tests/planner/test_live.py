@@ -112,9 +112,11 @@ async def test_a_plan_is_shown_explained_and_questioned_while_it_holds_and_after
         await asker.what_if(epsilon=0.5)
     batch = await trainer.waiting(await trainer.task(), 6)
     await until(lambda: host.slots() == 4, planner.why)
-    async with asyncio.timeout(30):  # the floor may have sized the pool before there is a plan
-        while not (shown := await asker.get_plan()).plan.stages:
+    async with asyncio.timeout(60):  # the floor may have sized the pool before a plan saw all six
+        shown = await asker.get_plan()
+        while 4 not in {one.slots for one in shown.plan.stages}:
             await asyncio.sleep(0.05)
+            shown = await asker.get_plan()
     assert shown.leading
     (stage,) = (one for one in shown.plan.stages if one.stage == STAGE)
     assert (stage.slots, stage.slots_max, stage.slots_peak) == (4, 4, 4)

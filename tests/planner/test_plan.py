@@ -14,9 +14,11 @@ from assay.core.errors import InvalidRequest
 from assay.model.arrays import to_ns
 from assay.model.observation import past_batch
 from assay.model.policy import swapped
-from assay.planner.core.demand import budget_ns
+from assay.planner.core.demand import budget_ns, open_tasks
+from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan, orders
 from assay.planner.core.policy import Assay
+from assay.planner.core.trial import Trial
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.runner import order_deadline, simulate
 
@@ -69,6 +71,40 @@ def test_more_than_the_smallest_peak_is_bought_where_it_costs_less_than_the_trai
     dear = make_plan(scene(view), loose.model_copy(update={"peak_price_s": 1e5}))
     assert sum(s.wanted for s in free.stages) > sum(s.wanted for s in dear.stages)
     assert free.batches[0].delay_mean_ns < dear.batches[0].delay_mean_ns
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_a_few_more_of_the_dear_stage_are_bought_where_they_save_many_of_the_cheap_one(seed):
+    """With the fewest, found while nothing else waited, the cheap stage would have no slack."""
+    dear = FEW.model_copy(update={"guard": 1.0})
+    seen = scene(task(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.planner.core.trial.HEADROOM_SHARE", 0.0)
+        fewest = [stage.wanted for stage in make_plan(seen, dear).stages]
+    found = [stage.wanted for stage in make_plan(seen, dear).stages]
+    assert fewest[1] < found[1] <= fewest[1] + max(1, fewest[1] // 5)
+    assert found[0] <= fewest[0]
+
+
+@pytest.mark.parametrize(
+    ("view", "startup_s", "left"),
+    [(task(), 5, True), (task(), 60, False), (task(history=()), 5, False)],
+    ids=["plans come sooner than slots", "slots start slowly", "no history"],
+)
+def test_a_plan_leaves_to_later_ones_only_what_these_can_mend(view, startup_s, left):
+    seen = scene(view, pools=(pool(0), pool(1, startup_ns=to_ns(startup_s))))
+    active = open_tasks(seen)
+    futures = draw_futures(0, active, seen.tasks, count=20, seed=0, prior=FEW.prior)
+    loose = FEW.model_copy(update={"guard": 1.0})
+    trial = Trial(seen, active, futures, loose)
+    used = trial.constraints[0].finish_ns.max() - futures[0].natural_ns.max()
+    assert used == (to_ns(5) if left else to_ns(1))
+    trial.begin_search(trial.most, 0)
+    impossible = trial.most * 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial, "serves", lambda k, _: k >= 2)  # two futures fail
+        assert trial.keeps(impossible) is left
 
 
 def test_a_plan_rises_falls_and_ends():

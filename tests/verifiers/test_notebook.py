@@ -34,6 +34,36 @@ def test_what_is_python_stays_as_it_is(text: str) -> None:
         assert without_magics(text) == text
 
 
+_INSIDE = st.sampled_from(
+    [
+        '"""{}"""',
+        "r'''{}'''",
+        'f(\n"""{}""")',
+        "['(', '''{}''']",
+        'x = f"""{}"""',
+        "# '''\n'''{}'''",
+    ]
+)
+_SAID = st.lists(
+    st.sampled_from(["%%time", "%d", "!ls", "  %pylab", "?f", "text", '\\"', "(", "]", "#"]),
+    min_size=1,
+)
+
+
+@given(_INSIDE, _SAID)
+def test_lines_inside_of_a_string_stay_as_they_are(string: str, said: list[str]) -> None:
+    text = string.format("\n" + "\n".join(said) + "\n")
+    ast.parse(text)
+    assert without_magics(text) == text
+
+
+@given(st.sampled_from(["%", "% "]), st.integers(1, 5))
+def test_an_operator_at_the_beginning_of_a_line_stays(sign: str, depth: int) -> None:
+    text = f"x = {'(' * depth}7\n{sign}y\n{')' * depth}\nz = 7 \\\n%y\n"
+    ast.parse(text)
+    assert without_magics(text) == text
+
+
 def test_magics_become_comments_and_lines_keep_their_numbers() -> None:
     said = "%%time\n!pip install numpy\nif True:\n    %matplotlib inline\n%time x = f()\n"
     expected = "# %%time\n# !pip install numpy\nif True:\n    pass\nx = f()\n"

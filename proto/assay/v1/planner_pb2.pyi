@@ -695,10 +695,12 @@ class WhatIfResponse(_message.Message):
     PRESENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def plan(self) -> Global___Plan:
-        """Plans from the present observation; changes nothing."""
+        """Plans from the last observation, both made for this question; changes nothing."""
 
     @_builtins.property
-    def present(self) -> Global___Plan: ...
+    def present(self) -> Global___Plan:
+        """The same under the conditions as they are."""
+
     def __init__(
         self,
         *,

@@ -48,13 +48,14 @@ class PlanSettings(Branch):
     """A slot is kept through a gap in its work of this length, even if starting one takes less."""
     bins_max: int = Field(default=256, gt=0, le=4_096)
     """Horizon of a plan, in bins of `tick_s`."""
-    repeat_share: float = Field(default=0.4, gt=0, le=1)
-    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk."""
+    repeat_share: float = Field(default=2.0, gt=0, le=4)
+    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk, and mends
+    what an earlier one left to chance. Above 1, more is left to them."""
     shape_quantile: float = Field(default=0.7, ge=0, le=1)
     """Slots of a bin: this quantile, over the futures, of the peak number of running requests."""
     slack_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     """Where D cannot be met, accept an end at most this much later than the best possible one."""
-    guard: float = Field(default=0.1, ge=0, le=1)
+    guard: float = Field(default=0.5, ge=0, le=1)
     """Share of D that plans use; the rest is a reserve for what no future foresaw."""
     peak_factors: tuple[float, ...] = Field(default=(1.0, 1.25), min_length=1, max_length=8)
     """Multiples of the smallest sufficient peaks that are compared by total cost: slots,
@@ -62,6 +63,11 @@ class PlanSettings(Branch):
     peak_price_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     """Price of capacity for the peak: slot-seconds that each slot of it costs besides the time that
     it is held. 0 = capacity that is not used costs nothing."""
+    start_price_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Price of a start: slot-seconds that it costs besides the time that the slot is held."""
+    band_share: float = Field(default=0.0, ge=0, le=1)
+    """A pool is not taken down by less than this share of it, and is raised by as much at once
+    where it will be needed soon: fewer resizes, for some idle slots."""
     seed: int = Field(default=0, ge=0)
     """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()

@@ -111,6 +111,26 @@ class TaskView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """The machines of a pool, where they are bought and released too."""
+
+    slots: int
+    """Workers that fit onto one."""
+    ready: int
+    starting: int
+    cap: int
+    cost: float
+    """Price of a node-second, besides the cost of the workers on it."""
+    startup_ns: int
+    """Typical time from ordering a node until workers can start on it."""
+
+    @property
+    def room(self) -> int:
+        """Workers that the nodes which are ready hold."""
+        return self.ready * self.slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
     """The present state of a pool."""
 
@@ -125,6 +145,8 @@ class PoolView:
     """Cost of a worker-second."""
     startup_ns: int
     """Typical time from requesting a worker until it is ready."""
+    nodes: NodeView | None = None
+    """`None`: machines are there, or are not the planner's to order."""
 
     @property
     def held(self) -> int:
@@ -161,6 +183,9 @@ class Sizing:
     """Workers per pool from now on; the platform limits them to the caps."""
     wake_ns: int | None = None
     """Latest time at which to ask again; `None` = at the next event."""
+    nodes: tuple[int, ...] = ()
+    """Nodes per pool to hold at least, also empty; those that workers need are ordered anyway.
+    Empty = none beyond these."""
     order: tuple[int, ...] = ()
     """Tasks with an open batch, first served first: swaps their deadlines, within each tenant, for
     requests that join a queue from now on. Empty = order by the deadlines."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.seeds import drawn_seed
 
+from assay.rollout.gateway.bodies import EndBody, SamplingDefaults, SessionBody
+
 if TYPE_CHECKING:
     from tests.rollout.gateway.gateways import Gateway, RunGateway
 
@@ -201,3 +203,59 @@ async def test_any_body_is_answered_or_refused_by_its_field(run_gateway: RunGate
     body = json.dumps({**base(CHAT), "logprobs": True})
     status, text = await post(own, await own.open(), CHAT, body)
     assert status == 200, text
+
+
+SESSION_FIELDS = sorted(set(SessionBody.model_fields) - {"pipeline"})
+"""`pipeline` is a name at the reward service, which is not there."""
+
+
+async def test_each_field_of_a_session_is_taken_or_refused_by_its_name(
+    run_gateway: RunGateway,
+) -> None:
+    own = await run_gateway()
+    bodies = [{name: one} for name in SESSION_FIELDS for one in [*WRONG, "x" * 5_000]]
+    bodies += [{"sampling": {name: one}} for name in SamplingDefaults.model_fields for one in WRONG]
+    bodies += [{"pipeline": one} for one in WRONG if not isinstance(one, str) and one is not None]
+    for body in bodies:
+        answer = await own.http.post(
+            "/sessions", content=json.dumps(body), headers={"content-type": "application/json"}
+        )
+        if answer.status_code == 201:
+            session_id = answer.json()["session_id"]
+            assert (await own.http.delete(f"/sessions/{session_id}")).status_code == 200
+            continue
+        assert is_sound(answer.status_code, answer.text), (body, answer.text)
+        named = answer.json()["error"]["param"]
+        assert named == "body" or named.split(".")[0] in body, (body, answer.text)
+    assert sum(own.sessions.counts().values()) == 0
+
+
+async def test_each_field_of_an_end_is_taken_or_refused_by_its_name(
+    run_gateway: RunGateway,
+) -> None:
+    own = await run_gateway()
+    for name in EndBody.model_fields:
+        for one in WRONG:
+            session = await own.open()
+            path = f"/sessions/{session['session_id']}"
+            answer = await own.http.post(
+                f"{path}/end",
+                content=json.dumps({name: one}),
+                headers={"content-type": "application/json"},
+            )
+            ended = answer.status_code == 200
+            assert ended or is_sound(answer.status_code, answer.text), (name, one, answer.text)
+            if not ended:
+                assert answer.json()["error"]["param"].split(".")[0] in {"body", name}
+            assert (await own.http.delete(path)).status_code == 200
+
+
+async def test_an_odd_query_for_trajectories_is_refused_by_its_name(
+    run_gateway: RunGateway,
+) -> None:
+    own = await run_gateway()
+    session = await own.open()
+    for query in ("wait_s=nan", "wait_s=-1", "wait_s=1e999", "layout=x", "columns=maybe"):
+        odd = await own.http.get(f"/sessions/{session['session_id']}/trajectories?{query}")
+        assert odd.status_code == 400, (query, odd.text)
+        assert odd.json()["error"]["param"] == query.partition("=")[0]

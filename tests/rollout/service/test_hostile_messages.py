@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,22 +22,27 @@ from tests.rollout.engine.exact import random_model
 from tests.rollout.service.served import SLOTS, TOKENS_MAX, limits
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays
 
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, NotFound
 from assay.rollout.layout import STOP_BYTES_MAX, STOP_IDS_MAX, STOP_STRINGS_MAX
 from assay.rollout.models.adapters import RANK_MAX, adapter_of, parse_config
 from assay.rollout.models.errors import ModelError
 from assay.rollout.models.model import Tensor
 from assay.rollout.service import wire
 from assay.rollout.service.records import Decoding, SessionSpec
-from assay.rollout.service.weights.parts import Assembly, Receiver
+from assay.rollout.service.weights.parts import Assembly, Head, Receiver
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
+    from collections.abc import Callable, Iterator
+
     from google.protobuf.message import Message
 
 MODEL = random_model("qwen3")
-SERVED = limits(MODEL.config.vocab_size, SLOTS)
+SERVED = replace(
+    limits(MODEL.config.vocab_size, SLOTS),
+    encode=lambda text: [1] * min(len(text), TOKENS_MAX),
+    encode_more=lambda text: [1] * min(len(text), TOKENS_MAX),
+)
 MEGABYTE = 1 << 20
 I32, I64, U64 = (-(1 << 31), (1 << 31) - 1), (-(1 << 63), (1 << 63) - 1), (0, (1 << 64) - 1)
 ENDS = {"INT32": I32, "INT64": I64, "UINT64": U64, "UINT32": (0, (1 << 32) - 1)}
@@ -45,24 +51,34 @@ TEXTS = ["a", "", " ", "\x00", "../x", "\u00e9\U0001f600", "x" * 300, "x" * MEGA
 IDS = [struct.pack("<i", one) for one in (0, 1, -1, MODEL.config.vocab_size, *I32)]
 BYTES = [*IDS, b"", b"\xff", b"x" * MEGABYTE, b"{}", b"[" * 100_000, b'{"a":NaN}']
 LISTED_MAX = 3
+MANY_TIMES = 1_000
+SESSION = SessionSpec(
+    decoding=Decoding(), reward=None, groups_open_max=9, staleness_max=None, retry_stale=False
+)
 
 
-def value(field: FieldDescriptor) -> st.SearchStrategy[Any]:
-    """One value of a field that is no message."""
+def odd(field: Any) -> list[Any]:
+    """Values of a field that is no message."""
     kinds = {getattr(field, f"CPPTYPE_{name}"): ends for name, ends in ENDS.items()}
     if field.cpp_type in kinds:
-        least, most = kinds[field.cpp_type]
-        return st.sampled_from([least, most, 0, 1, 2, SLOTS, SLOTS + 1]) | st.integers(least, most)
+        return [*kinds[field.cpp_type], 0, 1, 2, SLOTS, SLOTS + 1]
     if field.cpp_type in {field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT}:
-        return st.sampled_from(FRACTIONS) | st.floats()
+        return FRACTIONS
     if field.cpp_type == field.CPPTYPE_ENUM:
-        return st.integers(-1, 5)
+        return [-1, 0, 1, 5, 99]
     if field.cpp_type == field.CPPTYPE_BOOL:
-        return st.booleans()
-    texts = field.type == field.TYPE_STRING
-    return st.sampled_from(TEXTS if texts else BYTES) | (
-        st.text(max_size=9) if texts else st.binary(max_size=9)
-    )
+        return [False, True]
+    return TEXTS if field.type == field.TYPE_STRING else BYTES
+
+
+def value(field: Any) -> st.SearchStrategy[Any]:
+    """One value of such a field: an odd one, or any small one."""
+    found = st.sampled_from(odd(field))
+    if field.cpp_type == field.CPPTYPE_STRING:
+        return found | (st.text(max_size=9) if odd(field) is TEXTS else st.binary(max_size=9))
+    if field.cpp_type in {field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT}:
+        return found | st.floats()
+    return found
 
 
 @st.composite
@@ -84,27 +100,38 @@ def filled(draw: st.DrawFn, message: type[Message]) -> Any:
     return made
 
 
-def nearly(message: Message, draw: st.DrawFn) -> Any:
-    """A good message with one field, somewhere, as `filled` would have it."""
-    made: Any = type(message)()
-    made.CopyFrom(message)
-    place: Any = made
-    while True:
-        field = draw(st.sampled_from(list(place.DESCRIPTOR.fields)))
-        inner = field.message_type
-        if inner is None:
-            break
+def spoilt(message: Any) -> Iterator[Any]:
+    """Copies of a message, each with one field of it or of its parts set to one odd value."""
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type is not None:
+            yield from _spoilt_part(message, field)
+            continue
+        for one in odd(field):
+            made = type(message)()
+            made.CopyFrom(message)
+            if field.is_repeated:
+                getattr(made, field.name).append(one)
+            else:
+                setattr(made, field.name, one)
+            yield made
         if field.is_repeated:
-            some = getattr(place, field.name)
-            place = draw(st.sampled_from(list(some))) if some else some.add()
+            made = type(message)()
+            made.CopyFrom(message)
+            getattr(made, field.name).extend(odd(field)[:1] * MANY_TIMES)
+            yield made
+
+
+def _spoilt_part(message: Any, field: Any) -> Iterator[Any]:
+    held = getattr(message, field.name)
+    inner = (held[0] if held else held.add()) if field.is_repeated else held
+    for part in spoilt(inner):
+        made = type(message)()
+        made.CopyFrom(message)
+        if field.is_repeated:
+            getattr(made, field.name)[0].CopyFrom(part)
         else:
-            place = getattr(place, field.name)
-            place.SetInParent()
-    if field.is_repeated:
-        getattr(place, field.name).append(draw(value(field)))
-    else:
-        setattr(place, field.name, draw(value(field)))
-    return made
+            getattr(made, field.name).CopyFrom(part)
+        yield made
 
 
 def good_session() -> rollout_pb2.Session:
@@ -123,25 +150,10 @@ def good_prompts() -> rollout_pb2.SubmitPromptsRequest:
     return request
 
 
-@st.composite
-def any_session(draw: st.DrawFn) -> Any:
-    spoilt = draw(st.booleans())
-    return nearly(good_session(), draw) if spoilt else draw(filled(rollout_pb2.Session))
-
-
-@st.composite
-def any_prompts(draw: st.DrawFn) -> Any:
-    spoilt = draw(st.booleans())
-    request = rollout_pb2.SubmitPromptsRequest
-    return nearly(good_prompts(), draw) if spoilt else draw(filled(request))
-
-
-@st.composite
-def any_push(draw: st.DrawFn) -> Any:
+def good_push() -> rollout_pb2.PushWeightsRequest:
     good = rollout_pb2.PushWeightsRequest(policy_version=1, data=bytes(8))
     good.tensor.CopyFrom(rollout_pb2.TensorHead(name="t", dtype="F32", shape=[2]))
-    spoilt = draw(st.booleans())
-    return nearly(good, draw) if spoilt else draw(filled(rollout_pb2.PushWeightsRequest))
+    return good
 
 
 def check_decoding(decoding: Decoding) -> None:
@@ -158,35 +170,33 @@ def check_decoding(decoding: Decoding) -> None:
 MANY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-@MANY
-@given(message=any_session())
-def test_a_session_is_within_the_limits_or_its_field_is_named(message: Any) -> None:
+def check_session(message: rollout_pb2.Session) -> bool:
+    """Whether it is accepted."""
     try:
         spec = wire.session_spec(message, SERVED)
     except AssayError as error:
         assert error.field.startswith("session."), repr(error)  # noqa: PT017
-        return
+        return False
     check_decoding(spec.decoding)
     assert 1 <= spec.groups_open_max <= SERVED.groups_open_max
     assert spec.staleness_max is None or spec.staleness_max >= 0
     assert spec.reward is None or 0 < spec.reward.wait_s_max <= wire.SPAN_MS_MAX / 1_000
+    return True
 
 
-@MANY
-@given(request=any_prompts())
-def test_prompts_are_within_the_limits_or_their_field_is_named(request: Any) -> None:
-    session = SessionSpec(
-        decoding=Decoding(), reward=None, groups_open_max=9, staleness_max=None, retry_stale=False
-    )
+def check_prompts(request: rollout_pb2.SubmitPromptsRequest) -> bool:
+    """Whether they are accepted."""
+
+    def none(*_: object) -> Any:
+        message = "no such group"
+        raise NotFound(message)
+
     try:
-        specs = wire.group_specs(request, session, SERVED, lambda *_: ())
+        specs = wire.group_specs(request, SESSION, SERVED, none)
         batches = wire.reward_batches(request)
     except AssayError as error:
         assert error.field.startswith(("prompts[", "batches[")), repr(error)  # noqa: PT017
-        return
-    except IndexError:  # of `lambda *_: ()`: a group that is continued has no trajectories here
-        assert any(one.continues for one in request.prompts)
-        return
+        return False
     for spec in specs:
         check_decoding(spec.decoding)
         assert 1 <= spec.k <= SLOTS
@@ -194,54 +204,105 @@ def test_prompts_are_within_the_limits_or_their_field_is_named(request: Any) -> 
         assert all(0 <= one < SERVED.vocab_size for one in spec.prompt)
         assert spec.bytes_max >= spec.k * spec.decoding.max_tokens + len(spec.reference_json)
     assert all(one.deadline_s is None or one.deadline_s > 0 for one in batches)
+    return True
 
 
-@MANY
-@given(message=any_push())
-def test_the_tensors_of_a_message_are_as_it_says_or_their_field_is_named(message: Any) -> None:
-    receiver = Receiver(lambda head, data: Assembly(head, head.shape, data))
+def check_push(message: rollout_pb2.PushWeightsRequest) -> bool:
+    """Whether its tensors are accepted; those of more than the message has are not begun here, as
+    the model's shapes are compared before their memory is taken."""
+
+    def begin(head: Head, data: memoryview | None) -> Assembly:
+        known = (2,) if math.prod(head.shape) > 8 * (1 + len(message.data)) else head.shape
+        return Assembly(head, known, data)
+
     try:
-        part = wire.part(message)
-        size = max(len(message.data), 1) * 8
-        if any(math.prod(head.shape) > size for head in (part.head, *part.together) if head):
-            return  # its memory would be taken; the model's shapes are compared before (`Begin`)
-        found = receiver.take(part)
+        found = Receiver(begin).take(wire.part(message))
     except AssayError as error:
         assert error.field or "before the last" in str(error), repr(error)  # noqa: PT017
-        return
+        return False
     for one in found:
         assert one.whole
         assert one.tensor().data.nbytes == one.head.size
+    return True
 
 
-JSON = st.recursive(
+CHECKS: list[tuple[Any, Callable[[Any], bool]]] = [
+    (good_session, check_session),
+    (good_prompts, check_prompts),
+    (good_push, check_push),
+]
+
+
+@pytest.mark.parametrize(("good", "check"), CHECKS)
+def test_each_field_with_each_odd_value_is_named_or_within_the_limits(
+    good: Any, check: Any
+) -> None:
+    assert check(good())
+    accepted = [check(message) for message in spoilt(good())]
+    assert any(accepted)
+    assert not all(accepted)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    session=filled(rollout_pb2.Session),
+    prompts=filled(rollout_pb2.SubmitPromptsRequest),
+    push=filled(rollout_pb2.PushWeightsRequest),
+)
+def test_any_message_is_refused_by_its_field_or_within_the_limits(
+    session: Any, prompts: Any, push: Any
+) -> None:
+    check_session(session)
+    check_prompts(prompts)
+    check_push(push)
+
+
+ODD_JSON: list[Any] = [
+    *(math.inf, math.nan, 1e308, -1, 0, 1.5, 10**400, "4", "a", True, None, [], [1], {}),
+    *({"q_proj": math.inf}, {"(": 1}, {"": -1}, {"q_proj": "x"}),
+]
+JSON = st.sampled_from(ODD_JSON) | st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=6,
 )
-NAMED = st.sampled_from(
-    [
-        *("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern", "use_rslora"),
-        *("peft_type", "use_cayley_neumann", "num_cayley_neumann_terms", "oft_transform"),
-        *("block_share", "layers_to_transform", "bias", "use_dora"),
-    ]
-)
+NAMES = [
+    *("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern", "use_rslora"),
+    *("peft_type", "use_cayley_neumann", "num_cayley_neumann_terms", "oft_transform"),
+    *("block_share", "layers_to_transform", "bias", "use_dora"),
+]
 ADAPTERS = [
     (config, {name: Tensor.of(array) for name, array in arrays.items()})
     for config, arrays in ((LORA, lora_arrays(MODEL)), (OFT, oft_arrays(MODEL)))
 ]
 
 
-@given(base=st.sampled_from(ADAPTERS), changes=st.dictionaries(NAMED, JSON, max_size=3))
-def test_an_adapters_config_is_computed_or_refused(base: Any, changes: dict[str, Any]) -> None:
-    config, tensors = base
+def check_adapter(config: dict[str, Any], tensors: dict[str, Tensor]) -> bool:
+    """Whether it is accepted."""
     try:
-        adapter = adapter_of({**config, **changes}, tensors, MODEL.config)
+        adapter = adapter_of(config, tensors, MODEL.config)
     except ModelError:
-        return
+        return False
     for one in adapter.projections:
         assert 1 <= one.size <= RANK_MAX
         assert math.isfinite(one.scale)
+    return True
+
+
+@pytest.mark.parametrize(("config", "tensors"), ADAPTERS)
+def test_each_entry_of_an_adapters_config_is_computed_or_refused(config: Any, tensors: Any) -> None:
+    assert check_adapter(config, tensors)
+    accepted = [check_adapter({**config, name: one}, tensors) for name in NAMES for one in ODD_JSON]
+    assert not all(accepted)
+
+
+@given(
+    base=st.sampled_from(ADAPTERS),
+    changes=st.dictionaries(st.sampled_from(NAMES), JSON, min_size=2, max_size=3),
+)
+def test_any_config_of_an_adapter_is_computed_or_refused(base: Any, changes: Any) -> None:
+    config, tensors = base
+    check_adapter({**config, **changes}, tensors)
 
 
 @given(text=st.text(max_size=30) | JSON.map(str) | st.sampled_from(["[" * 99_999, "1e999", "{}"]))

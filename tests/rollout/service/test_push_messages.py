@@ -154,8 +154,10 @@ SPOILT = st.builds(
     st.binary(max_size=3),
 )
 
+CUT = st.builds(lambda body, n: body[: -n or None], MESSAGES, st.integers(0, 40))
 
-@given(body=MESSAGES | SPOILT | st.tuples(MESSAGES, MESSAGES).map(b"".join) | st.binary())
+
+@given(body=MESSAGES | SPOILT | CUT | st.tuples(MESSAGES, MESSAGES).map(b"".join) | st.binary())
 def test_what_is_taken_out_of_a_message_is_what_protobuf_would_read(body: bytes) -> None:
     rest, data = apart(body)
     try:

@@ -147,3 +147,12 @@ def test_a_score_is_the_mean_of_its_seeds():
     for name in COMPARED:
         assert getattr(found, name) == pytest.approx(np.mean(found.by_seed[name]))
     assert len(set(found.by_seed["cost"])) == 2
+
+
+def test_a_setting_of_the_planner_can_be_changed_by_name_and_no_other(capsys):
+    found = command.plan_settings(["guard=0.25", "peak_factors=[1.0]"])
+    assert (found.guard, found.peak_factors, found.tick_s) == (0.25, (1.0,), 5.0)
+    for bad in ("gard=1", "guard=", "guard=2"):
+        with pytest.raises(SystemExit):
+            command.main(["--mix", "one task", "--set", bad])
+        assert "--set" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from assay.model.observation import Observation
 from assay.planner.core.demand import open_tasks, ranks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.groups import groups_of, joined, part_of
+from assay.planner.core.prices import price
 from assay.planner.core.shape import NO_SLOTS, Plan, empty_plan, shape_plan
 from assay.planner.core.thin import (
     TOTAL_REQUESTS_MAX,
@@ -126,24 +127,20 @@ def cheapest(
     wanted: Ints,
     factors: Sequence[float],
 ) -> Plan:
-    """The plan with the lowest cost of slots, of their peak and of trainer time lost to delay.
+    """The plan with the lowest cost of capacity (`prices.py`) and of trainer time lost to delay.
 
     More slots than the constraint needs cost little when they are released as soon as they are
     idle; a trainer that waits costs all its GPUs.
     """
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
     rates = [task.trainer_cost for task, _ in open_tasks(observation)]
-    price_s = settings.peak_price_s
     best: tuple[float, Plan] | None = None
     for factor in factors:
         more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)
         busy, delays = trial.measure(np.minimum(more, caps))
         plan = shape_plan(observation, settings, trial, more, np.minimum(more, caps), busy, delays)
-        slots = sum(
-            pool.cost * (stage.planned_s + stage.peak * (pool.startup_ns / 1e9 + price_s))
-            for stage, pool in zip(plan.stages, observation.pools, strict=True)
-        )
-        total = slots + float(delays.mean(axis=0) @ np.array(rates)) / 1e9
+        capacity = price(plan, observation.pools, settings)
+        total = capacity + float(delays.mean(axis=0) @ np.array(rates)) / 1e9
         if best is None or total < best[0]:
             best = (total, plan)
     assert best is not None  # noqa: S101 - there is at least one factor
@@ -158,30 +155,39 @@ def over_caps(observation: Observation, wanted: Ints) -> bool:
 def plan_under_caps(
     observation: Observation, settings: PlanSettings, trial: Trial, wanted: Ints
 ) -> Plan:
-    """The plan, and the order of batches, where the caps are too small for all open batches.
-
-    Tries the order of the deadlines, and each of the first few batches moved to its front or to its
-    end; takes the order with the lowest weighted cost of waiting trainers.
-    """
+    """The plan, and the order of batches, where the caps are too small for all open batches."""
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
     peaks = np.minimum(wanted, caps)
     active = open_tasks(observation)
     indices = [k for k, task in enumerate(observation.tasks) if task.open is not None]
     rates = np.array([task.weight * task.trainer_cost for task, _ in active])
     by_deadline = np.argsort(ranks([batch for _, batch in active])).tolist()
+    tenants = [task.tenant for task, _ in active]
+    order, busy, delays = best_order(trial, peaks, by_deadline, tenants, rates)
+    plan = shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
+    if order == by_deadline:
+        return plan
+    return replace(plan, order=tuple(indices[b] for b in order), reason="planned under caps")
+
+
+def best_order(
+    trial: Trial, peaks: Ints, by_deadline: list[int], tenants: Sequence[str], rates: Floats
+) -> tuple[list[int], Ints, Floats]:
+    """The order of batches with the lowest weighted cost of waiting trainers, of those tried: the
+    order of the deadlines, and each of its first few batches moved to its front or to its end.
+
+    Returns:
+        The order; what `Trial.measure` gives under it.
+    """
     best: tuple[float, list[int], Ints, Floats] | None = None
-    for order in orders(by_deadline, [task.tenant for task, _ in active]):
+    for order in orders(by_deadline, tenants):
         trial.reorder(order)
         busy, delays = trial.measure(peaks)
         lost = float(delays.mean(axis=0) @ rates)
         if best is None or lost < best[0] * (1 - ORDER_GAIN_MIN):
             best = (lost, order, busy, delays)
     assert best is not None  # noqa: S101 - the order of the deadlines is always tried
-    _, order, busy, delays = best
-    plan = shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
-    if order == by_deadline:
-        return plan
-    return replace(plan, order=tuple(indices[b] for b in order), reason="planned under caps")
+    return best[1:]
 
 
 def orders(by_deadline: list[int], tenants: Sequence[str]) -> list[list[int]]:

@@ -11,11 +11,14 @@ from assay.model.observation import Observation, OpenBatch, PoolView, Sizing, Ta
 from assay.model.policy import PoolPolicy
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
+from assay.planner.core.prices import nodes_at
 from assay.planner.core.shape import Plan, spare_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
+RISE_TICKS: Final = 3
+"""How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
 
@@ -85,7 +88,7 @@ class Assay(PoolPolicy):
         late = any_late(observation)
         targets = [
             at_least(
-                target_at(stage.slots_by_bin, offset_ns, pool, self.settings),
+                steady(stage.slots_by_bin, offset_ns, pool, self.settings),
                 pool,
                 spare_of(stage.peak, self.settings) if late else 0,
             )
@@ -93,11 +96,24 @@ class Assay(PoolPolicy):
         ]
         for stage in still_reachable(observation):
             targets[stage] = max(targets[stage], min(1, observation.pools[stage].cap))
+        pairs = zip(plan.stages, observation.pools, strict=True)
         return Sizing(
             targets=tuple(targets),
+            nodes=tuple(nodes_at(s.slots_by_bin, offset_ns, p, self.settings) for s, p in pairs),
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
             order=plan.order if plan.now_ns == observation.now_ns else (),
         )
+
+
+def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings) -> int:
+    """The slots to hold, changed in few steps: a small fall waits until it is a larger one, and a
+    rise takes in what will be needed some ticks later."""
+    target = target_at(level, offset_ns, pool, settings)
+    band = int(settings.band_share * pool.target)
+    if target <= pool.target:
+        return min(pool.target, pool.cap) if target > 0 and pool.target - target <= band else target
+    soon_ns = offset_ns + to_ns(RISE_TICKS * settings.tick_s)
+    return max(target, min(pool.target + band, target_at(level, soon_ns, pool, settings)))
 
 
 def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:

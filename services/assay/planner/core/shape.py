@@ -6,6 +6,7 @@ another takes to start is kept.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -163,12 +164,13 @@ def spare_of(peak: int, settings: PlanSettings) -> int:
 
 
 def target_at(
-    level: Ints | tuple[int, ...], offset_ns: int, pool: PoolView, settings: PlanSettings
+    level: Ints | Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings
 ) -> int:
     """Slots to hold `offset_ns` after the plan was made: those needed within a start-up time and a
     tick, and those needed again before another could start."""
     startup_s = pool.startup_ns / 1e9
-    window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)
+    kept_s = max(startup_s + settings.start_price_s, settings.hold_s)
+    window_s = startup_s + settings.tick_s + kept_s
     first = int(offset_ns / 1e9 / settings.tick_s)
     last = first + int(np.ceil(window_s / settings.tick_s)) + 1
     return min(max((int(n) for n in level[first:last]), default=0), pool.cap)

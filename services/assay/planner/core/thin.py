@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from assay.model.observation import (
+    NodeView,
     Observation,
     OpenBatch,
     PastBatch,
@@ -79,6 +80,22 @@ def thinned_pool(pool: PoolView, k: int, running: int, kept: int) -> PoolView:
         waiting=-(-pool.waiting // k),
         cap=max(pool.cap // k, min(pool.cap, 1)),
         cost=pool.cost * k,
+        nodes=thinned_nodes(pool.nodes, k) if pool.nodes is not None else None,
+    )
+
+
+def thinned_nodes(nodes: NodeView, k: int) -> NodeView:
+    """The nodes for every k-th request: as large in slots of a thinned pool as they can be, and so
+    many that they hold a k-th of the slots."""
+    slots = max(nodes.slots // k, 1)
+    share = nodes.slots / (slots * k)
+    return replace(
+        nodes,
+        slots=slots,
+        ready=round(nodes.ready * share),
+        starting=round(nodes.starting * share),
+        cap=max(int(nodes.cap * share), min(nodes.cap, 1)),
+        cost=nodes.cost / share,
     )
 
 

@@ -4,13 +4,15 @@ A choice suffices when in at least `1 - epsilon` of the futures every batch's ex
 within its budget D.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import FAR_NS, Floats, Ints, to_ns
-from assay.model.observation import Observation, OpenBatch, TaskView
+from assay.model.observation import Observation, OpenBatch, PoolView, TaskView
 from assay.model.queueing import (
     NOTHING,
     Constraints,
@@ -23,6 +25,35 @@ from assay.model.queueing import (
     serve_from,
 )
 from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
+
+HEADROOM_SHARE: Final = 0.1
+"""Slots of a stage beyond the fewest, where cheaper stages are still to be sized."""
+STRICT: Final = 0.2
+"""Of what a plan may leave to later ones, the share where these come too late to mend it: slots
+start more slowly than plans are made, or a task has no history."""
+STEPS_MAX: Final = 5
+"""Changes of a pool's slots that a trial foresees."""
+
+
+def startup_of(pool: PoolView) -> int:
+    """Time from ordering a slot until it is ready, where it needs a new node."""
+    return pool.startup_ns + (pool.nodes.startup_ns if pool.nodes is not None else 0)
+
+
+def slots_over_time(pool: PoolView, peak: int) -> list[tuple[int, int]]:
+    """Slots of a pool that may grow to `peak` from now on: (nanoseconds from now, slots)."""
+    up, startup_ns = pool.idle + pool.running, pool.startup_ns
+    course = [(0, up), (startup_ns // 2, up + pool.starting)]
+    if pool.nodes is None:
+        return [*course, (startup_ns, peak)]
+    nodes = pool.nodes
+    both = nodes.room + nodes.starting * nodes.slots
+    return [
+        *course,
+        (startup_ns, min(peak, max(nodes.room, up + pool.starting))),
+        (startup_ns + nodes.startup_ns // 2, min(peak, max(both, up + pool.starting))),
+        (startup_ns + nodes.startup_ns, min(peak, nodes.cap * nodes.slots)),
+    ]
 
 
 class Trial:
@@ -41,6 +72,9 @@ class Trial:
         self.settings = settings
         self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         self.stages = len(observation.pools)
+        known = all(task.history for task, _ in active)
+        mended = all(startup_of(pool) <= to_ns(settings.replan_s) for pool in self.pools)
+        self.trust = 1.0 if known and mended else STRICT
         self.scratch: Scratch = make_scratch(
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
@@ -51,6 +85,8 @@ class Trial:
         self.constraints = [
             self.constrain(k, future.earliest_ns) for k, future in enumerate(futures)
         ]
+        self.order = list(range(len(futures)))
+        """Futures, first those that failed last: they show soonest that a choice does not do."""
         self.searched = 0
         self.reached: list[Ints | None] = [None] * len(futures)
         """(requests,) by future: when each is done with the stages before `searched`; empty = a
@@ -58,14 +94,16 @@ class Trial:
 
     def supply(self, peaks: Ints) -> Supply:
         """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
-        from one start-up time on."""
-        since = np.zeros((self.stages, 3), np.int64)
-        workers = np.zeros((self.stages, 3), np.int64)
+        from one start-up time on, as far as there are nodes for them."""
+        since = np.zeros((self.stages, STEPS_MAX), np.int64)
+        workers = np.zeros((self.stages, STEPS_MAX), np.int64)
+        steps = np.zeros(self.stages, np.int64)
         for j, pool in enumerate(self.pools):
-            up = pool.idle + pool.running
-            since[j] = (0, self.now_ns + pool.startup_ns // 2, self.now_ns + pool.startup_ns)
-            workers[j] = (up, up + pool.starting, peaks[j])
-        return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
+            course = slots_over_time(pool, int(peaks[j]))
+            steps[j] = len(course)
+            since[j, : len(course)] = [after and self.now_ns + after for after, _ in course]
+            workers[j, : len(course)] = [count for _, count in course]
+        return Supply(since_ns=since, workers=workers, steps=steps)
 
     def settle_for_best(self) -> None:
         """D cannot be met: aim at the ends reached with the largest useful number of slots."""
@@ -84,7 +122,7 @@ class Trial:
     def constrain(self, k: int, best: Ints) -> Constraints:
         """Finish within the budget, or within `slack_s` of the best achievable end."""
         future, slack = self.futures[k], to_ns(self.settings.slack_s)
-        guarded = (self.budgets * self.settings.guard).astype(np.int64)
+        guarded = (self.budgets * self.settings.guard * self.trust).astype(np.int64)
         due = np.maximum(future.natural_ns + guarded, best + slack)
         return self.free[k]._replace(finish_ns=due[future.batch_of])
 
@@ -112,11 +150,15 @@ class Trial:
     def keeps(self, peaks: Ints, first: int | None = None) -> bool:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
         supply = self.supply(peaks)
-        share = self.settings.epsilon * self.settings.repeat_share
+        share = self.settings.epsilon * self.settings.repeat_share * self.trust
         allowed = int(share * len(self.futures))
         failed = 0
-        for k in range(len(self.futures) if first is None else first):
-            failed += not self.serves(k, supply)
+        for k in self.order.copy() if first is None else range(first):
+            if self.serves(k, supply):
+                continue
+            failed += 1
+            self.order.remove(k)
+            self.order.insert(0, k)
             if failed > allowed:
                 return False
         return True
@@ -180,8 +222,20 @@ def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
             trial.settle_for_best()
             trial.begin_search(peaks, stage)
             peaks[stage] = gallop(trial, peaks, stage, start)
+        if stage != order[-1]:
+            peaks[stage] = with_headroom(int(peaks[stage]), int(trial.most[stage]))
     trial.begin_search(peaks, 0)
     return peaks
+
+
+def with_headroom(least: int, most: int) -> int:
+    """The fewest slots of a stage and a few more.
+
+    With the very fewest, found while no cheaper stage made anything wait, a cheaper stage would
+    have to hand over everything at its earliest: a tenth more of the one can save a third of the
+    other.
+    """
+    return min(least + math.ceil(HEADROOM_SHARE * least), most)
 
 
 def start_of_search(trial: Trial, peaks: Ints, stage: int) -> int:

@@ -21,8 +21,14 @@ from assay.core.tools.framing import HEAD, FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process import code_cache, frames
-from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
-from assay.planner.session.plan_view import PlanView
+from assay.planner.session.messages import (
+    READY,
+    Alternatives,
+    Change,
+    Decision,
+    Failed,
+    Snapshot,
+)
 
 START_S_MAX: Final = 180.0
 """Time to start; the first start on a machine compiles."""
@@ -99,8 +105,8 @@ class PlanningProcess:
             raise PlanningDown(repr(found))
         return found
 
-    async def what_if(self, change: Change) -> PlanView:
-        """Ask what would be planned under other conditions.
+    async def what_if(self, change: Change) -> Alternatives:
+        """Ask what would be planned under other conditions, and under the present ones.
 
         Raises:
             InvalidRequest: the change is invalid.
@@ -108,7 +114,7 @@ class PlanningProcess:
             PlanningDown: no answer.
         """
         found = await self._ask(change)
-        if not isinstance(found, PlanView):
+        if not isinstance(found, Alternatives):
             raise PlanningDown(repr(found))
         return found
 

@@ -36,6 +36,7 @@ from assay.planner.service.leader import LeaderLease
 from assay.planner.service.plan_log import PlanLog
 from assay.planner.service.scaler import Scaler
 from assay.planner.session.messages import (
+    Alternatives,
     Change,
     Decision,
     HostState,
@@ -48,7 +49,7 @@ from assay.planner.session.messages import (
     fits_floor,
     resting,
 )
-from assay.planner.session.plan_view import PlanView
+from assay.planner.session.plan_view import PlanView  # noqa: TC001
 from assay.store.port import Store
 
 STEPS_APART_S: Final = 0.1
@@ -154,8 +155,8 @@ class Controller:
         """The planning process, for its state in `GetPlan`."""
         return self._process
 
-    async def what_if(self, change: Change) -> PlanView:
-        """Plan from the last snapshot under other conditions.
+    async def what_if(self, change: Change) -> Alternatives:
+        """Plan from the last snapshot under other conditions, and as it is.
 
         Raises:
             InvalidRequest: the change is invalid.

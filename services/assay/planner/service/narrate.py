@@ -63,10 +63,17 @@ def drawn_from(batch: BatchView, plan: PlanView) -> str:
 def outlook(batch: BatchView) -> str:
     """The state of the batch at the last plan."""
     risk = "at risk" if batch.at_risk else "safe"
+    longer = (
+        f" {batch.outlived} run longer than any of its history: each doubling of their time is "
+        "expected to end half of them, up to the timeout."
+        if batch.outlived
+        else ""
+    )
     return (
         f"At the last plan: {batch.arrived} of {batch.size or '?'} requests had come, "
         f"{batch.ended} had ended; expected extra delay {batch.delay_s:.2f} s of a budget of "
-        f"{batch.delay_budget_s:.2f} s, beyond it in {batch.late_share:.0%} of the futures: {risk}."
+        f"{batch.delay_budget_s:.2f} s, beyond it in {batch.late_share:.0%} of the futures: "
+        f"{risk}.{longer}"
     )
 
 

@@ -81,7 +81,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServiceServicer):
     ) -> planner_pb2.WhatIfResponse:
         """A plan under other conditions; changes nothing."""
         del context
-        plan = await self._controller.what_if(wire.change_of(request))
+        found = await self._controller.what_if(wire.change_of(request))
         return planner_pb2.WhatIfResponse(
-            plan=wire.plan_message(plan), present=wire.plan_message(self._controller.plan)
+            plan=wire.plan_message(found.plan), present=wire.plan_message(found.present)
         )

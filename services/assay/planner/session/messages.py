@@ -174,6 +174,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """Two plans of one instant, from the same observation and the same futures."""
+
+    present: PlanView
+    """Under the conditions as they are."""
+    plan: PlanView
+    """Under the changed ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """A question that could not be answered."""
 

@@ -62,6 +62,8 @@ class BatchView:
     at_risk: bool
     history: tuple[BatchId, ...]
     source: str
+    outlived: int
+    """Requests that have run longer at their stage than any of that history."""
 
     @property
     def key(self) -> BatchKey:

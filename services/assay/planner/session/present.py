@@ -9,9 +9,10 @@ from assay.config.planning import PriorSettings
 from assay.core.errors import InvalidRequest
 from assay.core.ids import BatchId
 from assay.model.arrays import SECOND_NS
+from assay.model.observation import TaskView
 from assay.planner.core.bounds import bound_slots
 from assay.planner.core.demand import Future, open_tasks
-from assay.planner.core.futures import draw_futures
+from assay.planner.core.futures import draw_futures, known_past
 from assay.planner.core.groups import groups_of, part_of
 from assay.planner.core.shape import BatchOutlook, Plan, StagePlan
 from assay.planner.core.thin import size_of
@@ -36,7 +37,6 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
     tasks = scene.observation.tasks
     pairs = list(zip(plan.stages, scene.stages, strict=True))
     cost = sum(limits.cost * stage.planned_s for stage, limits in pairs)
-    least = sum(limits.cost * stage.demand_s for stage, limits in pairs)
     lost = sum(tasks[b.task].trainer_cost * b.delay_mean_ns for b in plan.batches) / SECOND_NS
     return PlanView(
         made_ns=plan.now_ns + scene.origin_ns,
@@ -48,16 +48,26 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
         simulations=plan.simulations,
         planning_s=planning_ns / SECOND_NS,
         reason=plan.reason,
-        gap=gap_of(plan, cost, least),
+        gap=gap_of(plan, scene, bounds),
         cost=cost,
         delay_cost=lost,
     )
 
 
-def gap_of(plan: Plan, cost: float, least: float) -> float:
-    """Planned cost over the bound's; 0 = not known: the work continues beyond the horizon."""
+def gap_of(plan: Plan, scene: Scene, bounds: Sequence[int]) -> float:
+    """Planned cost over the bound's; 0 = not known: the work continues beyond the horizon.
+
+    Both count the starts of slots that are not held yet: the plan's peak, and as many as any
+    schedule that keeps the budgets needs at once.
+    """
     if any(len(stage.slots_by_bin) >= BINS_KEPT_MAX for stage in plan.stages):
         return 0.0
+    cost = least = 0.0
+    for stage, pool, bound in zip(plan.stages, scene.observation.pools, bounds, strict=True):
+        start_s = pool.startup_ns / SECOND_NS
+        most = max(stage.slots_by_bin, default=0)
+        cost += pool.cost * (stage.planned_s + max(most - pool.held, 0) * start_s)
+        least += pool.cost * (stage.demand_s + max(min(bound, most) - pool.held, 0) * start_s)
     return cost / least if least > 0 else 1.0
 
 
@@ -126,7 +136,21 @@ def batch_view(outlook: BatchOutlook, scene: Scene) -> BatchView:
         at_risk=outlook.at_risk,
         history=ids,
         source=source,
+        outlived=outlived(view, [task for task in scene.observation.tasks if task is not view]),
     )
+
+
+def outlived(task: TaskView, others: Sequence[TaskView]) -> int:
+    """Requests of the open batch that have run longer at their stage than any known past one."""
+    if task.open is None:
+        return 0
+    longest = np.zeros(len(task.timeout_ns), np.int64)
+    for past in known_past(task, others, PriorSettings()):
+        stages = np.arange(past.service_ns.shape[1]) if past.columns is None else past.columns
+        found = past.service_ns.max(axis=0, initial=0)
+        np.maximum.at(longest, stages[stages >= 0], found[stages >= 0])
+    batch = task.open
+    return int((batch.elapsed_ns > longest[batch.stage]).sum())
 
 
 def history_used(task: int, scene: Scene) -> tuple[tuple[BatchId, ...], str]:

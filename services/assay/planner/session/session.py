@@ -19,6 +19,7 @@ from assay.planner.core.plan import make_plan
 from assay.planner.core.policy import Assay
 from assay.planner.core.shape import Plan
 from assay.planner.session.messages import (
+    Alternatives,
     Change,
     Decision,
     SetPriority,
@@ -33,7 +34,7 @@ from assay.planner.session.observe import (
     observation_of,
     read_history,
 )
-from assay.planner.session.plan_view import PlanView
+from assay.planner.session.plan_view import PlanView  # noqa: TC001
 from assay.planner.session.present import view_of_plan
 from assay.planner.session.progress import Progress
 from assay.planner.session.what_if import changed
@@ -128,8 +129,9 @@ class Session:
         return {key: self._known[key] for key in (*sorted(open_now & self._known.keys()), *others)}
 
     # -- questions -----------------------------------------------------------------------------
-    def what_if(self, change: Change) -> PlanView:
-        """The plan of the last scene under other conditions.
+    def what_if(self, change: Change) -> Alternatives:
+        """The plan of the last scene under other conditions, and as it is: both are searched for
+        from nothing, so that they differ by the conditions alone.
 
         Raises:
             FailedPrecondition: there was no snapshot yet.
@@ -137,11 +139,14 @@ class Session:
         """
         if self._scene is None:
             raise FailedPrecondition("there was no snapshot yet")
-        scene = changed(self._scene, change)
+        present, scene = self._scene, changed(self._scene, change)
         settings = self._settings
         if change.epsilon is not None:
             settings = settings.model_copy(update={"epsilon": change.epsilon})
-        return view_of_plan(make_plan(scene.observation, settings), scene)
+        return Alternatives(
+            present=view_of_plan(make_plan(present.observation, self._settings), present),
+            plan=view_of_plan(make_plan(scene.observation, settings), scene),
+        )
 
     def unread(self) -> Iterable[str]:
         """Past batches that could not be read, and why."""

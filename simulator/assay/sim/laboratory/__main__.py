@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from assay.config.planning import PlanSettings
 from assay.sim.files import read_arrivals
 from assay.sim.laboratory.mixes import Mix, draw_mix, named_mixes
 from assay.sim.laboratory.report import HEAD, ratio_line, table
 from assay.sim.laboratory.stress import REFERENCES, RIVALS, Score, ratios, run
+from assay.sim.policies.large_pools import LARGE_POOLS
 
 RUNS_MAX = 1_000
 SEEDS_MAX = 100
@@ -34,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seeds", type=int, default=1, help="workloads per mix")
     made.add_argument("--policies", default=",".join(("assay", *RIVALS, *REFERENCES)))
     made.add_argument("--arrivals", type=Path, help="real arrival curves; else fitted quantiles")
+    made.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the planner"
+    )
     made.add_argument("--json", type=Path, help="write every setting's figures here")
     made.add_argument("--plot", type=Path, help="write cost against p95 d per mix, as PNG")
     return made
@@ -45,6 +50,21 @@ def mixes_of(args: argparse.Namespace) -> list[Mix]:
         return [draw_mix(args.seed + k) for k in range(args.runs)]
     named = named_mixes()
     return [named[name] for name in args.mix or named]
+
+
+def plan_settings(given: Sequence[str]) -> PlanSettings:
+    """The comparisons' settings with some of them changed; values are JSON.
+
+    Raises:
+        ValueError: an unknown name, or a value that is none.
+    """
+    changed = LARGE_POOLS.model_dump()
+    for one in given:
+        name, _, value = one.partition("=")
+        if name not in changed:
+            raise ValueError(f"the planner has no setting {name!r}")
+        changed[name] = json.loads(value)
+    return PlanSettings.model_validate(changed)
 
 
 def write(everything: Sequence[Sequence[Score]], path: Path) -> None:
@@ -64,11 +84,15 @@ def main(argv: Sequence[str]) -> int:
         made.error(f"--policies: choose from {', '.join(known)}")
     if not (1 <= args.runs <= RUNS_MAX and 1 <= args.seeds <= SEEDS_MAX):
         made.error(f"--runs of 1 to {RUNS_MAX}, --seeds of 1 to {SEEDS_MAX}")
+    try:
+        plans = plan_settings(args.set)
+    except ValueError as error:
+        made.error(f"--set: {error}")
     sources = read_arrivals(args.arrivals) if args.arrivals else ()
     everything: list[list[Score]] = []
     print(HEAD, flush=True)
     for mix in mixes_of(args):
-        scores = list(run(mix, policies, range(1, args.seeds + 1), sources))
+        scores = list(run(mix, policies, range(1, args.seeds + 1), sources, plans))
         everything.append(scores)
         for line in table(scores):
             print(line, flush=True)

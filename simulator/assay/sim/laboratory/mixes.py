@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from assay.model.arrays import Floats, Ints
-from assay.sim.pools.cluster import Cluster, Faults, StartUp
+from assay.sim.pools.cluster import Cluster, Faults, Nodes, StartUp
 from assay.sim.pools.workload import (
     CUDA,
     CUDA_STAGES,
@@ -134,6 +134,8 @@ def named_mixes() -> dict[str, Mix]:
             Mix(name=f"start-up {s:.0f} s", tasks=(CUDA,), cluster=start_up(s))
             for s in (30.0, 60.0, 90.0, 120.0)
         ),
+        Mix(name="nodes, one task", tasks=(CUDA,), cluster=Cluster(nodes=Nodes())),
+        Mix(name="nodes, six tenants", tasks=six, cluster=Cluster(nodes=Nodes()), iterations=3),
         Mix(name="six tenants", tasks=six, iterations=3),
         Mix(name="four stages", tasks=(FOUR,), stages=DRAWN_STAGES),
         Mix(name="history 0.2x", tasks=(CUDA,), history_scale=0.2),

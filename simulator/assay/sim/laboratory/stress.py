@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from assay.config.planning import PlanSettings
 from assay.model.arrays import Floats
 from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
@@ -40,8 +41,9 @@ def ceiling(workload: Workload) -> tuple[int, ...]:
     return tuple(int(n) for n in np.sum(peaks, axis=0))
 
 
-def settings_of(policy: str) -> dict[str, Make]:
-    """The settings that are tried for a policy: the label of each, and how it is made."""
+def settings_of(policy: str, plans: PlanSettings = LARGE_POOLS) -> dict[str, Make]:
+    """The settings that are tried for a policy: the label of each, and how it is made; `plans` are
+    those of `assay`."""
 
     def kpa(window_s: float, use: float) -> Make:
         return lambda w: Kpa(ceiling(w), utilisation=use, stable_s=window_s)
@@ -67,7 +69,7 @@ def settings_of(policy: str) -> dict[str, Make]:
         "static_by_task": {f"{share:g}": static(share) for share in (0.6, 0.8, 1.0)},
         "distrs": {"": lambda w: Distrs()},
         "ideal": {"": Ideal},
-        "assay": {"": lambda w: Assay(LARGE_POOLS)},
+        "assay": {"": lambda w: Assay(plans)},
     }
     return everything[policy]
 
@@ -107,6 +109,13 @@ def node_hours(samples: Sequence[Sample], stages: int) -> float:
     return total / 3_600
 
 
+def hours_of_nodes(result: Result) -> float:
+    """Node-hours as ordered, where the cluster has nodes; else perfectly packed after the fact."""
+    if result.node_s is not None:
+        return result.node_s / 3_600
+    return node_hours(result.samples, len(result.samples[0].held))
+
+
 def score(
     mix: Mix, policy: str, setting: str, seeds: Sequence[int], found: Sequence[Result]
 ) -> Score:
@@ -116,7 +125,7 @@ def score(
         "peak": tuple(float(r.workers_peak) for r in found),
         "started": tuple(float(r.workers_started) for r in found),
         "resizes_per_minute": tuple(r.resizes_per_minute for r in found),
-        "node_hours": tuple(node_hours(r.samples, len(r.samples[0].held)) for r in found),
+        "node_hours": tuple(hours_of_nodes(r) for r in found),
     }
     means = {name: float(np.mean(values)) for name, values in by_seed.items()}
     delays = [d for result in found for d in result.delays_s]
@@ -136,12 +145,16 @@ def score(
 
 
 def run(
-    mix: Mix, policies: Sequence[str], seeds: Sequence[int], sources: Sequence[Floats] = ()
+    mix: Mix,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    sources: Sequence[Floats] = (),
+    plans: PlanSettings = LARGE_POOLS,
 ) -> Iterator[Score]:
     """Every setting of every policy on the mix."""
     loads = [draw(mix, seed=seed, sources=sources) for seed in seeds]
     for policy in policies:
-        for setting, make in settings_of(policy).items():
+        for setting, make in settings_of(policy, plans).items():
             results = [
                 simulate(load, mix.cluster, make(load), Options(seed=seed, sample_every_s=SAMPLE_S))
                 for seed, load in zip(seeds, loads, strict=True)

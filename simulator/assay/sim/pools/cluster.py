@@ -42,6 +42,19 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Machines of one stage each, ordered when workers need them and released when empty."""
+
+    workers: int = 16
+    """That fit onto one."""
+    startup_s: float = 90.0
+    cap: int = 10_000
+    """Most nodes of a pool."""
+    cost: float = 0.0
+    """Price of a node-second, besides that of the workers on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One entry per stage; the last entry of `startup` and `caps` also applies to later stages."""
 
@@ -49,6 +62,8 @@ class Cluster:
     caps: tuple[int, ...] = (100_000,)
     """Maximum workers of a stage at once (of a pool, when pools are dedicated)."""
     faults: Faults = Faults()
+    nodes: Nodes | None = None
+    """`None`: a machine is free for every worker at any time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

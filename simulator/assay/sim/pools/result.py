@@ -75,6 +75,9 @@ class Result:
     """Most workers held at once, over all pools; without those of an elastic policy."""
     resizes: int = 0
     """Changes of a pool's target."""
+    node_s: float | None = None
+    """Node-seconds from order to release; `None`: the cluster has no nodes to order."""
+    nodes_ordered: int = 0
     samples: tuple[Sample, ...] = ()
 
     @property

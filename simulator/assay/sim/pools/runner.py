@@ -25,12 +25,17 @@ from assay.model.observation import (
 )
 from assay.model.policy import Policy, swapped
 from assay.sim.pools.cluster import Cluster, Pools, draw_deaths, lay_out
+from assay.sim.pools.nodes import NodeGroup
 from assay.sim.pools.reference import ReferenceWorld
 from assay.sim.pools.result import BatchResult, Result, Sample, StageUse
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import OUTCOMES, Workload
 from assay.sim.pools.world import FastWorld, World
 
+STARTS_MIN: Final = 3
+STARTS_KEPT: Final = 64
+STARTS_QUANTILE: Final = 0.9
+"""Start-up times that are seen: from so many on, of the latest so many, this quantile."""
 HISTORY_MAX: Final = 20
 """Past batches per task that policies see."""
 
@@ -88,6 +93,12 @@ class Runner:
         self.resizes = 0
         self.peak = 0
         self.samples: list[Sample] = []
+        self.asked = [0] * len(self.pools.stage_of)
+        """Workers by pool, as the policy decided; nodes may not be ready for all of them."""
+        self.asked_nodes = [0] * len(self.asked)
+        self.groups: list[NodeGroup] = (
+            [NodeGroup(cluster.nodes) for _ in self.asked] if cluster.nodes is not None else []
+        )
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
 
     def build_world(self, cluster: Cluster) -> World:
@@ -105,13 +116,16 @@ class Runner:
         completions = 0
         batches = len(self.world.state.remaining)
         while completions < batches:
-            until = min(*self.opens, *self.first, self.wake_ns, self.next_sample())
+            nodes_ns = min((group.next_ready_ns for group in self.groups), default=FAR_NS)
+            until = min(*self.opens, *self.first, self.wake_ns, self.next_sample(), nodes_ns)
             if until >= FAR_NS:
                 until = FAR_NS - 1
             reached = self.world.advance(until)
             if reached >= FAR_NS - 1:
                 raise InvalidRequest("work is left that no worker will ever take", field="policy")
             self.sample()
+            if reached >= nodes_ns:
+                self.place_workers()
             if int(self.world.state.completions[0]) > completions:
                 completions = int(self.world.state.completions[0])
                 self.close_batches(reached)
@@ -175,13 +189,31 @@ class Runner:
             raise InvalidRequest("one target per pool", field="targets")
         for pool, target in enumerate(decision.targets):
             wanted = min(target, self.room(pool))
-            self.resizes += wanted != int(self.world.state.target[pool])
-            self.world.set_target(pool, wanted)
-        # Only a higher target raises what is held: a worker that died is replaced, not added.
-        state = self.world.state
-        self.peak = max(self.peak, int((state.idle + state.running + state.starting).sum()))
+            self.resizes += wanted != self.asked[pool]
+            self.asked[pool] = wanted
+            self.asked_nodes[pool] = decision.nodes[pool] if decision.nodes else 0
+        self.place_workers()
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
         self.reorder(decision.order)
+
+    def place_workers(self) -> None:
+        """Resize the pools as far as nodes are ready; order and release nodes."""
+        for pool, asked in enumerate(self.asked):
+            if not self.groups:
+                self.world.set_target(pool, asked)
+                continue
+            group, now_ns = self.groups[pool], self.world.now_ns
+            group.advance(now_ns)
+            self.world.set_target(pool, min(asked, group.room))
+            wanted = max(group.needed(asked), self.asked_nodes[pool])
+            group.settle(now_ns, wanted, self.held(pool))
+        # Only a higher target raises what is held: a worker that died is replaced, not added.
+        self.peak = max(self.peak, sum(map(self.held, range(len(self.asked)))))
+
+    def held(self, pool: int) -> int:
+        """Workers of the pool that are paid for."""
+        state = self.world.state
+        return int(state.idle[pool] + state.running[pool] + state.starting[pool])
 
     def reorder(self, order: tuple[int, ...]) -> None:
         """Give the earliest deadline of a tenant's open batches to its first task, and so on."""
@@ -212,15 +244,27 @@ class Runner:
         state, stage = self.world.state, int(self.pools.stage_of[pool])
         return PoolView(
             stage=stage,
-            target=int(state.target[pool]),
+            target=self.asked[pool],
             idle=int(state.idle[pool]),
             running=int(state.running[pool]),
             starting=int(state.starting[pool]),
             waiting=int(state.waiting[pool]),
             cap=int(self.pools.caps[pool]),
             cost=self.workload.stages[stage].cost,
-            startup_ns=int(self.startup_ns[pool]),
+            startup_ns=self.startup_seen_ns(pool),
+            nodes=self.groups[pool].view() if self.groups else None,
         )
+
+    def startup_seen_ns(self, pool: int) -> int:
+        """What the platform knows of start-up times: of nine in ten of the latest starts, as worker
+        hosts report it; the setting, which is the median, until a few were measured."""
+        state = self.world.state
+        started = int(state.ordered[pool]) - int(state.starting[pool])
+        if started < STARTS_MIN:
+            return int(self.startup_ns[pool])
+        draws = self.pools.startup_ns[pool]
+        latest = draws[np.arange(max(started - STARTS_KEPT, 0), started) % len(draws)]
+        return int(np.quantile(latest, STARTS_QUANTILE))
 
     def see_task(self, task: int) -> TaskView:
         """Current state of a task."""
@@ -301,6 +345,8 @@ class Runner:
             for task, loads in enumerate(self.workload.batches)
             for iteration in range(len(loads))
         )
+        for group in self.groups:
+            group.advance(self.world.now_ns)
         idle = sum(b.extra_delay_s * self.workload.tasks[b.task].trainer_gpus for b in batches)
         return Result(
             policy=self.policy.name,
@@ -312,6 +358,8 @@ class Runner:
             decisions=self.decisions,
             workers_peak=self.peak,
             resizes=self.resizes,
+            node_s=sum(group.held_s for group in self.groups) if self.groups else None,
+            nodes_ordered=sum(group.ordered for group in self.groups),
             samples=tuple(self.samples),
         )
 

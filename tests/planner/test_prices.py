@@ -1,0 +1,126 @@
+"""What capacity costs, and how far ahead nodes are ordered."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planner.scenes import fresh_batch, pool, scene, task
+
+from assay.config.planning import PlanSettings
+from assay.model.arrays import to_ns
+from assay.model.observation import NodeView
+from assay.planner.core.demand import open_tasks
+from assay.planner.core.futures import draw_futures
+from assay.planner.core.plan import make_plan
+from assay.planner.core.policy import steady
+from assay.planner.core.prices import node_seconds, nodes_at, price
+from assay.planner.core.shape import target_at
+from assay.planner.core.thin import thinned_nodes
+from assay.planner.core.trial import STEPS_MAX, Trial, slots_over_time
+
+FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
+NODES = NodeView(slots=16, ready=0, starting=0, cap=100, cost=1.0, startup_ns=to_ns(90))
+
+
+@settings(deadline=None)
+@given(
+    startup_s=st.integers(0, 300), need_bin=st.integers(1, 90), ahead_s=st.floats(0.0, 600.0),
+    need=st.integers(1, 400),
+)  # fmt: skip
+def test_nodes_are_ordered_before_their_slots_are_needed(startup_s, need_bin, ahead_s, need):
+    level = [0] * need_bin + [need] * 5
+    need_s = need_bin * FEW.tick_s
+    at_s = max(need_s - ahead_s, 0.0)
+    view = pool(nodes=replace(NODES, startup_ns=to_ns(startup_s)))
+    found = nodes_at(level, to_ns(at_s), view, FEW)
+    lead_s = startup_s + 5.0
+    if need_s - at_s <= lead_s + FEW.tick_s:
+        assert found == -(-need // 16)
+    if need_s - at_s > lead_s + max(startup_s, FEW.hold_s) + 3 * FEW.tick_s:
+        assert found == 0, "not sooner than a start-up and the longest gap that is held"
+    assert nodes_at(level, to_ns(at_s), pool(), FEW) == 0, "no nodes to order"
+
+
+@given(level=st.lists(st.integers(0, 300), max_size=40), ready=st.integers(0, 20))
+def test_node_seconds_hold_every_slot_and_one_start_of_each_new_node(level, ready):
+    found = node_seconds(np.array(level, np.int64), replace(NODES, ready=ready), FEW)
+    assert found * 16 >= sum(level) * FEW.tick_s
+    starts = max(-(-max(level, default=0) // 16) - ready, 0)
+    assert found >= 90 * starts
+
+
+def test_every_price_raises_the_cost_of_a_plan():
+    seen = scene(task())
+    plan = make_plan(seen, FEW)
+    plain = price(plan, seen.pools, FEW)
+    dear = {"peak_price_s": 100.0, "start_price_s": 10.0}
+    for name, value in dear.items():
+        assert price(plan, seen.pools, FEW.model_copy(update={name: value})) > plain
+    on_nodes = [replace(one, nodes=NODES) for one in seen.pools]
+    assert price(plan, on_nodes, FEW) > plain
+
+
+def test_a_start_that_costs_more_is_avoided_through_a_longer_gap():
+    level = (3, *[0] * 6, 3)
+    view = pool(startup_ns=to_ns(5))
+    assert target_at(level, to_ns(FEW.tick_s), view, FEW) == 0
+    dear = FEW.model_copy(update={"start_price_s": 30.0})
+    assert target_at(level, to_ns(FEW.tick_s), view, dear) == 3
+
+
+@given(
+    peak=st.integers(0, 500), ready=st.integers(0, 9), starting=st.integers(0, 9),
+    busy=st.integers(0, 144), coming=st.integers(0, 20), start_s=st.integers(0, 60),
+)  # fmt: skip
+def test_slots_come_in_steps_and_never_beyond_the_nodes(
+    peak, ready, starting, busy, coming, start_s
+):
+    nodes = replace(NODES, ready=ready, starting=starting)
+    busy = min(busy, nodes.room)
+    coming = min(coming, nodes.room - busy)
+    view = pool(idle=0, running=busy, starting=coming, nodes=nodes, startup_ns=to_ns(start_s))
+    course = slots_over_time(view, peak)
+    assert len(course) <= STEPS_MAX
+    assert [at for at, _ in course] == sorted(at for at, _ in course)
+    assert course[-1] == (to_ns(start_s + 90), min(peak, 1_600))
+    for at_ns, count in course[:-1]:
+        room = nodes.room if at_ns < to_ns(start_s + 45) else nodes.room + 16 * starting
+        assert count <= room
+
+
+@pytest.mark.parametrize("k", [2, 5, 16, 40])
+def test_nodes_of_every_kth_request_hold_a_kth_of_the_slots(k):
+    few = thinned_nodes(replace(NODES, ready=200, cap=1_000), k)
+    assert few.ready * few.slots == pytest.approx(200 * 16 / k, rel=0.05, abs=few.slots)
+    assert few.cost * few.ready == pytest.approx(200.0, rel=0.05, abs=few.cost)
+
+
+def test_nodes_that_are_not_there_yet_make_a_trial_count_on_fewer_slots():
+    near = scene(task(batch=fresh_batch()), now_ns=to_ns(60))
+    slow = replace(NODES, startup_ns=to_ns(600))
+    far = replace(near, pools=tuple(replace(p, nodes=slow) for p in near.pools))
+    active = open_tasks(near)
+    futures = draw_futures(near.now_ns, active, near.tasks, count=4, seed=0, prior=FEW.prior)
+    delays = [
+        Trial(seen, active, futures, FEW).measure(np.array([40, 10]))[1] for seen in (near, far)
+    ]
+    assert (delays[1] >= delays[0]).all()
+    assert delays[1].mean() > delays[0].mean()
+
+
+@given(
+    level=st.lists(st.integers(0, 200), min_size=1, max_size=40),
+    held=st.integers(0, 200), band=st.floats(0.0, 1.0),
+)  # fmt: skip
+def test_a_damped_target_is_never_below_the_plan_nor_more_than_the_band_above(level, held, band):
+    view = pool(target=held, cap=150)
+    damped = FEW.model_copy(update={"band_share": band})
+    plain, found = target_at(level, 0, view, FEW), steady(level, 0, view, damped)
+    assert plain <= found <= 150
+    assert found <= max(plain, held + band * held)
+    if plain == 0:
+        assert found == 0, "the end is not delayed"
+    if band == 0:
+        assert found == plain
