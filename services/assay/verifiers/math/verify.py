@@ -33,7 +33,14 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
-from assay.verifiers.math.reading import Read, forget, is_label, read_answer, read_gold, read_labelled
+from assay.verifiers.math.reading import (
+    Read,
+    forget,
+    is_label,
+    read_answer,
+    read_gold,
+    read_labelled,
+)
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Strategy
 
