@@ -82,3 +82,41 @@ def test_long_answers_are_not_kept(handler: VerifyHandler) -> None:
     kept = handler._judged_before
     assert kept.get(((gold,), short, SETTINGS)) is None
     assert kept.get(((short,), short, SETTINGS)) is not None
+
+
+@pytest.mark.parametrize("trouble", ["a module is missing", "the comparison failed"])
+def test_what_a_failure_of_the_machine_gave_is_not_remembered(
+    handler: VerifyHandler, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    asked = (("17",), f"\\frac{{{17 * len(trouble)}}}{{{len(trouble)}}}", SETTINGS)
+    right = verify.judge(*asked)
+    assert right.passed
+
+    def judge(*_: object) -> verify.Judged:
+        if trouble == "a module is missing":
+            handler._late_imports.find_spec("sympy.that_is_not_there")
+            return right._replace(passed=False)
+        return right._replace(passed=False, error="out of something")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verify, "judge", judge)
+        assert not handler._judge(*asked).passed
+    handler._late_imports.take_failed()
+    assert handler._judge(*asked).passed
+
+
+def test_an_answer_that_was_read_without_a_module_is_read_again(
+    handler: VerifyHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\\sqrt{289} + 4"
+    read = reading.read_answer(text)
+
+    def control(*_: object) -> None:
+        handler._late_imports.find_spec("sympy.that_is_not_there")
+
+    monkeypatch.setattr(verify.Comparison, "control", control)
+    said = verify.judge(("21",), text, SETTINGS)
+    handler._late_imports.find_spec("sympy.that_is_not_there")
+    with pytest.raises(ImportError, match="that_is_not_there"):
+        handler._check_imports(said)
+    assert reading.read_answer(text) is not read

@@ -63,6 +63,12 @@ def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
     return _answer(text, options)
 
 
+def forget() -> None:
+    """Read everything again that is read from now on."""
+    _gold.cache_clear()
+    _answer.cache_clear()
+
+
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def _answer(text: str, options: tuple[str, ...]) -> Read:
     """Responses of a group often give the same answer, and the controls of a reference do."""

@@ -33,7 +33,14 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
-from assay.verifiers.math.reading import Read, is_label, read_answer, read_gold, read_labelled
+from assay.verifiers.math.reading import (
+    Read,
+    forget,
+    is_label,
+    read_answer,
+    read_gold,
+    read_labelled,
+)
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Strategy
 
@@ -75,9 +82,13 @@ class LateImports:
             self._names.add(name)
         return None
 
+    def failed(self) -> list[str]:
+        """Names searched since the last `take_failed` that are still not loaded."""
+        return sorted(name for name in self._names if name not in sys.modules)
+
     def take_failed(self) -> list[str]:
-        """Names searched since the last call that are still not loaded."""
-        failed = sorted(name for name in self._names if name not in sys.modules)
+        """As `failed`, and forget them."""
+        failed = self.failed()
         self._names.clear()
         return failed
 
@@ -150,7 +161,9 @@ class VerifyHandler:
         said = self._judged_before.get((golds, text, settings))
         if said is None:
             said = judge(golds, text, settings)
-            self._judged_before.put((golds, text, settings), said)
+            # A failure of this machine is not remembered as what the answer is worth.
+            if not said.error and not self._late_imports.failed():
+                self._judged_before.put((golds, text, settings), said)
         return said
 
     def _passes(self, reference: MathReference, text: str, settings: MathSettings) -> bool | None:
@@ -168,6 +181,7 @@ class VerifyHandler:
         Comparison(MathSettings()).control(said.gold.answer)
         if again := self._late_imports.take_failed():
             message = f"confined process could not import {again}"
+            forget()  # what was read without it is not what it says
             raise ImportError(message)
         _log.warning("a response made sympy look for %s", failed)
 
