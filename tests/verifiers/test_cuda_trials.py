@@ -157,7 +157,9 @@ def test_a_program_that_breaks_is_at_fault_itself(
     assert (ended.outcome, ended.reward) == (outcome, 0.0)
     assert ended.evidence.verdict == verdict, ended.evidence.error
     if body is ANSWERS_AHEAD:
-        assert "before it is asked" in ended.evidence.error
+        # Or its answer was taken for that of the next question, and its outputs were sealed early.
+        told = ended.evidence.error
+        assert "before it is asked" in told or "Operation not permitted" in told
 
 
 def test_a_program_that_never_answers_breaks_a_limit(trials: Trials) -> None:

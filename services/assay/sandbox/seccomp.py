@@ -202,7 +202,7 @@ def compile_in_advance() -> None:
     """
     compile_filter(exec_allowed=False, fork_allowed=False, sockets_allowed=False)
     for counted in (True, False):
-        compile_filter(memory_files_allowed=counted)
+        compile_filter(memory_files_allowed=counted, gpu_calls_allowed=False)
 
 
 def numbers_of(names: Iterable[str]) -> dict[int, str]:
