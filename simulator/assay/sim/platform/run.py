@@ -131,11 +131,15 @@ async def _prepare(seed: int, faults: Sequence[Fault], loop: VirtualLoop) -> Wor
 
 
 def _is_settled(world: World) -> bool:
-    """No lease is left, and the store has not forgotten the end of a batch of an honest tenant."""
+    """No lease is left, and each batch of an honest tenant has ended."""
     if any(world.ledger.leased.values()):
         return False
     batches = world.ledger.batches.items()
-    return all(one.over for (tenant, _), one in batches if tenant.startswith("tenant"))
+    return all(
+        one.has_ended(forgets=world.forgets)
+        for (tenant, _), one in batches
+        if tenant.startswith("tenant")
+    )
 
 
 async def _live(world: World) -> None:

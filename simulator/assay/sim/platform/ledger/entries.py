@@ -101,6 +101,14 @@ class BatchEntry:
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
 
+    def has_ended(self, *, forgets: bool) -> bool:
+        """Whether a batch whose trainer has read its end has ended.
+
+        Args:
+            forgets: the store may have forgotten the seal since; the batch expires then.
+        """
+        return self.over or (forgets and not self.sealed and not self.live)
+
     def group(self, name: GroupId) -> list[Entry]:
         """The requests of a group."""
         return [one for one in self.requests.values() if one.request.group_id == name]
