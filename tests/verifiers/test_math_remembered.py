@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from assay.verifiers.math import reading, verify
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.verify import VerifyHandler
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
 
@@ -114,7 +115,7 @@ def test_an_answer_that_was_read_without_a_module_is_read_again(
     def control(*_: object) -> None:
         handler._late_imports.find_spec("sympy.that_is_not_there")
 
-    monkeypatch.setattr(verify.Comparison, "control", control)
+    monkeypatch.setattr(Comparison, "control", control)
     said = verify.judge(("21",), text, SETTINGS)
     handler._late_imports.find_spec("sympy.that_is_not_there")
     with pytest.raises(ImportError, match="that_is_not_there"):
