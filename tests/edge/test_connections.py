@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 import threading
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,6 +206,57 @@ async def test_a_watch_leaves_no_descriptor_open_whatever_is_open_here(port: Por
     client.sendall(b"x")
     os.close(reads)
     os.close(writes)
+
+
+@contextmanager
+def _no_descriptor_left() -> Iterator[None]:
+    """This process may open no more than it has open."""
+    was, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (was, hard))
+
+
+async def test_a_watch_outlives_a_time_without_descriptors(port: Port) -> None:
+    looks = 0
+
+    def memory_bytes() -> int:
+        nonlocal looks
+        looks += 1
+        return 0
+
+    connections = GrpcConnections(time_s=time.monotonic, memory_bytes=memory_bytes)
+    connections.listen(port.number)
+    running = asyncio.create_task(connections.run())
+    while looks < 2:
+        await asyncio.sleep(0)
+    client = port.connect()
+    with structlog.testing.capture_logs() as logged, _no_descriptor_left():
+        async with asyncio.timeout(WAIT_S):
+            while not logged:
+                await asyncio.sleep(0)
+    assert [line["event"] for line in logged] == ["connections_not_seen"]
+    await asyncio.to_thread(_send, port, 0, STRANGER_BYTES_MAX + 64 * 1024)
+    assert await asyncio.to_thread(_is_cut, client)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_connection_that_could_not_be_seen_is_seen_by_the_next_look(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    port.connect()
+    with monkeypatch.context() as one:
+        one.setattr(watch, "_descriptors", partial(list, watch._descriptors()))
+        with _no_descriptor_left():
+            connections.look()
+    assert connections._accounts == {}
+    connections.look()
+    assert len(connections._accounts) == 1
 
 
 def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:

@@ -43,7 +43,7 @@ SAME_IN_OTHER_WORDS: Final = (
         (r"\sum_{k=1}^{10} 10^{-21}",),
         (r"\sum_{k=1}^{2} 10^{-20}", r"\sum_{k=1}^{3} 0",)),
     Pairs("equivalent", r"3\sqrt{2}+10^{-15}",
-        (),
+        (r"10^{-15}+\sqrt{18}", r"10^{-15}+\sum_{k=1}^{3} \sqrt{2}",),
         (r"\sum_{k=1}^{3} \sqrt{2}",)),
     Pairs("equivalent", r"\binom{2n}{n}",
         (r"\sum_{k=0}^{n} \binom{n}{k}^2", r"\frac{(2n)!}{n!^2}", r"\frac{(2n)!}{(n!)^2}", r"\frac{(2n)!}{n! n!}",),

@@ -126,7 +126,7 @@ class GrpcConnections:
         try:
             while True:
                 begun_s = self._time_s()
-                if self.look():
+                if self._try_look():
                     busy_s = self._time_s()
                 rest_s = REST * (self._time_s() - begun_s)
                 busy = self._time_s() < busy_s + BUSY_S
@@ -142,11 +142,25 @@ class GrpcConnections:
             for descriptor in listeners:
                 loop.remove_reader(descriptor)
 
+    def _try_look(self) -> bool:
+        """A flood that takes the last descriptor makes a look fail: it must not be the last one."""
+        try:
+            return self.look()
+        except OSError as failed:
+            now_s = self._time_s()
+            if now_s >= self._logged_s + CUT_LOGGED_EVERY_S:
+                self._logged_s = now_s
+                log.warning("connections_not_seen", error=str(failed))
+            return False
+
     def look(self) -> bool:
         """Cut the connections that exceed their allowance; a few microseconds per connection.
 
         Returns:
             Whether there is a reason to look again soon.
+
+        Raises:
+            OSError: this process has no descriptor left to look with.
         """
         if not self._port:
             return False
@@ -191,9 +205,8 @@ class GrpcConnections:
         found = []
         for descriptor in _descriptors():
             with suppress(OSError), _copy(descriptor) as one:
-                listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
                 tcp = one.family in {socket.AF_INET, socket.AF_INET6}
-                if listens and tcp and one.getsockname()[1] == self._port:
+                if tcp and _listens(one) and one.getsockname()[1] == self._port:
                     found.append(descriptor)
         return found
 
@@ -212,7 +225,10 @@ class GrpcConnections:
             elif known == status.st_ino:
                 found = known
             else:
-                peer = self._peer_of(descriptor, status.st_ino)
+                try:
+                    peer = self._peer_of(descriptor, status.st_ino)
+                except OSError:
+                    continue  # closed meanwhile, or no descriptor left to see it with: not known
                 found = status.st_ino
                 if peer is not None:
                     found = SeenConnection(descriptor=descriptor, inode=status.st_ino, peer=peer)
@@ -221,14 +237,18 @@ class GrpcConnections:
                 yield found
 
     def _peer_of(self, descriptor: int, inode: int) -> Peer | None:
-        """The other end, if it is a connection to this port."""
-        with suppress(OSError), _ours(descriptor, inode) as connection:
+        """The other end, if it is a connection to this port.
+
+        Raises:
+            OSError: that cannot be told now.
+        """
+        with _ours(descriptor, inode) as connection:
             if connection.family not in {socket.AF_INET, socket.AF_INET6}:
                 return None
-            if connection.getsockname()[1] == self._port:
-                host, port = connection.getpeername()[:2]
-                return _plain(host), port
-        return None
+            if connection.getsockname()[1] != self._port or _listens(connection):
+                return None
+            host, port = connection.getpeername()[:2]
+            return _plain(host), port
 
     def _cut(self, watched: SeenConnection, now_s: float, *, excess: int, why: str) -> None:
         with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
@@ -270,6 +290,10 @@ def _copy(descriptor: int) -> socket.socket:
     except OSError:
         os.close(copied)
         raise
+
+
+def _listens(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 @contextmanager
