@@ -7,7 +7,7 @@ exactly (decimals to `float_rounding` places) without a computer algebra system.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
@@ -168,19 +168,19 @@ class Comparison:
                 return self.equal(gold.value, answer.value)
             return self._texts(gold.text, answer.text)
         if isinstance(gold, Named):
-            if self._as_stated(gold, answer):
+            if isinstance(answer, Element) and self._as_stated(gold, answer):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold.value, answer)
         if isinstance(answer, Named):
-            if self._as_stated(answer, gold):
+            if isinstance(gold, Element) and self._as_stated(answer, gold):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold, answer.value)
         return False
 
-    def _as_stated(self, named: Named, other: Answer) -> TypeGuard[Element]:
+    def _as_stated(self, named: Named, other: Element) -> bool:
         """Whether the other is a relation to be compared with all of the statement; one that gives
         the values of a name, as `1 < x < 3` does, says what `x \\in (1, 3)` says."""
-        if not isinstance(other, Element) or not forms.is_relation(other.text):
+        if not forms.is_relation(other.text):
             return False
         names_values = forms.is_region(named.value) or isinstance(named.value, Union)
         return not (names_values and self.settings.allow_set_relation_comp)
