@@ -1,7 +1,7 @@
 """A remote engine in front of servers that lie: whatever they send, each rollout ends, and no token
 counts that no model made.
 
-The server answers as Assay's does, except where it is told to lie. Lies are written out, or an
+The server answers as Assay's does, except where a test has it lie. Lies are written out, or an
 honest event is spoilt at a random place with a value that JSON can hold.
 """
 
@@ -164,10 +164,10 @@ LIES: dict[str, Callable[[int], Events]] = {
     "an id below 0": lambda _n: [event(-1)],
     "an id beyond the vocabulary": lambda _n: [event(VOCAB)],
     "an id beyond 32 bits": lambda _n: [event(1 << 40)],
-    "an id that is no number": spoilt_first(token_ids=["1", "2"]),
+    "an id that is a text": spoilt_first(token_ids=["1", "2"]),
     "no log-probs": spoilt_first(logprobs=None),
     "fewer log-probs": spoilt_first(logprobs={"token_logprobs": [-0.5]}),
-    "a log-prob that is no number": spoilt_first(logprobs={"token_logprobs": [math.nan, -1.0]}),
+    "a log-prob that is NaN": spoilt_first(logprobs={"token_logprobs": [math.nan, -1.0]}),
     "an infinite log-prob": spoilt_first(logprobs={"token_logprobs": [-math.inf, -1.0]}),
     "a probability above 1": spoilt_first(logprobs={"token_logprobs": [0.5, -1.0]}),
     "a version that never was": spoilt_first(policy_versions=[3, 4]),
