@@ -65,7 +65,9 @@ def test_the_bench_measures_what_it_names() -> None:
     assert values["change of weights: held"].median > 0
 
 
-def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs() -> None:
+def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with host_engine(tiny()) as engine:
         held: list[int] = []
         submit = engine.submit
@@ -74,7 +76,7 @@ def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs() -> No
             held.append(int(engine._link.head.held) & 3)
             return submit(*prompt, **options)
 
-        engine.submit = seen  # type: ignore[method-assign]
+        monkeypatch.setattr(engine, "submit", seen)
         assert load(engine, [[1, 2, 3], [4, 5]], 1, 8).blocks == 3 + 3
     assert held == [HoldMode.IN_PLACE, HoldMode.IN_PLACE]
 
