@@ -90,8 +90,8 @@ def ascending(text: str) -> str:
     around = _AROUND.fullmatch(text)
     if around:
         sign, reach = around["sign"], Fraction(around["bound"])
-        middle = -Fraction(around["shift"].replace(" ", ""))
-        return f"{middle - reach} {sign} {around['name']} {sign} {middle + reach}"
+        center = -Fraction(around["shift"].replace(" ", ""))
+        return f"{center - reach} {sign} {around['name']} {sign} {center + reach}"
     both = _BOTH_BOUNDS.fullmatch(text)
     if (
         both
