@@ -187,7 +187,7 @@ def test_a_harness_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Waiter:
-    """A process that lives until it is told to end, and whether its box was closed."""
+    """A process that lives until it reads no more, and whether its box was closed."""
 
     def __init__(self, boxes: EndedBoxes) -> None:
         self.process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
