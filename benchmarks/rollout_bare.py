@@ -1,7 +1,7 @@
 """What grpcio alone reaches on this machine: a stream of bytes to a process that drops them.
 
-It is the floor under a push of weights over gRPC: the same channel, event loops and sizes of
-messages, without protobuf, checksums, packing, limits or tenants.
+It is the floor under a push of weights over gRPC: the same channel, options, event loops and sizes
+of messages, without protobuf, checksums, packing, limits or tenants.
 
     python benchmarks/rollout_bare.py        # the receiving process; prints its port
 """
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from rollout_process import process_cpu_s
+
+from assay.edge.grpc_edge import server_options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,7 +43,7 @@ class _Handlers(grpc.GenericRpcHandler):
 
 async def receive() -> None:
     """Serve until this process is ended; print the port first."""
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
+    server = grpc.aio.server(options=server_options(4 * MESSAGE_BYTES))
     server.add_generic_rpc_handlers((_Handlers(),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from report import Report, Spread, percentile
 
-from assay.client.rollouts import Prompt, RolloutClient, RolloutSession, Weight
+from assay.client.rollouts import (
+    Prompt,
+    PushedWeights,
+    RolloutClient,
+    RolloutSession,
+    Weight,
+)
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.models.hugging_face import layer_tensor_name
 from assay.rollout.models.model import TensorKind
@@ -91,46 +97,45 @@ class _Pusher:
         self._adapters = [adapter(model, seed) for seed in range(2)]
         self._version = 1_000
 
-    async def _stage(self) -> float:
+    async def _push(self) -> PushedWeights:
         self._version += 1
         weights = self._adapters[self._version % 2]
-        pushed = await self._client.push_adapter(
-            self._version, CONFIG, weights, core_share_max=self._share
+        return await self._client.push_adapter(
+            self._version, CONFIG, weights, core_share_max=self._share, activate="in_place"
         )
-        return pushed.stage_s
 
-    async def _stage_file(self) -> float:
+    async def _push_file(self) -> PushedWeights:
         self._version += 1
         weights = self._adapters[self._version % 2]
         stored = {name: Stored(one.dtype, one.shape, one.data) for name, one in weights.items()}
         sums = {f"sha256.{n}": hashlib.sha256(one.data).hexdigest() for n, one in weights.items()}
         (self._shared_dir / FILE).write_bytes(packed(stored, sums))
-        pushed = await self._client.push_file(
-            self._version, FILE, config=CONFIG, core_share_max=self._share
+        return await self._client.push_file(
+            self._version, FILE, config=CONFIG, core_share_max=self._share, activate="in_place"
         )
-        return pushed.stage_s
 
     async def two_slots(self, row: Row) -> None:
         """Stage beside the active slot over gRPC, then exchange."""
-        await self._exchange(row, self._stage)
+        await self._exchange(row, self._push)
 
     async def two_slots_shared(self, row: Row) -> None:
         """The same through shared memory."""
-        await self._exchange(row, self._stage_file)
+        await self._exchange(row, self._push_file)
 
-    async def _exchange(self, row: Row, stage: Callable[[], Awaitable[float]]) -> None:
+    async def _exchange(self, row: Row, push: Callable[[], Awaitable[PushedWeights]]) -> None:
         began_s = time.perf_counter()
-        row.stage_s.append(await stage())
-        row.held_s.append((await self._client.activate(self._version)).pause_s)
+        pushed = await push()
         row.update_s.append(time.perf_counter() - began_s)
+        row.stage_s.append(pushed.stage_s)
+        if pushed.activated is not None:
+            row.held_s.append(pushed.activated.pause_s)
 
     async def one_slot(self, row: Row) -> None:
         """Hold the engine while the weights are written."""
         began_s = time.perf_counter()
         pause = await self._client.pause()
         held_s = time.perf_counter()
-        row.stage_s.append(await self._stage())
-        await self._client.activate(self._version)
+        row.stage_s.append((await self._push()).stage_s)
         await self._client.resume(pause)
         row.held_s.append(time.perf_counter() - held_s)
         row.update_s.append(time.perf_counter() - began_s)

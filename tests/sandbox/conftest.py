@@ -3,9 +3,10 @@
 `way` runs each specification four times: as a Python program in the zygote's own box, as a program
 executed there, as the first in a box that Python sets up instead of C, and through bubblewrap.
 After every test the host must be as it was before: no process of the launcher's uid, no mount, no
-cgroup, no changed kernel setting.
+cgroup with a process in it, no changed kernel setting. (`test_ended.py`: no cgroup at all.)
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +22,7 @@ from tests.sandbox.ways import (
     Launcher,
     Run,
     Way,
+    cgroups_of_this_process,
     processes_of,
     until,
 )
@@ -147,15 +149,13 @@ def _is_idle(launcher: Launcher) -> bool:
     return not processes_of(launcher)
 
 
-def cgroups_of_this_process() -> list[Path]:
-    """Cgroups of runs; those of the launcher itself (their parents) may stay while it lives."""
-    mine = f"assay.{os.getpid()}."
-    return [
-        Path(directory, run)
-        for directory, runs, _ in os.walk("/sys/fs/cgroup")
-        if Path(directory).name.startswith(mine)
-        for run in runs
-    ]
+def _populated_cgroups() -> list[Path]:
+    populated = []
+    for cgroup in cgroups_of_this_process():
+        with contextlib.suppress(FileNotFoundError):
+            if (cgroup / "cgroup.procs").read_text():
+                populated.append(cgroup)
+    return populated
 
 
 def host_state() -> dict[str, Any]:
@@ -171,6 +171,6 @@ def unharmed_host(
     before = host_state()
     yield
     assert host_state() == before
-    assert cgroups_of_this_process() == []
+    until(lambda: not _populated_cgroups(), "processes outlive their run", within_s=60)
     for launcher in (zygote, bubblewrap):
         until(partial(_is_idle, launcher), f"{processes_of(launcher)} outlive their run")

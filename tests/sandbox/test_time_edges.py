@@ -95,7 +95,7 @@ def test_what_the_observer_was_late_before_the_start_excuses_nothing(tmp_path: P
         )
         run_account = type("Account", (), {"pids": lambda _: (), "cpu_s": lambda _: 0.0})
         run.account = run_account()
-        observer = Watch(run, Clock())
+        observer = Watch(run, Clock(), trusts_pid_1=True)
         observer._late_ns = 60_000 * MS
         now_ns = time.monotonic_ns()
         began = Edge(now_ns - 400 * MS, Reading(3 * MS, 90 * MS), is_head=False, is_alone=True)

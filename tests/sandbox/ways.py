@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 import psutil
@@ -72,6 +73,17 @@ def processes_of(launcher: Launcher) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def cgroups_of_this_process() -> list[Path]:
+    """Cgroups of runs; those of the launcher itself (their parents) may stay while it lives."""
+    mine = f"assay.{os.getpid()}."
+    return [
+        Path(directory, run)
+        for directory, runs, _ in os.walk("/sys/fs/cgroup")
+        if Path(directory).name.startswith(mine)
+        for run in runs
+    ]
 
 
 def uids_in_boxes(launcher: Launcher) -> set[int]:

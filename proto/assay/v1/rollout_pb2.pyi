@@ -997,6 +997,7 @@ class PushWeightsRequest(_message.Message):
     SHARED_FILE_FIELD_NUMBER: _builtins.int
     TENSORS_FIELD_NUMBER: _builtins.int
     PADDING_FIELD_NUMBER: _builtins.int
+    ACTIVATE_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
@@ -1012,6 +1013,11 @@ class PushWeightsRequest(_message.Message):
     padding: _builtins.bytes
     """Ignored. A sender that fills it so that `data` begins at a multiple of 8 bytes of the serialized
     message spares the service a copy of the tensors.
+    """
+    activate: Global___PauseMode.ValueType
+    """In the first message: activate these weights in this mode once they are staged, as `Activate`
+    does: a call less per step. Absent: they stay staged. If the activation fails its error is that
+    of the push, and the weights are staged: `Activate` may be called for them.
     """
     @_builtins.property
     def tensor(self) -> Global___TensorHead: ...
@@ -1037,12 +1043,15 @@ class PushWeightsRequest(_message.Message):
         shared_file: _builtins.str = ...,
         tensors: _abc.Iterable[Global___TensorHead] | None = ...,
         padding: _builtins.bytes = ...,
+        activate: Global___PauseMode.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "activate", b"activate", "adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "activate", b"activate", "adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__activate: _TypeAlias = _typing.Literal["activate"]  # noqa: Y015
+    _WhichOneofArgType__activate: _TypeAlias = _typing.Literal["_activate", b"_activate"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__activate) -> _WhichOneofReturnType__activate | None: ...
 
 Global___PushWeightsRequest: _TypeAlias = PushWeightsRequest  # noqa: Y015
 
@@ -1055,6 +1064,7 @@ class PushWeightsResponse(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     STAGE_S_FIELD_NUMBER: _builtins.int
     STAGED_IN_FIELD_NUMBER: _builtins.int
+    ACTIVATED_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     bytes: _builtins.int
     digest: _builtins.str
@@ -1062,6 +1072,10 @@ class PushWeightsResponse(_message.Message):
     stage_s: _builtins.float
     """Time from the first message to the end."""
     staged_in: Global___StagedIn.ValueType
+    @_builtins.property
+    def activated(self) -> Global___ActivateResponse:
+        """With `activate`: what `Activate` would have answered."""
+
     def __init__(
         self,
         *,
@@ -1070,10 +1084,11 @@ class PushWeightsResponse(_message.Message):
         digest: _builtins.str = ...,
         stage_s: _builtins.float = ...,
         staged_in: Global___StagedIn.ValueType = ...,
+        activated: Global___ActivateResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["activated", b"activated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "digest", b"digest", "policy_version", b"policy_version", "stage_s", b"stage_s", "staged_in", b"staged_in"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activated", b"activated", "bytes", b"bytes", "digest", b"digest", "policy_version", b"policy_version", "stage_s", b"stage_s", "staged_in", b"staged_in"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

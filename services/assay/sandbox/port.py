@@ -1,9 +1,9 @@
 """The interface for running untrusted code, common to all launchers.
 
 Guarantee of every launcher: no network and no view of the host's files, processes, environment or
-other runs; hard limits on CPU time, blocked time, memory, processes, files and output; the whole
-process tree is dead when `run` returns. Delays of the machine (waiting for a core, a stalled
-machine, the launcher's own work) never count against a program. A broken limit is a value
+other runs; hard limits on CPU time, blocked time, memory, processes, files and output; no
+process of the program exists when `run` returns. Delays of the machine (waiting for a core, a
+stalled machine, the launcher's own work) never count against a program. A broken limit is a value
 (`RunStatus`). Missing isolation raises `IsolationUnavailable`. Any other failure outside the
 program raises `SandboxError`: an infrastructure failure, never the program's fault.
 """

@@ -116,7 +116,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def PushWeights(  # type: ignore[override] # bytes, see RAW
         self, bodies: AsyncIterator[bytes], context: Context
     ) -> rollout_pb2.PushWeightsResponse:
-        """Stage weights."""
+        """Stage weights, and activate them where the sender asks for it."""
         try:
             _check_operates()
             if self._pushes is None:
@@ -130,13 +130,17 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             await _discard(bodies)
             raise
         self._service.pushed(kind=pushed.kind, stage_s=pushed.stage_s)
-        return rollout_pb2.PushWeightsResponse(
+        answer = rollout_pb2.PushWeightsResponse(
             policy_version=pushed.weights.version,
             bytes=pushed.weights.bytes,
             digest=pushed.weights.digest,
             stage_s=pushed.stage_s,
             staged_in=self._staged_in(pushed.weights),
         )
+        if pushed.activate is not None:
+            done = await self._service.activate(pushed.weights.version, pushed.activate)
+            answer.activated.CopyFrom(wire.activated(done))
+        return answer
 
     def _staged_in(self, weights: StagedWeights) -> rollout_pb2.StagedIn.ValueType:
         if isinstance(self._weights, ServerFolder):
@@ -151,13 +155,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         _check_operates()
         mode = wire.pause_mode(request.mode)
         self._check_staged(request.policy_version)
-        done = await self._service.activate(request.policy_version, mode)
-        return rollout_pb2.ActivateResponse(
-            policy_version=done.version,
-            previous_version=done.previous,
-            wait_s=done.wait_s,
-            pause_s=done.pause_s,
-        )
+        return wire.activated(await self._service.activate(request.policy_version, mode))
 
     def _check_staged(self, version: int) -> None:
         """Refuse other versions before rollouts are held, drained or retracted for them."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assay.core.trajectory import TrajectoryTokens
+    from assay.rollout.rollouts import Activation
     from assay.rollout.service.inspection import Place, TracePage
 
     Histories = Callable[[str, str, Sequence[int]], tuple[TrajectoryTokens, ...]]
@@ -343,16 +344,26 @@ def reward_batches(request: rollout_pb2.SubmitPromptsRequest) -> list[RewardBatc
     return found
 
 
-def pause_mode(mode: int) -> PauseMode:
-    """Pause and Activate; unspecified is IN_PLACE.
+def pause_mode(mode: int, field: str = "mode") -> PauseMode:
+    """Pause, Activate and a push that activates; unspecified is IN_PLACE.
 
     Raises:
-        InvalidRequest: not a pause mode.
+        InvalidRequest: not a pause mode; names the field.
     """
     found = PAUSE_MODE.get(mode)  # type: ignore[call-overload]
     if found is None:
-        raise _wrong("mode", "one of PauseMode")
+        raise _wrong(field, "one of PauseMode")
     return PauseMode(found)
+
+
+def activated(done: Activation) -> rollout_pb2.ActivateResponse:
+    """What came of an activation."""
+    return rollout_pb2.ActivateResponse(
+        policy_version=done.version,
+        previous_version=done.previous,
+        wait_s=done.wait_s,
+        pause_s=done.pause_s,
+    )
 
 
 def pause_id(name: str) -> str:
@@ -405,6 +416,9 @@ def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
         config_json=adapter.config_json or "{}",
         base_version=adapter.base_version if adapter.HasField("base_version") else None,
         shared_file=message.shared_file,
+        activate=(
+            pause_mode(message.activate, "activate") if message.HasField("activate") else None
+        ),
     )
 
 

@@ -127,6 +127,7 @@ class RolloutClient:
         *,
         core_share_max: float = 0.0,
         checksums: bool = True,
+        activate: str | None = None,
     ) -> PushedWeights:
         """Stage weights beside the active ones, while generation continues.
 
@@ -136,12 +137,14 @@ class RolloutClient:
             core_share_max: share of one core that staging may take; 0 = all of it.
             checksums: send the SHA-256 of each tensor, which is most of the sender's work. Without,
                 damage on the way is left to the transport to find.
+            activate: switch to them once they are staged, in this mode, as `activate` does: a call
+                less per step. If that fails they are staged, and `activate` may be called.
 
         Raises:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
             FailedPrecondition: another push is in progress.
         """
-        first = pushes.full_push(version, core_share_max)
+        first = pushes.activating(pushes.full_push(version, core_share_max), activate)
         return await self._push(pushes.bodies(first, weights, checksums=checksums))
 
     async def push_adapter(
@@ -152,6 +155,7 @@ class RolloutClient:
         *,
         base_version: int | None = None,
         core_share_max: float = 0.0,
+        activate: str | None = None,
     ) -> PushedWeights:
         """Stage a LoRA or OFT adapter beside the active weights, while generation continues.
 
@@ -161,6 +165,7 @@ class RolloutClient:
             weights: its tensors by their names in peft's adapter_model.safetensors.
             base_version: version of the whole weights that it belongs to; `None` = those in use.
             core_share_max: share of one core that staging may take; 0 = all of it.
+            activate: as in `push_weights`.
 
         Raises:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype, or
@@ -168,6 +173,7 @@ class RolloutClient:
             FailedPrecondition: another push is in progress.
         """
         first = pushes.adapter_push(version, config, base_version, core_share_max)
+        pushes.activating(first, activate)
         return await self._push(pushes.bodies(first, weights))
 
     async def push_file(
@@ -178,11 +184,12 @@ class RolloutClient:
         config: Mapping[str, Any] | None = None,
         base_version: int | None = None,
         core_share_max: float = 0.0,
+        activate: str | None = None,
     ) -> PushedWeights:
         """Stage the safetensors file `name` in the service's `rollout.shared_dir`.
 
         With `config` it is an adapter, as in `push_adapter`; otherwise it has every tensor of the
-        model. Do not change the file before this returns.
+        model. Do not change the file before this returns. `activate` is as in `push_weights`.
 
         Raises:
             NotFound: no such file.
@@ -193,7 +200,7 @@ class RolloutClient:
             first = pushes.full_push(version, core_share_max)
         else:
             first = pushes.adapter_push(version, config, base_version, core_share_max)
-        first.shared_file = name
+        pushes.activating(first, activate).shared_file = name
 
         async def only() -> AsyncIterator[bytes]:
             yield first.SerializeToString()
@@ -212,6 +219,9 @@ class RolloutClient:
             digest=answer.digest,
             stage_s=answer.stage_s,
             holds=answer.staged_in == rollout_pb2.STAGED_IN_FILE,
+            activated=(
+                messages.activated(answer.activated) if answer.HasField("activated") else None
+            ),
         )
 
     async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
@@ -232,12 +242,7 @@ class RolloutClient:
                 policy_version=version, mode=messages.pause_mode(mode)
             )
         answer = await self._holding(self._stub.Activate, request)
-        return Activated(
-            policy_version=answer.policy_version,
-            previous_version=answer.previous_version,
-            wait_s=answer.wait_s,
-            pause_s=answer.pause_s,
-        )
+        return messages.activated(answer)
 
     async def policy_version(self) -> int:
         """Version of the weights that generate tokens now."""

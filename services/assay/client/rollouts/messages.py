@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from assay.client import wire
-from assay.client.rollouts.types import RolloutGroup, Trajectory
+from assay.client.rollouts.types import Activated, RolloutGroup, Trajectory
 from assay.client.types import Evidence
 from assay.core.errors import InvalidRequest
 from assay.core.tools.building import builder
@@ -65,6 +65,15 @@ def pause_mode(mode: str) -> rollout_pb2.PauseMode.ValueType:
     if mode not in PAUSE_MODES:
         raise InvalidRequest(f"mode: one of {', '.join(PAUSE_MODES)}", field="mode")
     return PAUSE_MODES[mode]
+
+
+def activated(answer: rollout_pb2.ActivateResponse) -> Activated:
+    return Activated(
+        policy_version=answer.policy_version,
+        previous_version=answer.previous_version,
+        wait_s=answer.wait_s,
+        pause_s=answer.pause_s,
+    )
 
 
 def _ids(ids: Sequence[int], where: str) -> bytes:

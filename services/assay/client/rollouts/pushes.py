@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.client import wire
+from assay.client.rollouts import messages
 from assay.core.errors import InvalidRequest
 from assay.v1 import rollout_pb2
 
@@ -53,6 +54,14 @@ def adapter_push(
                 config_json=wire.object_text(config, "config"), base_version=base_version
             ),
         )
+
+
+def activating(
+    first: rollout_pb2.PushWeightsRequest, mode: str | None
+) -> rollout_pb2.PushWeightsRequest:
+    if mode is not None:
+        first.activate = messages.pause_mode(mode)
+    return first
 
 
 def bodies(

@@ -153,6 +153,16 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Activated:
+    """A change of weights."""
+
+    policy_version: int
+    previous_version: int
+    wait_s: float
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PushedWeights:
     """Weights staged beside the active ones."""
 
@@ -163,13 +173,5 @@ class PushedWeights:
     holds: bool = False
     """Memory has room for one set of weights, and these wait in a file: their activation holds the
     engine while it exchanges them with those in use."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activated:
-    """A change of weights."""
-
-    policy_version: int
-    previous_version: int
-    wait_s: float
-    pause_s: float
+    activated: Activated | None = None
+    """Of a push that activates them, the change."""

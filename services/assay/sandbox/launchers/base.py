@@ -21,6 +21,7 @@ from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.accounting.directories import read
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
+from assay.sandbox.launchers.ended import EndedBoxes
 from assay.sandbox.launchers.order import ENVIRONMENT, Done, Inside, Order
 from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.launchers.request import packed
@@ -138,6 +139,8 @@ class Launcher:
             }
             self._zygote, self._mode = _started(setup, mode, settings)
             held.callback(self._close_zygote)
+            self._ended = EndedBoxes()
+            held.callback(self._ended.close)
             self._held = held.pop_all()
         self._own_processes = _OWN_PROCESSES[self._mode]
 
@@ -174,17 +177,25 @@ class Launcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def settle(self) -> None:
+        """Wait until nothing is left of the boxes of ended runs, neither processes nor cgroups.
+
+        Raises:
+            SandboxError: something cannot be removed.
+        """
+        self._ended.close()
+
     def carry_out(self, order: Order) -> Done:
-        """Run it in a box until its whole process tree has ended.
+        """Run it in a box until no process of the program exists.
 
         Raises:
             SandboxError: the sandbox could not be set up or torn down.
         """
         forked = self._zygote.take()
-        with contextlib.ExitStack() as held:
-            held.callback(forked.close)
+        with contextlib.ExitStack() as box, contextlib.ExitStack() as held:
+            box.callback(forked.close)
             account = self._backend.create()
-            held.callback(account.close)
+            box.callback(account.close)
             directory = held.enter_context(self._directory())
             account.set_limits(order.limits, own_processes=self._own_processes)
             streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
@@ -192,6 +203,7 @@ class Launcher:
             self._send(
                 order, forked, directory, account.open_joins(), [writers for _, writers in streams]
             )
+            self._ended.remove()  # now, beside the program
             pid = _pid_of(forked.pidfd)
             account.watch(pid)
             started = Started(
@@ -203,15 +215,21 @@ class Launcher:
                 limits=order.limits,
                 began_ns=began_ns,
             )
-            watch = Watch(started, self._clock)
+            watch = Watch(started, self._clock, trusts_pid_1=self._trusts_pid_1(order))
             held.callback(watch.close)
-            ending = watch.until_dead()
+            ending = watch.until_ended()
             files = self._collect(order, watch)
+            if not watch.is_dead:
+                self._ended.add(forked.pidfd, box.pop_all())
         return Done(
             ending=ending,
             streams=tuple(bytes(kept) for kept in started.streams.values()),
             files=files,
         )
+
+    def _trusts_pid_1(self, order: Order) -> bool:
+        """Whether it is ours, out of the program's reach, and sees all processes of the run."""
+        return self._mode is Mode.OWN and order.sealed is None
 
     @contextlib.contextmanager
     def _directory(self) -> Iterator[str]:

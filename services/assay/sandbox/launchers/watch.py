@@ -5,9 +5,9 @@ depends only on the tree's own CPU time and blocked time (`blocked.py`), so a bu
 change a reward. Wall time only protects the caller: a run that exceeds it was delayed by the
 machine and may be retried, unless blocked time explains it. While it watches, this thread has
 real-time priority where the host allows it: the end of a task hides how long it waited for a core,
-so the later a check, the more is excused. The tree is dead when `until_dead`
-returns: its root is pid 1 of its namespace, and the kernel reports the end of that process only
-after all others.
+so the later a check, the more is excused. No process of the program exists when `until_ended`
+returns: the box's pid 1 is dead, which the kernel reports only after all others, or says that the
+program has ended and never started another task.
 """
 
 import contextlib
@@ -74,6 +74,9 @@ class _Seen:
     wait_status: int | None = None
     failure: str = ""
     dead: bool = False
+    """The box's pid 1, and with it all of the tree."""
+    is_left_alone: bool = False
+    """The program has ended, and pid 1 is all that ever lived in the box beside it."""
     is_held_up: bool = False
     """Killed for wall time that the run itself did not cause."""
     reported: tuple[float, int] = (0.0, 0)
@@ -84,8 +87,16 @@ class _Seen:
 class Watch:
     """Watches one run from its start to its end."""
 
-    def __init__(self, run: Started, clock: MonotonicClock) -> None:
+    def __init__(self, run: Started, clock: MonotonicClock, *, trusts_pid_1: bool) -> None:
+        """Prepare.
+
+        Args:
+            run: has been given to its box.
+            clock: for all times.
+            trusts_pid_1: what pid 1 of the box says of the program's tasks is not the program's.
+        """
         self._run = run
+        self._trusts_pid_1 = trusts_pid_1
         self._clock = clock
         self._seen = _Seen()
         self._poll = select.poll()
@@ -104,8 +115,8 @@ class Watch:
         for descriptor in (*run.streams, run.box.fileno(), run.pidfd):
             self._poll.register(descriptor, select.POLLIN)
 
-    def until_dead(self) -> Ending:
-        """Watch until the whole tree is dead and its output has been read.
+    def until_ended(self) -> Ending:
+        """Watch until no process of the program exists and its output has been read.
 
         Raises:
             SandboxError: the box broke, or cannot be killed.
@@ -117,7 +128,7 @@ class Watch:
         run = self._run
         limit_ns = run.began_ns + int(run.limits.wall_s_max * 1e9)
         look_ns = self._next_look_ns(run.began_ns, 0.0)
-        while not (self._seen.dead and not self._open):
+        while self._open or not (self._seen.dead or self._seen.is_left_alone):
             now_ns = self._clock.monotonic_ns()
             if now_ns >= limit_ns:
                 limit_ns = self._wall_passed(now_ns)
@@ -136,6 +147,11 @@ class Watch:
         late_ns = self._clock.monotonic_ns() - now_ns - int(wait_ms * 1e6)
         self._late_ns += max(0, late_ns)
         return events
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the box's pid 1 has ended too."""
+        return self._seen.dead
 
     def directory(self) -> int | None:
         """The box's working directory while the box exists; the caller closes it."""
@@ -269,8 +285,9 @@ class Watch:
             status, cpu_us, resident = map(int, words[:3])
             self._seen.wait_status = status
             self._seen.reported = (cpu_us / 1e6, resident)
+            edge = edge_of(words[3:])
+            self._seen.is_left_alone = self._trusts_pid_1 and edge.is_alone
             if self._blocked_due_ns is not None:
-                edge = edge_of(words[3:])
                 self._blocked.end_at(edge, late_ns=self._late_ns)
                 self._blocked_due_ns = None
         elif what == "failed":

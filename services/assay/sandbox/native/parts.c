@@ -119,10 +119,18 @@ long raw_clone(unsigned long flags, int *pidfd) {
 #endif
 }
 
-/* Close every descriptor from 3 on, except those in `kept`, which ascend. */
-void close_all_but(const int *kept, int count) {
+static int ascending(const void *one, const void *other) {
+    return *(const int *)one - *(const int *)other;
+}
+
+/* Close every descriptor from 3 on, except those in `kept`; the negative ones are none. Sorts them. */
+void close_all_but(int *kept, int count) {
     unsigned low = 3;
+    qsort(kept, (size_t)count, sizeof *kept, ascending);
     for (int at = 0; at < count; at++) {
+        if (kept[at] < 0) {
+            continue;
+        }
         if ((unsigned)kept[at] > low) {
             syscall(SYS_close_range, low, (unsigned)kept[at] - 1, 0);
         }

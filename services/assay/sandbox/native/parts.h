@@ -29,6 +29,7 @@ struct run {
     const char *strings;
     size_t bytes;
     int descriptor, channel;
+    int load; /* see `last_task` */
     int stdio[3];
     struct sigaction interrupt; /* of the program */
 };
@@ -40,7 +41,7 @@ struct reading reading_of(const char *process);
 struct edge edge_of_self(void);
 int64_t ns_of(struct timeval time);
 long raw_clone(unsigned long flags, int *pidfd);
-void close_all_but(const int *kept, int count);
+void close_all_but(int *kept, int count);
 int set_limits(const struct box_limits *limits, int64_t signals_pending_max);
 int drop_capabilities(void);
 void be_first_out_of_memory(void);

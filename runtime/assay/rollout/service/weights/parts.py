@@ -21,6 +21,8 @@ from assay.rollout.models.model import DType, Tensor
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from assay.rollout.layout import PauseMode
+
 _DTYPES: Final[dict[str, tuple[DType, np.dtype[Any]]]] = {
     "F32": (DType.F32, np.dtype("<f4")),
     "F16": (DType.F16, np.dtype("<f2")),
@@ -50,6 +52,8 @@ class PushSpec:
     """Of an adapter: the version of the whole weights it belongs to; `None`: the active ones."""
     shared_file: str = ""
     """Name of a file in the shared folder that holds the tensors; empty: messages bring them."""
+    activate: PauseMode | None = None
+    """How they are activated once they are staged; `None`: they are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
+    from assay.rollout.layout import PauseMode
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
     from assay.rollout.models.staging import StagedWeights
 
@@ -92,6 +93,8 @@ class Pushed:
     kind: PushKind
     weights: StagedWeights
     stage_s: float
+    activate: PauseMode | None
+    """As the sender asks for it; see `PushSpec`."""
 
 
 class Pushes:
@@ -154,7 +157,8 @@ async def _receive(
         weights = await _receive_whole(slots, push, _with(first, parts))
     else:
         weights = await _receive_adapter(slots, push, _with(first, parts))
-    return Pushed(kind=push.kind, weights=weights, stage_s=time.perf_counter() - begun)
+    stage_s = time.perf_counter() - begun
+    return Pushed(kind=push.kind, weights=weights, stage_s=stage_s, activate=push.activate)
 
 
 async def _with(first: WeightPart, rest: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
