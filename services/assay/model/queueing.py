@@ -18,6 +18,7 @@ from assay.model.jit import jit
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
+PLACE_MASK: Final = (1 << KEY_BITS) - 1
 NOTHING: Final = np.zeros(0, np.int64)
 ONE_TENANT: Final = NOTHING
 WEIGHT_1: Final = np.ones(1, np.float64)
@@ -262,7 +263,7 @@ def first_tenant(scratch: Scratch) -> int:
 def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
     """Remove the tenant's first entry from its queue and charge it (`FairQueue.pop`)."""
     entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
-    found = demand.start[stage] + (entry & ((1 << KEY_BITS) - 1))
+    found = demand.start[stage] + (entry & PLACE_MASK)
     scratch.waiting[tenant] -= 1
     if waiting == 1:
         forget_shares(scratch)
@@ -306,6 +307,7 @@ def serve(
     step, steps = 0, supply.steps[stage]
     capacity = supply.workers[stage, 0]
     running = waiting = at = 0
+    alone, tenant, queue = demand.tenant.shape[0] == 0, 0, scratch.queue[0]
     scratch.waiting[:] = 0
     forget_shares(scratch)
     peak_bin = -1 if busy.shape[0] else FAR_NS
@@ -332,15 +334,21 @@ def serve(
         while at < count and clock[demand.member[begin + scratch.order[at]]] == now:
             i = demand.member[begin + scratch.order[at]]
             key = -1 if demand.running[i] == stage else demand.key[i]
-            tenant = demand.tenant[i] if demand.tenant.shape[0] else 0
-            wait(scratch, tenant, scratch.order[at], key, waiting)
+            if alone:
+                push(queue, waiting, (key << KEY_BITS) | scratch.order[at])
+            else:
+                wait(scratch, demand.tenant[i], scratch.order[at], key, waiting)
             waiting += 1
             at += 1
         while waiting > 0:
-            tenant = first_tenant(scratch)
+            if not alone:
+                tenant = first_tenant(scratch)
             if running >= capacity and scratch.queue[tenant, 0] >= 0:
                 break
-            entry = take_next(demand, stage, scratch, tenant, waiting)
+            if alone:
+                entry = begin + (pop(queue, waiting) & PLACE_MASK)
+            else:
+                entry = take_next(demand, stage, scratch, tenant, waiting)
             i = demand.member[entry]
             waiting -= 1
             queued = clock[i] < now

@@ -2,7 +2,8 @@
 
 It does what `assay.sim.pools.reference.ReferenceWorld` does. At each instant, pool by pool in the
 order of the stages: lost workers leave, claims end, started workers join, requests are
-admitted, and idle workers start waiting requests.
+admitted, and idle workers start waiting requests. Each call of a compiled function copies the state
+and counts references to its arrays: what only several tenants need is called for these alone.
 """
 
 import numpy as np
@@ -103,22 +104,24 @@ def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> 
     state.stage_now[request] = stage
     state.since_ns[request] = QUEUED
     state.attempt[request] = 1
-    state.charged_us[request] = 0
-    wait(state, pool, request, fcfs)
+    tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
+    push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
+    state.waiting_of[pool, tenant] += 1
+    state.waiting[pool] += 1
 
 
 @jit
-def wait(state: State, pool: int, request: int, fcfs: bool) -> None:  # noqa: FBT001 - as above
-    """The request joins its tenant's queue (`Shares.join`)."""
-    tenant = 0 if fcfs else state.tenant_of[state.task_of[request]]
+def join(state: State, pool: int, request: int) -> int:
+    """One of several tenants gets one more waiting request (`Shares.join`); returns which."""
+    tenant = state.tenant_of[state.task_of[request]]
     if state.waiting_of[pool, tenant] == 0:
         if state.waiting[pool] > 0 and state.since[pool] < 0:
             state.since[pool] = state.claims[pool]
         now_us = state.shares_now_us[pool]
         state.virtual_us[pool, tenant] = max(state.virtual_us[pool, tenant], now_us)
-    push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
-    state.waiting_of[pool, tenant] += 1
-    state.waiting[pool] += 1
+    if state.attempt[request] == 1:
+        state.charged_us[request] = 0
+    return int(tenant)
 
 
 @jit
@@ -134,11 +137,9 @@ def first_tenant(state: State, pool: int) -> int:
 
 
 @jit
-def take_next(state: State, pool: int) -> int:
-    """The next request leaves its queue; its tenant is charged (`FairQueue.pop`)."""
-    tenant = first_tenant(state, pool)
-    entry = pop(state.queue[pool, tenant], state.waiting_of[pool, tenant])
-    request = entry & SEQUENCE_MASK
+def charge(state: State, pool: int, tenant: int, request: int) -> None:
+    """The virtual time of one of several tenants moves by what the request takes, once per stage
+    (`FairQueue.pop`)."""
     since = state.since[pool]
     if since < 0:
         state.charged_us[request] = 0
@@ -152,13 +153,10 @@ def take_next(state: State, pool: int) -> int:
         state.virtual_us[pool, tenant] = virtual_us + advance_us
     state.claims[pool] += 1
     state.claim[request] = state.claims[pool]
-    state.waiting_of[pool, tenant] -= 1
-    state.waiting[pool] -= 1
     if state.waiting[pool] == 0:
         state.virtual_us[pool, :] = 0
         state.shares_now_us[pool] = 0
         state.since[pool] = -1
-    return int(request)
 
 
 @jit
@@ -182,13 +180,22 @@ def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: in
             continue
         state.since_ns[request] = QUEUED
         state.attempt[request] += 1
-        wait(state, pool, request, fcfs)
+        tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
+        push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
+        state.waiting_of[pool, tenant] += 1
+        state.waiting[pool] += 1
 
 
 @jit
 def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
     """The first of the queue starts to run."""
-    request = take_next(state, pool)
+    several = state.virtual_us.shape[1] > 1
+    tenant = first_tenant(state, pool) if several else 0
+    request = pop(state.queue[pool, tenant], state.waiting_of[pool, tenant]) & SEQUENCE_MASK
+    state.waiting_of[pool, tenant] -= 1
+    state.waiting[pool] -= 1
+    if several:
+        charge(state, pool, tenant, request)
     stage = state.stage_now[request]
     state.since_ns[request] = now_ns
     state.start_ns[request, stage] = now_ns

@@ -95,6 +95,8 @@ class Runner:
         self.samples: list[Sample] = []
         self.asked = [0] * len(self.pools.stage_of)
         """Workers by pool, as the policy decided; nodes may not be ready for all of them."""
+        self.startup_seen = [(0, 0)] * len(self.asked)
+        """By pool: after so many starts, their quantile in nanoseconds."""
         self.asked_nodes = [0] * len(self.asked)
         self.groups: list[NodeGroup] = (
             [NodeGroup(cluster.nodes) for _ in self.asked] if cluster.nodes is not None else []
@@ -262,9 +264,11 @@ class Runner:
         started = int(state.ordered[pool]) - int(state.starting[pool])
         if started < STARTS_MIN:
             return int(self.startup_ns[pool])
-        draws = self.pools.startup_ns[pool]
-        latest = draws[np.arange(max(started - STARTS_KEPT, 0), started) % len(draws)]
-        return int(np.quantile(latest, STARTS_QUANTILE))
+        if started != self.startup_seen[pool][0]:
+            draws = self.pools.startup_ns[pool]
+            latest = draws[np.arange(max(started - STARTS_KEPT, 0), started) % len(draws)]
+            self.startup_seen[pool] = started, int(np.quantile(latest, STARTS_QUANTILE))
+        return self.startup_seen[pool][1]
 
     def see_task(self, task: int) -> TaskView:
         """Current state of a task."""
@@ -294,7 +298,7 @@ class Runner:
         stage, since = state.stage_now[rows], state.since_ns[rows]
         arrived, finish = state.arrived_ns[rows], state.finish_ns[rows] > 0
         passed = state.service_ns[rows] * finish
-        natural = arrived - opened + passed.sum(axis=1)
+        natural = arrived - opened + sum(passed.T)
         over = stage == ENDED
         here = np.flatnonzero(~over & (stage != FUTURE))
         elapsed = np.where(since >= 0, self.world.now_ns - since, -1)[here]
@@ -397,8 +401,9 @@ class Runner:
 
 def last_passed(passed_ns: Ints) -> Ints:
     """(n,): the last stage with time, -1 = none."""
-    stages = np.arange(passed_ns.shape[1])
-    last: Ints = np.max(np.where(passed_ns > 0, stages, -1), axis=1, initial=-1)
+    last = np.full(len(passed_ns), -1, np.int64)
+    for stage, column in enumerate(passed_ns.T):
+        last[column > 0] = stage
     return last
 
 
