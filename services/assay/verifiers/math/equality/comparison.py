@@ -113,7 +113,8 @@ class Comparison:
                 return self._quotient(numbers.ratio_of(gold), answer, gold_first=True)
             case (Number() | Element(), Time() | Ratio()):
                 return self._quotient(numbers.ratio_of(answer), gold, gold_first=False)
-        return self._element(gold, answer)
+        extents = forms.endless(gold, answer)
+        return self._element(gold, answer) if extents is None else self._in_order(*extents)
 
     def _element(self, gold: Answer, answer: Answer) -> bool:
         left, right = forms.text_of(gold), forms.text_of(answer)
@@ -167,14 +168,22 @@ class Comparison:
                 return self.equal(gold.value, answer.value)
             return self._texts(gold.text, answer.text)
         if isinstance(gold, Named):
-            if isinstance(answer, Element) and forms.is_relation(answer.text):
+            if isinstance(answer, Element) and self._as_stated(gold, answer):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold.value, answer)
         if isinstance(answer, Named):
-            if isinstance(gold, Element) and forms.is_relation(gold.text):
+            if isinstance(gold, Element) and self._as_stated(answer, gold):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold, answer.value)
         return False
+
+    def _as_stated(self, named: Named, other: Element) -> bool:
+        """Whether the other is a relation to be compared with all of the statement; one that gives
+        the values of a name, as `1 < x < 3` does, says what `x \\in (1, 3)` says."""
+        if not forms.is_relation(other.text):
+            return False
+        names_values = forms.is_region(named.value) or isinstance(named.value, Union)
+        return not (names_values and self.settings.allow_set_relation_comp)
 
     def _texts(self, gold: str, answer: str) -> bool:
         return self._element(Element(text=gold), Element(text=answer))

@@ -183,6 +183,16 @@ def as_region(answer: Element | Named) -> Items | None:
     return found if isinstance(found, Items) and found.kind == "tuple" else None
 
 
+def endless(one: Answer, other: Answer) -> tuple[Items, Items] | None:
+    """The intervals of two inequalities of which one names infinity: `-\\infty < x < 0`."""
+    if not isinstance(one, Element) or not isinstance(other, Element):
+        return None
+    if "\\infty" not in one.text + other.text:
+        return None
+    first, second = as_region(one), as_region(other)
+    return None if first is None or second is None else (first, second)
+
+
 def regions(answer: Answer) -> tuple[Answer, ...]:
     """The intervals of a union, or of inequalities in one name; empty if it is something else."""
     if isinstance(answer, Union):
