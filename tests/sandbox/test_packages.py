@@ -59,6 +59,9 @@ def environment() -> Iterator[Path]:
     installed(folder, "audit-single", {"audit_single.py": "VALUE = 7\n"})
     installed(folder, "audit-extra", {"audit_extra/__init__.py": "", "secret.txt": "x"})
     installed(folder, "audit-space", {"audit_space/part.py": ""})
+    libraries = {"audit_wide/cu/lib/liby.so.13": "library", "audit_wide/cu/include/y.h": ""}
+    installed(folder, "audit-libraries", libraries)
+    installed(folder, "audit-linked", {"audit_linked/__init__.py": ""}, ("audit-libraries",))
     (folder / "audit_secret.txt").write_text("a token")
     (folder / "audit_other.py").write_text("VALUE = 9\n")
     sys.path.append(str(folder))
@@ -78,9 +81,28 @@ def test_a_package_is_found_with_what_it_requires_and_nothing_else(environment: 
     assert find_packages(["audit_offered"], setting=SETTING) == found, "the import name does too"
 
 
+def test_libraries_in_a_namespace_are_shown_to_what_links_them(environment: Path) -> None:
+    """As those of CUDA's wheels, which torch loads from beside itself."""
+    found = find_packages(["audit-linked"], setting=SETTING)
+    wide = environment / "audit_wide/cu/lib"
+    assert set(found.folders) == {environment / "audit_linked", wide}
+    assert set(found.places) == {"audit_linked"}, "nothing imports from them"
+
+
 @pytest.mark.parametrize(
     "name",
-    ["no-such-package", "audit-space", "assay", "../../etc", "", ".", "sys", "os.path", "\0"],
+    [
+        "no-such-package",
+        "audit-space",
+        "audit-libraries",
+        "assay",
+        "../../etc",
+        "",
+        ".",
+        "sys",
+        "os.path",
+        "\0",
+    ],
 )
 def test_what_cannot_be_shown_alone_is_refused_with_its_field(environment: Path, name: str) -> None:
     assert environment

@@ -54,6 +54,7 @@ class Side:
                 for a, b in zip(given, wanted, strict=True)
             )
 
+        os.close(self.files[number])
         said = [[one.typecode, [len(one)]] for one in self.outputs]
         trivial = all(close([0.0] * len(one), one) for one in self.outputs)
         if outputs != said:

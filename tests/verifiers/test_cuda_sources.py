@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from assay.sandbox.port import MIB
 from assay.verifiers.cuda.cpp_text import code_of, tokens_of
+from assay.verifiers.cuda.definition import TRIALS_MAX, WARM_UPS, CudaSettings
 from assay.verifiers.cuda.device_code import device_code
 from assay.verifiers.cuda.measure import Trial, call_s, speed_up
 from assay.verifiers.cuda.solution import Unreadable, read_solution
@@ -136,6 +139,24 @@ def test_host_functions_are_left_out_and_lines_stay() -> None:
 )
 def test_what_cannot_be_compiled_alone_is_named(source: str, reason: str) -> None:
     assert device_code(source).reason == reason
+
+
+@given(
+    st.integers(512, 65_536).map(lambda n: n * MIB),
+    st.integers(3, TRIALS_MAX),
+    st.integers(0, 1_024 * MIB),
+)
+def test_the_outputs_that_wait_for_the_reference_never_fill_the_box(
+    memory: int, trials: int, output: int
+) -> None:
+    """Else a right program with large outputs would break the limit of memory."""
+    settings = CudaSettings(memory_bytes=memory, trials=trials)
+    if output > settings.output_bytes:
+        with pytest.raises(ValidationError, match="output_bytes_max: at most"):
+            CudaSettings(memory_bytes=memory, trials=trials, output_bytes_max=output)
+    else:
+        settings = CudaSettings(memory_bytes=memory, trials=trials, output_bytes_max=output)
+    assert 0 < settings.output_bytes * (trials + WARM_UPS + 1) <= memory // 2
 
 
 TIME = st.floats(min_value=0, max_value=10)

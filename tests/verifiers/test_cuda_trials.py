@@ -188,6 +188,26 @@ def test_a_reference_that_zeros_satisfy_is_refused_unless_told_otherwise(judge: 
     assert judge.judge(program, nothing, lenient).reward == 1.0
 
 
+def test_a_reference_that_is_not_equal_to_itself_is_refused_by_name(judge: Judge) -> None:
+    """Else every response would be wrong, whatever it does."""
+    noise = "x + int.from_bytes(os.urandom(2)) for"
+    random = CudaReference(problem=PROBLEM.replace("2 * x + 1 for", noise))
+    ended = judge.judge(RIGHT, random, SETTINGS)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert "not equal to itself" in ended.evidence.error
+
+
+def test_a_comparison_that_fails_by_itself_is_no_reward() -> None:
+    side = Path(array_side.__file__).read_text("utf-8")
+    broken_side = side.replace("def close(", "raise OSError('no memory')\n\n        def close(")
+    opened = Trials(SandboxSettings(), side=broken_side, packages=Packages())
+    try:
+        with pytest.raises(SandboxError, match="failed in compare"):
+            Judge(opened).judge(RIGHT, REFERENCE, SETTINGS)
+    finally:
+        opened.close()
+
+
 def test_a_kernel_that_is_not_faster_fails_where_speed_is_asked(judge: Judge) -> None:
     settings = SETTINGS.model_copy(
         update={"reward_form": RewardForm.FASTER, "speedup_min": 1_000.0}

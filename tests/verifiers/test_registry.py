@@ -54,6 +54,14 @@ def test_every_built_in_pipeline_has_an_example_reference_that_its_model_accepts
         assert definition.spec.description
 
 
+def test_what_a_pipelines_boxes_may_use_by_default_fits_into_a_slot_of_its_stages() -> None:
+    for pipeline in load_pipelines(found=()).values():
+        slot = max(stage.spec.resources.memory_bytes for stage in pipeline.stages)
+        for name, field in pipeline.settings.model_fields.items():
+            if name.endswith("memory_bytes"):
+                assert field.default <= slot, (pipeline.spec.name, name)
+
+
 def test_loading_definitions_imports_no_handler() -> None:
     import subprocess
 

@@ -274,7 +274,7 @@ class RewardPlan(_message.Message):
     """"" = the pipeline's defaults."""
     wait_ms_max: _builtins.int
     """How long a response may wait for its reward; then its outcome is INFRA_FAILED. 0 = the service's
-    default.
+    default. At most the service's `rollout.reward_wait_s_max`.
     """
     def __init__(
         self,

@@ -221,6 +221,8 @@ class RolloutSettings(TlsBranch):
     """Address of the reward service."""
     reward_wait_s: float = Field(default=600.0, gt=0)
     """How long a response waits for its reward, then INFRA_FAILED; a session may set another."""
+    reward_wait_s_max: float = Field(default=3_600.0, gt=0, le=7 * 86_400)
+    """Most that it may be: a response that waits keeps its slot in the engine."""
     second_slot_dir: Path | None = None
     """Folder on a disk for pushed whole weights, where memory has room for one set of them:
     `Activate` then holds the engine while it exchanges them with those in use. Absent: they lie in

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from tests.rollout.cuda.building import ended, host_engine, tiny
@@ -10,11 +12,15 @@ from typer.testing import CliRunner
 
 from assay.rollout import Sampling
 from assay.rollout.bench.app import bench_app
-from assay.rollout.bench.engine.gpu import GpuWork, add_barrier, measure
+from assay.rollout.bench.engine.gpu import GpuWork, add_barrier, load, measure
 from assay.rollout.cuda.engine import CudaEngine
 from assay.rollout.cuda.errors import CudaError
 from assay.rollout.cuda.gpu import GpuMachine, describe
+from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
+
+if TYPE_CHECKING:
+    from assay.rollout import RolloutRef
 
 
 def missing() -> str | None:
@@ -49,11 +55,30 @@ def test_the_bench_measures_what_it_names() -> None:
     assert values["decode B=4"].median > 0
     assert values["kernel launches in the engine's life"].median == 1
     assert len(values["K=4 prefix=20: shared / alone"].samples) == 2
+    # 20 + 16 - 1 positions in blocks of 4 are 9, the first 4 of them shared.
+    assert values["K=4 prefix=20: KV, shared"].samples == (24, 24)
+    assert values["K=4 prefix=20: KV, each alone"].samples == (36, 36)
     barriers = values["barriers a step B=4"]
     assert 5 <= min(barriers.samples) <= max(barriers.samples) <= 5 + 2 * 6 * tiny().config.n_layers
     assert values["host CPU per token B=4"].median > 0
     assert values["one barrier, at most"].median > 0
     assert values["change of weights: held"].median > 0
+
+
+def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with host_engine(tiny()) as engine:
+        held: list[int] = []
+        submit = engine.submit
+
+        def seen(*prompt: list[int], **options: Any) -> list[RolloutRef]:
+            held.append(int(engine._link.head.held) & 3)
+            return submit(*prompt, **options)
+
+        monkeypatch.setattr(engine, "submit", seen)
+        assert load(engine, [[1, 2, 3], [4, 5]], 1, 8).blocks == 3 + 3
+    assert held == [HoldMode.IN_PLACE, HoldMode.IN_PLACE]
 
 
 @pytest.mark.gpu

@@ -132,6 +132,7 @@ def shared_with(
         stop_ids=own.eos_ids,
         groups_open_max=32,
         reward_wait_s=30.0,
+        reward_wait_s_max=600.0,
     )
     return Shared(
         service=service,

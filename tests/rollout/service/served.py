@@ -95,6 +95,7 @@ def limits(vocab_size: int, slots: int) -> Served:
         stop_ids=(),
         groups_open_max=32,
         reward_wait_s=30.0,
+        reward_wait_s_max=600.0,
     )
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.rollout.service.served import Rollouts, RunRollouts
+    from tests.running import Running
 
 S_MAX = 240.0
 PUSH_WEIGHTS = "/assay.v1.RolloutService/PushWeights"
@@ -183,6 +184,42 @@ async def test_groups_that_no_one_reads_take_a_share_of_the_memory_and_no_more(
         await greedy.close()
         await session.close()
     await nothing_is_left(own)
+
+
+async def test_responses_whose_rewards_never_come_keep_no_more_than_a_share_of_the_slots(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc, tenants=TENANTS)
+    async with clients(own) as (honest, hostile):
+        waiting = await honest.open_session("waiting", sampling=SAMPLED, pipeline="noop")
+        await waiting.submit(prompts(1, k=1, reference={}))  # no worker judges anything here
+        stuck = await hostile.open_session(
+            "stuck", sampling=SAMPLED, pipeline="noop", reward_wait_s=600.0
+        )
+        await stuck.submit(prompts(30, k=4, reference={}))
+        working = await honest.open_session("s", sampling=SAMPLED)
+        await working.submit(prompts(30, k=2))
+        assert len(await take(working, 30)) == 30
+        await waiting.close()
+        async with asyncio.timeout(S_MAX):  # alone, it may have all of them
+            while own.runtime.stats().slots_free:
+                await asyncio.sleep(0.02)
+        await stuck.close()
+        await working.close()
+    await nothing_is_left(own)
+
+
+async def test_no_session_waits_for_rewards_longer_than_the_operator_allows(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)  # allows 600 s
+    for wait_s in (600.001, 7 * 86_400.0):
+        with pytest.raises(InvalidRequest) as refused:
+            await own.client.open_session("s", pipeline="noop", reward_wait_s=wait_s)
+        assert refused.value.field == "session.reward.wait_ms_max"
+        assert "rollout.reward_wait_s_max" in refused.value.message
+    assert own.service.status().sessions == 0
+    await own.client.open_session("s", pipeline="noop", reward_wait_s=600.0)
 
 
 KEYS = st.tuples(st.sampled_from("abc"), st.integers(0, 5)).map(

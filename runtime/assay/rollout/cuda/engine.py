@@ -74,6 +74,8 @@ class CudaStats:
     generated: int
     steps: int
     blocks_free: int
+    blocks_used_max: int
+    """Most KV blocks in use at once since none was."""
     barriers: int
     """Of the whole grid, up to the last step that began."""
     launches: int
@@ -366,6 +368,7 @@ class CudaEngine:
                 generated=counts.generated,
                 steps=int(self._link.head.steps),
                 blocks_free=counts.blocks_free,
+                blocks_used_max=counts.blocks_used_max,
                 barriers=int(self._link.head.barriers),
                 launches=1,
                 placement=self.machine.placement,

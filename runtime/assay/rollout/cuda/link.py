@@ -96,6 +96,7 @@ class Counts:
     illegal: int
     generated: int
     blocks_free: int
+    blocks_used_max: int
 
 
 def capacity(n: int) -> int:
@@ -201,4 +202,4 @@ class HostLink:
 
     def counts(self) -> Counts:
         """A snapshot; each is exact, they may be of two successive steps."""
-        return Counts(*self.head.counts[:7])
+        return Counts(*self.head.counts)

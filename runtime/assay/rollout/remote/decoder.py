@@ -4,22 +4,25 @@ Invariants:
   - no request is sent during a pause, and no token is accepted during one in place;
   - a lost request is sent again with the tokens received so far appended to its prompt, at most
     `attempts_max` times in a row without a new token;
-  - after a loss the server is first asked which weights it has, and brought back to ours.
+  - after a loss the server is first asked which weights it has, and brought back to ours;
+  - whatever a server sends, each rollout ends: tokens are checked before they count, a stream that
+  brings none for `idle_s` is lost, and what is not expected here ends the one rollout.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
 from assay.rollout.layout import PauseMode, Stop
+from assay.rollout.remote.dialects import check_part
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping
 
     from assay.rollout.remote.dialects import Dialect, Greeting, Part
     from assay.rollout.remote.ledger import Ledger, Row
@@ -34,6 +37,24 @@ def _lacks_its_end(row: Row, part: Part) -> bool:
     """Whether these are the last possible tokens, and an event with the receipt follows."""
     full = len(row.tokens) + len(part.progress.tokens) >= row.group.max_tokens
     return full and part.stop is Stop.NONE and not part.cut
+
+
+def _ends_early(row: Row, part: Part) -> bool:
+    """Whether it says that the response is over, and the response cannot be: without any token,
+    or as too long below its length."""
+    n = len(row.tokens) + len(part.progress.tokens)
+    short = part.stop is Stop.LENGTH and n < row.group.max_tokens
+    return short or (part.stop is not Stop.NONE and n == 0)
+
+
+@asynccontextmanager
+async def _progress_within(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """The block is lost after this time, which it moves on with each token."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield limit
+    except TimeoutError:
+        raise ServerLost(f"the server sent no token for {seconds} s") from None
 
 
 class Decoder:
@@ -53,6 +74,8 @@ class Decoder:
         self._server_paused = False
         self._suspect = False
         self._closed = False
+        self.ids_below = 1 << 31
+        """Token ids of responses are below it; its owner sets it once the server is known."""
         self._gate = asyncio.Event()
         self._gate.set()
         self._admin = asyncio.Lock()
@@ -66,7 +89,7 @@ class Decoder:
             ServerRefused, ServerLost: as `Dialect.greet`.
         """
         greeting = await self._dialect.greet(self._transport, self._options)
-        self._ledger.policy_version = greeting.version
+        self._ledger.activated(greeting.version)
         self._keep(self._watch())
         return greeting
 
@@ -76,7 +99,7 @@ class Decoder:
             try:
                 await self._transport.check_health(self._options.health_s)
                 away = ""
-            except ServerLost as error:
+            except (ServerLost, ServerRefused) as error:
                 away = str(error)
             with self.changed:
                 self._ledger.away = away
@@ -104,6 +127,8 @@ class Decoder:
         except asyncio.CancelledError:
             with self.changed:
                 self._ledger.retract(row)
+        except Exception as error:  # noqa: BLE001 - see the module: the rollout ends
+            self._note(row, f"{type(error).__name__}: {error}", crash=True)
         finally:
             del self._tasks[row]
             with self.changed:
@@ -153,13 +178,23 @@ class Decoder:
     async def _stream(self, row: Row, body: Mapping[str, object], version: int) -> None:
         known = 0
         last: Part | None = None
+        loop, idle_s = asyncio.get_running_loop(), self._options.idle_s
         try:
-            async with aclosing(self._transport.events(self._dialect.path, body)) as events:
+            async with (
+                _progress_within(idle_s) as limit,
+                aclosing(self._transport.events(self._dialect.path, body)) as events,
+            ):
                 async for event in events:
                     part = self._dialect.part(event, version, known)
-                    await self._gate.wait()
+                    if not self._gate.is_set():
+                        limit.reschedule(None)
+                        await self._gate.wait()
+                        limit.reschedule(loop.time() + idle_s)
                     if part is None:
                         continue
+                    check_part(part, self.ids_below, self._ledger.versions)
+                    if part.progress.tokens:
+                        limit.reschedule(loop.time() + idle_s)
                     known += len(part.progress.tokens)
                     if last is not None and not part.progress.tokens:
                         part, last = replace(part, progress=last.progress), None
@@ -172,6 +207,8 @@ class Decoder:
                 self._take(row, last)
 
     def _take(self, row: Row, part: Part) -> None:
+        if _ends_early(row, part):
+            part = replace(part, stop=Stop.NONE, cut=True)
         with self.changed:
             if part.receipt is not None and row.requests == 1:
                 row.receipt = part.receipt
@@ -283,7 +320,7 @@ class Decoder:
         async with self._admin:
             await self._dialect.activate(self._transport, version, self._options.stage_s)
             with self.changed:
-                self._ledger.policy_version = version
+                self._ledger.activated(version)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -8,11 +8,13 @@ and the log-prob of each.
 from __future__ import annotations
 
 import array
+import math
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from assay.rollout.errors import ServerLost, ServerRefused, WeightsNotReady
+from assay.rollout.checks import U32_MAX, check_integer
+from assay.rollout.errors import InvalidRollout, ServerLost, ServerRefused, WeightsNotReady
 from assay.rollout.layout import Stop
 from assay.rollout.receipts import Receipt, parse_receipt
 from assay.rollout.rollouts import Progress
@@ -24,7 +26,15 @@ if TYPE_CHECKING:
     from assay.rollout.rollouts import Group
 
 COMPLETIONS: Final = "/v1/completions"
+MODELS: Final = "/v1/models"
 _STOPS = {"length": Stop.LENGTH, "stop": Stop.ID}
+UNREADABLE: Final = (
+    *(AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError),
+    InvalidRollout,
+)
+"""What reading an answer raises that is not of the expected form."""
+LOGP_MAX: Final = 1e-3
+"""Above 0 by what rounding may add."""
 LOGP_OF_CERTAINTY: Final = -1e-3
 """Least log-prob that counts as that of the only possible token."""
 
@@ -167,7 +177,7 @@ def completion_part(event: dict[str, Any], version: int) -> Part | None:
             cut=reason is not None and stop is Stop.NONE,
             receipt=None if receipt is None else parse_receipt(receipt),
         )
-    except (AttributeError, IndexError, KeyError, TypeError, OverflowError) as error:
+    except UNREADABLE as error:
         raise ServerLost(f"{COMPLETIONS}: an event without its fields: {error!r}") from error
 
 
@@ -185,6 +195,28 @@ def _progress(choice: dict[str, Any], version: int) -> Progress:
         logps=array.array("f", logps),
         policy_versions=array.array("I", versions),
     )
+
+
+def check_part(part: Part, ids_below: int, versions: tuple[int, int] | None) -> None:
+    """Refuse tokens that no model made: a trainer would learn from them.
+
+    Args:
+        part: content of an event.
+        ids_below: token ids are below it.
+        versions: least and greatest version that was active; `None`: none was.
+
+    Raises:
+        ServerLost: an id is out of range, a log-prob is not finite or above 0, or the version was
+            never active.
+    """
+    made = part.progress
+    if not all(0 <= token < ids_below for token in made.tokens):
+        raise ServerLost(f"a token id is not from 0 to {ids_below - 1}")
+    if not all(math.isfinite(logp) and logp <= LOGP_MAX for logp in made.logps):
+        raise ServerLost("a log-prob is not finite, or above 0")
+    least, most = versions or (0, -1)
+    if not all(least <= version <= most for version in made.policy_versions):
+        raise ServerLost(f"a token of a version that is not from {least} to {most}")
 
 
 async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
@@ -217,13 +249,20 @@ _PROBE: dict[str, Any] = {
 
 
 async def _the_model(transport: Transport, name: str | None) -> dict[str, Any]:
-    listed = await transport.call("GET", "/v1/models")
-    models = listed.get("data", []) if isinstance(listed, dict) else []
+    models = await _models(transport)
     for model in models:
         if name is None or model.get("id") == name:
-            return dict(model)
+            return model
     names = [model.get("id") for model in models]
     raise ServerRefused(f"/v1/models: {name!r} is not among {names}")
+
+
+async def _models(transport: Transport) -> list[dict[str, Any]]:
+    listed = await transport.call("GET", MODELS)
+    models = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(models, list) or not all(isinstance(one, dict) for one in models):
+        raise ServerLost(f"{MODELS}: not a list of models: {str(listed)[:80]}")
+    return models
 
 
 def check_length(model: dict[str, Any], options: RemoteOptions) -> None:
@@ -268,12 +307,15 @@ class AssayServer:
         check_length(model, options)
         if options.check_logps:
             await check_logps(transport, _PROBE)
-        self._boot = str(model["boot"])
-        return Greeting(
-            version=int(model["policy_version"]),
-            model=str(model.get("id")),
-            vocab_size=int(model["vocab_size"]),
-        )
+        self._boot = str(model.get("boot"))
+        try:
+            return Greeting(
+                version=check_integer("policy_version", model["policy_version"], 0, U32_MAX),
+                model=str(model.get("id")),
+                vocab_size=check_integer("vocab_size", model["vocab_size"], 1, U32_MAX),
+            )
+        except UNREADABLE as error:
+            raise ServerRefused(f"{MODELS}: {error}") from error
 
     async def pause(self, transport: Transport) -> None:
         await transport.call("POST", "/pause?mode=keep")
@@ -375,7 +417,6 @@ class Vllm:
     async def restore(self, transport: Transport, version: int) -> None:
         if version not in self._paths:
             return
-        listed = await transport.call("GET", "/v1/models")
-        if self._name(version) not in [model.get("id") for model in listed.get("data", [])]:
+        if self._name(version) not in [model.get("id") for model in await _models(transport)]:
             body = {"lora_name": self._name(version), "lora_path": self._paths[version]}
             await transport.command("POST", "/v1/load_lora_adapter", body)

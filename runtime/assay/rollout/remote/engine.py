@@ -189,6 +189,7 @@ class RemoteEngine:
         except BaseException:
             self.close()
             raise
+        self._decoder.ids_below = max(self.vocab_size, self.greeting.vocab_size or 0)
         self._bounds = Bounds(
             slots=slots,
             vocab_size=self.vocab_size,

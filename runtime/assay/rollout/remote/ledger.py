@@ -117,10 +117,18 @@ class Ledger:
         self._decode, self._reward = Credits(decode), Credits(reward)
         self._trajectory = Credits(trajectory)
         self.policy_version = 0
+        self.versions: tuple[int, int] | None = None
+        """Least and greatest that was active."""
         self.submitted = self.completed = self.failed = 0
         self.requests = self.lost = self.retracted = 0
         self.last_error = ""
         self.away = ""
+
+    def activated(self, version: int) -> None:
+        """This version makes the tokens from now on."""
+        least, most = self.versions or (version, version)
+        self.policy_version = version
+        self.versions = (min(least, version), max(most, version))
 
     # ---- in
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.rollout.errors import InvalidRollout, ServerLost, ServerRefused, WeightsNotReady
 from assay.rollout.layout import Stop
-from assay.rollout.remote.dialects import LOGP_OF_CERTAINTY, Greeting, Part, check_length
+from assay.rollout.remote.dialects import (
+    LOGP_OF_CERTAINTY,
+    UNREADABLE,
+    Greeting,
+    Part,
+    check_length,
+)
 from assay.rollout.rollouts import Progress
 
 if TYPE_CHECKING:
@@ -85,14 +91,7 @@ class SGLang:
             reason = meta["finish_reason"]
             stop = _stop_of(reason)
             progress = _news(event, known, version)
-        except (
-            AttributeError,
-            IndexError,
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-        ) as error:
+        except UNREADABLE as error:
             raise ServerLost(f"{GENERATE}: an event without its fields: {error!r}") from error
         return Part(progress=progress, stop=stop, cut=reason is not None and stop is Stop.NONE)
 

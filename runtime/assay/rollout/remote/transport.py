@@ -32,7 +32,9 @@ class Transport:
         self._options = options
         # Twice, because an abandoned request keeps its connection until its response begins.
         limits = httpx.Limits(max_connections=2 * options.decode_credits + 4)
-        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        headers = {"Accept-Encoding": "identity"}
+        if api_key is not None:
+            headers["Authorization"] = f"Bearer {api_key}"
         timeout = httpx.Timeout(
             options.idle_s, connect=options.connect_s, pool=options.idle_s + options.connect_s
         )
@@ -65,11 +67,11 @@ class Transport:
         """
         allowed = self._options.admin_s if timeout_s is None else timeout_s
         try:
-            answer = await self._whole(method, path, body, allowed)
-        except httpx.HTTPError as error:
+            status, text = await self._whole(method, path, body, allowed)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
-        _check(path, answer.status_code, answer.text)
-        return answer.text
+        _check(path, status, text)
+        return text
 
     async def check_health(self, timeout_s: float) -> None:
         """Ask the server whether it serves.
@@ -78,11 +80,11 @@ class Transport:
             ServerLost: no response, or an error of the server. A server without this route serves.
         """
         try:
-            answer = await self._whole("GET", HEALTH, None, timeout_s)
-        except httpx.HTTPError as error:
+            status, _ = await self._whole("GET", HEALTH, None, timeout_s)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ServerLost(f"{HEALTH}: {type(error).__name__} {error}") from error
-        if answer.status_code >= 500:
-            raise ServerLost(f"{HEALTH}: status {answer.status_code}")
+        if status >= 500:
+            raise ServerLost(f"{HEALTH}: status {status}")
 
     async def events(self, path: str, body: object) -> AsyncGenerator[dict[str, Any], None]:
         """The events of a stream until `[DONE]`.
@@ -94,9 +96,7 @@ class Transport:
         try:
             async with aclosing(await self._begin("POST", path, body)) as answer:
                 if answer.status_code != 200:
-                    _check(
-                        path, answer.status_code, (await answer.aread()).decode(errors="replace")
-                    )
+                    _check(path, answer.status_code, await self._text(path, answer))
                 async for line in self._lines(path, answer):
                     if line == "data: [DONE]":
                         return
@@ -108,10 +108,24 @@ class Transport:
 
     async def _whole(
         self, method: str, path: str, body: object, timeout_s: float
-    ) -> httpx.Response:
-        async with aclosing(await self._begin(method, path, body, timeout_s)) as answer:
-            await answer.aread()
-            return answer
+    ) -> tuple[int, str]:
+        """Status and text."""
+        async with (
+            asyncio.timeout(timeout_s),  # httpx's own is that of each read
+            aclosing(await self._begin(method, path, body, timeout_s)) as answer,
+        ):
+            return answer.status_code, await self._text(path, answer)
+
+    async def _text(self, path: str, answer: httpx.Response) -> str:
+        _check_plain(path, answer)
+        body = bytearray()
+        async for part in answer.aiter_bytes():
+            body += part
+            if len(body) > self._options.event_bytes_max:
+                raise ServerRefused(
+                    f"{path}: an answer above {self._options.event_bytes_max} bytes"
+                )
+        return body.decode(errors="replace")
 
     async def _begin(
         self, method: str, path: str, body: object, timeout_s: float | None = None
@@ -141,6 +155,7 @@ class Transport:
         closing.add_done_callback(self._abandoned.discard)
 
     async def _lines(self, path: str, answer: httpx.Response) -> AsyncGenerator[str, None]:
+        _check_plain(path, answer)
         held = ""
         async for text in answer.aiter_text():
             held += text
@@ -159,6 +174,12 @@ class Transport:
         await self._client.aclose()
 
 
+def _check_plain(path: str, answer: httpx.Response) -> None:
+    """Refuse a compressed answer: a few bytes of it may become gigabytes."""
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise ServerRefused(f"{path}: a compressed answer, which was not asked for")
+
+
 def _check(path: str, status: int, text: str) -> None:
     if status < 300:
         return
@@ -171,7 +192,7 @@ def _check(path: str, status: int, text: str) -> None:
 def _json(path: str, text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ServerLost(f"{path}: not JSON: {text[:80]!r}") from error
 
 

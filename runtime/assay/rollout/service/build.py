@@ -203,7 +203,8 @@ def _served(rollout: RolloutSettings, backend: Backend) -> Served:
         encode_more=None if tokenizer is None else functools.partial(tokenizer.encode, bos=False),
         stop_ids=() if tokenizer is None else tokenizer.eos_ids,
         groups_open_max=rollout.groups_open_max,
-        reward_wait_s=rollout.reward_wait_s,
+        reward_wait_s=min(rollout.reward_wait_s, rollout.reward_wait_s_max),
+        reward_wait_s_max=rollout.reward_wait_s_max,
     )
 
 

@@ -4,7 +4,9 @@ Everything here runs on the event loop; the engine's calls are short and never w
 
 Invariants:
   - each started member ends once, with one outcome, and a reward only if a judge gave one;
-  - a rollout keeps its slot in the engine until its reward arrives, is given up, or is not needed.
+  - a rollout keeps its slot in the engine until its reward arrives, is given up, or is not needed;
+  - while another tenant has groups that have not ended, a tenant's groups start only in its share
+  of the slots: one whose rewards do not come leaves the rest to the others.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
@@ -37,7 +39,7 @@ from assay.rollout.service.inspection import (
 )
 from assay.rollout.service.records import NOT_ASKED, NOT_DECODED, Decoded, Judged
 from assay.rollout.service.rewards import Response, infra_failed
-from assay.rollout.service.sessions import Turns, batch_of
+from assay.rollout.service.sessions import TENANT_SHARE, Turns, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,6 +119,9 @@ class Flights:
         self._batches = batches
         self._turns = Turns()
         self._flights: dict[int, _Flight] = {}
+        self._held: Counter[TenantId] = Counter()
+        """Slots of each tenant."""
+        self._share = round(engine.stats().slots_free * TENANT_SHARE)
         self._numbers = 0
         self._unplaced: dict[int, float] = {}
         """Rewards that did not fit into the engine yet."""
@@ -154,7 +159,7 @@ class Flights:
         if self._guest is not None:
             self._guest.on_engine_failed(error)
         for number, flight in list(self._flights.items()):
-            del self._flights[number]
+            self._landed(number)
             self._desk.forget(number)
             self._settle(flight, NOT_DECODED, infra_failed(error.message))
         for session in self._sessions.values():
@@ -183,7 +188,7 @@ class Flights:
 
     def _start_group(self) -> Start:
         """Start one waiting group; see `Turns`."""
-        key = self._turns.first(lambda key: bool(self._sessions[key].groups.waiting))
+        key = self._turns.first(self._may_start)
         if key is None:
             return Start.NONE_WAITS
         session = self._sessions[key]
@@ -193,6 +198,19 @@ class Flights:
             return Start.NO_ROOM
         self._turns.taken()
         return Start.STARTED
+
+    def _may_start(self, key: SessionKey) -> bool:
+        """Whether a group of the session waits, and its tenant has not had its share."""
+        waiting = self._sessions[key].groups.waiting
+        if not waiting:
+            return False
+        held = self._held[key.tenant_id]
+        return not held or held + waiting[0].k <= self._share or self._is_alone(key.tenant_id)
+
+    def _is_alone(self, tenant_id: TenantId) -> bool:
+        """Whether no other tenant has groups that have not ended."""
+        others = (one for key, one in self._sessions.items() if key.tenant_id != tenant_id)
+        return not any(one.groups.waiting or one.groups.running for one in others)
 
     def _start(self, session: Session) -> bool:
         running = session.groups.start(self._clock.now_ns())
@@ -207,9 +225,7 @@ class Flights:
             return True
         for number, member, ref in zip(numbers, running.members, refs, strict=True):
             member.number = number
-            self._flights[number] = _Flight(
-                session=session, running=running, member=member, ref=ref
-            )
+            self._flies(number, _Flight(session=session, running=running, member=member, ref=ref))
         if session.spec.reward is not None and running.spec.scored:
             self._batches.started(session, running.spec)
         return True
@@ -306,7 +322,7 @@ class Flights:
             self._engine.cancel(flight.ref)
 
     def _end(self, completed: Completed) -> None:
-        flight = self._flights.pop(completed.user_id, None)
+        flight = self._landed(completed.user_id)
         if flight is None:
             if self._guest is not None and completed.user_id == 0:
                 self._guest.on_ended(completed)
@@ -330,10 +346,20 @@ class Flights:
         member.number = number
         member.judged = None
         member.decoded_ns = 0
-        self._flights[number] = _Flight(
-            session=flight.session, running=flight.running, member=member, ref=ref
-        )
+        again = _Flight(session=flight.session, running=flight.running, member=member, ref=ref)
+        self._flies(number, again)
         return True
+
+    def _flies(self, number: int, flight: _Flight) -> None:
+        self._flights[number] = flight
+        self._held[flight.session.key.tenant_id] += 1
+
+    def _landed(self, number: int) -> _Flight | None:
+        flight = self._flights.pop(number, None)
+        if flight is not None:
+            self._held[flight.session.key.tenant_id] -= 1
+            self._held += Counter()  # without those that hold none
+        return flight
 
     def _settle(self, flight: _Flight, decoded: Decoded, judged: Judged) -> None:
         session, running = flight.session, flight.running

@@ -208,6 +208,7 @@ class RolloutService:
             self._room.closed(session)
             self.flights.remove_session(key)
             await self._desk.close_session(key)
+        self.flights.start_waiting()  # its tenant's share may be free for another
         return cancelled
 
     def spec(self, key: SessionKey) -> SessionSpec:

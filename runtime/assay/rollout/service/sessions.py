@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SESSIONS_MAX: Final = 256
 GROUPS_BYTES_MAX: Final = 4 * 1024**3
 TENANT_SHARE: Final = 0.5
-"""Of each of these that one of several tenants may hold."""
+"""Of each of these, and of the engine's slots, that one of several tenants may hold."""
 RETRY_AFTER_S: Final = 1.0
 BATCHES_OPEN_MAX: Final = 1_024
 """Reward batches of a session that are not marked `last`: they are kept, here and in the reward

@@ -85,6 +85,8 @@ class Served:
     groups_open_max: int
     reward_wait_s: float
     """Default for sessions."""
+    reward_wait_s_max: float
+    """Most that a session may set."""
 
 
 # -- in ------------------------------------------------------------------------------------------
@@ -124,8 +126,10 @@ def _reward_plan(message: rollout_pb2.Session, served: Served) -> RewardPlan | N
     reward = message.reward
     if not reward.pipeline:
         raise _wrong("session.reward.pipeline", "the name of a pipeline")
-    if not 0 <= reward.wait_ms_max <= SPAN_MS_MAX:
-        raise _wrong("session.reward.wait_ms_max", f"0 to {SPAN_MS_MAX}")
+    most = round(1000 * served.reward_wait_s_max)
+    if not 0 <= reward.wait_ms_max <= most:
+        name = "session.reward.wait_ms_max"
+        raise _wrong(name, f"0 to {most} (rollout.reward_wait_s_max)")
     return RewardPlan(
         pipeline=reward.pipeline,
         settings_json=reward.settings_json,

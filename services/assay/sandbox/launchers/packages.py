@@ -20,6 +20,7 @@ DISTRIBUTIONS_MAX: Final = 128
 """Distributions that are shown, with those that they require."""
 MODULE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Size of a module that is one file."""
+_LIBRARY: Final = re.compile(r".+\.so(\.[0-9]+)*")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -62,6 +63,7 @@ def find_packages(names: Sequence[str], *, setting: str) -> Packages:
                 message = f"{where}: more than {DISTRIBUTIONS_MAX} packages with all they require"
                 raise SettingError(message)
             found[key] = one
+            folders.update(_libraries(one))
             for top in _tops(one):
                 if top.is_dir():
                     folders.add(top)
@@ -124,6 +126,18 @@ def _tops(one: Distribution) -> Iterator[Path]:
     for name in sorted(parts[0] for parts in names if len(parts) == 1):
         if name.endswith(".py") and name[:-3].isidentifier() and (root / name).is_file():
             yield root / name
+
+
+def _libraries(one: Distribution) -> Iterator[Path]:
+    """Folders of shared libraries in a namespace (`nvidia/cu13/lib`), which other packages load by
+    their place beside them."""
+    root = Path(str(one.locate_file("."))).resolve()
+    for file in one.files or ():
+        is_inside = len(file.parts) > 2 and file.parts[0].isidentifier()
+        if is_inside and _LIBRARY.fullmatch(file.name):
+            folder = (root / file).parent.resolve()
+            if folder.is_dir() and not (root / file.parts[0] / "__init__.py").is_file():
+                yield folder
 
 
 def _key(name: str) -> str:

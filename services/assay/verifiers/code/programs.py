@@ -5,9 +5,9 @@ least three backticks or tildes with an optional word for the language, up to a 
 many of the same character that is indented no deeper; its lines lose the fence's indentation. A
 fence with the name of a wanted language inside a block without one begins a block of its own: text
 before it opened the other by chance. An unclosed block counts only if no block is closed. What a
-model thinks aloud, up to `</think>`, has a say only if there is no block behind it. Without a
-fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates and of
-few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
+model thinks aloud (`assay.verifiers.text.thoughts`) has a say only if there is no block behind it.
+Without a fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates
+and of few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
 `<|eot_id|>`) are no part of the program.
 """
 
@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from assay.verifiers.code.notebook import html_blocks
+from assay.verifiers.text.thoughts import behind_thoughts
 
 
 class Extraction(StrEnum):
@@ -54,7 +55,6 @@ _FRAMES: Final = (
     *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution")),
 )
 _ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
-_THOUGHT_END: Final = "</think>"
 _DEEPER_MAX: Final = 3
 """Columns that a fence may be indented deeper than the one it closes (CommonMark 4.5)."""
 _FENCE: Final = re.compile(r"(?P<indent>[ \t]{0,12})(`{3,}|~{3,})[ \t]{0,12}([^\s`{]{0,40})")
@@ -81,7 +81,7 @@ def program_of(
     response = response.removeprefix(_BYTE_ORDER_MARK)
     response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
     found = list(_blocks(response, languages))
-    answer = response.rpartition(_THOUGHT_END)[2] if _THOUGHT_END in response else ""
+    answer = behind_thoughts(response) or ""
     behind = [block for block in _blocks(answer, languages) if block.closed]
     for blocks in (behind, found):
         wanted = _wanted(blocks, languages)

@@ -24,6 +24,12 @@ CUDA_COMPILE: Final = StageName("cuda.compile")
 CUDA_RUN: Final = StageName("cuda.run")
 PROBLEM_CHARS_MAX: Final = 200_000
 TRIALS_MAX: Final = 64
+WARM_UPS: Final = 2
+"""Trials that are compared and not timed: first calls load code."""
+RUN_MEMORY_BYTES: Final = 16 * 1_024 * MIB
+"""Of a slot of the run stage."""
+_WORKER_BYTES: Final = 2 * 1_024 * MIB
+"""Of it for the worker itself; the box has the rest."""
 _LOAD_S_MAX: Final = 1_800.0
 _CALL_S_MAX: Final = 120.0
 PROBLEM_NAMES: Final = ("Model", "get_inputs", "get_init_inputs")
@@ -72,10 +78,34 @@ class CudaSettings(PipelineSettings):
     """Time to import the program and build its extension."""
     call_s: float = Field(default=20.0, gt=0, le=_CALL_S_MAX)
     """Time of one step of a trial: making inputs, the call, the delivery of its outputs."""
-    memory_bytes: int = Field(default=32 * 1_024 * MIB, ge=512 * MIB, le=512 * 1_024 * MIB)
-    """Host memory of both sides together."""
-    output_bytes_max: int = Field(default=1_024 * MIB, gt=0, le=16 * 1_024 * MIB)
-    """Of one call."""
+    memory_bytes: int = Field(
+        default=RUN_MEMORY_BYTES - _WORKER_BYTES, ge=512 * MIB, le=512 * 1_024 * MIB
+    )
+    """Host memory of both sides together, with the outputs; more than the default needs workers
+    with more memory than the stage asks for."""
+    output_bytes_max: int = Field(default=0, ge=0, le=16 * 1_024 * MIB)
+    """Of one call; 0: as much as `memory_bytes` and `trials` allow (0.54 GiB by default)."""
+
+    @model_validator(mode="after")
+    def _outputs_fit(self) -> "CudaSettings":
+        """A candidate's outputs stay in memory until the reference has computed its own: they must
+        not be what fills it, or a right program would break a limit."""
+        if self.output_bytes_max > self._output_room:
+            raise ValueError(
+                f"output_bytes_max: at most {self._output_room}, so that the outputs of "
+                f"{self.trials} trials fit into half of memory_bytes ({self.memory_bytes})"
+            )
+        return self
+
+    @property
+    def output_bytes(self) -> int:
+        """Most that one call may put out."""
+        return self.output_bytes_max or self._output_room
+
+    @property
+    def _output_room(self) -> int:
+        """One more than a candidate's: the reference's of the trial that is compared."""
+        return self.memory_bytes // 2 // (self.trials + WARM_UPS + 1)
 
 
 class CudaReference(Reference):
@@ -122,7 +152,7 @@ COMPILE_STAGE: Final = StageDefinition(
 RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
         name=CUDA_RUN,
-        resources=Resources(cpu_cores=2.0, memory_bytes=16 * 1_024 * MIB, gpu=1),
+        resources=Resources(cpu_cores=2.0, memory_bytes=RUN_MEMORY_BYTES, gpu=1),
         timeout_s=2 * _LOAD_S_MAX + 6 * TRIALS_MAX * _CALL_S_MAX,
         on_demand=True,
     ),

@@ -25,17 +25,17 @@ from assay.sandbox.port import HarnessResult, HarnessRun, Limits, SandboxError
 from assay.verifiers.code.scoring import bounded_text
 from assay.verifiers.cuda import trial_harness
 from assay.verifiers.cuda.compile_stage import broke_the_run, program_in
-from assay.verifiers.cuda.definition import CudaReference, CudaSettings, RewardForm
+from assay.verifiers.cuda.definition import WARM_UPS, CudaReference, CudaSettings, RewardForm
 from assay.verifiers.cuda.gpus import find_gpus, leased
 from assay.verifiers.cuda.measure import Trial, speed_up
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.total import total
 
 _HARNESS: Final = "trial"
-_TORCH_SIDE: Final = Path(trial_harness.__file__).with_name("torch_side.py")
+TORCH_SIDE: Final = Path(trial_harness.__file__).with_name("torch_side.py")
 _SEED_BITS: Final = 62
-_RUNS_MORE: Final = 3
-"""Seeds beside those of the timed trials: of the weights and of two warm-ups."""
+_SEEDS_MORE: Final = 1 + WARM_UPS
+"""Seeds beside those of the timed trials: of the weights and of the warm-ups."""
 _CPU_CORES: Final = 8.0
 _PROCESSES: Final = 512
 _OPEN_FILES: Final = 1_024
@@ -61,6 +61,7 @@ class Trials:
         side: str,
         packages: Packages,
         devices: tuple[str, ...] = (),
+        device: str = "cuda",
     ) -> None:
         """Start the zygote.
 
@@ -69,6 +70,7 @@ class Trials:
             side: text of the module with the class `Side`.
             packages: what sides import.
             devices: files in `/dev` that boxes show.
+            device: of torch, on which both sides compute.
 
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
@@ -78,30 +80,32 @@ class Trials:
             gpu_devices=devices,
             harnesses={_HARNESS: Path(trial_harness.__file__)},
         )
-        self._side = side
+        self._side, self._device = side, device
         wide = max(sandbox.scratch_bytes_max, _SCRATCH_BYTES)
         sandbox = sandbox.model_copy(update={"scratch_bytes_max": wide})
         self._launcher = ZygoteLauncher(sandbox, Clock(), inside=inside)
 
     def run(
-        self, candidate: str | None, reference: CudaReference, settings: CudaSettings
+        self, candidate: str, reference: CudaReference, settings: CudaSettings
     ) -> tuple[dict[str, Any], HarnessResult]:
-        """The report of a run; `candidate=None`: of the reference alone.
+        """The report of a run.
 
         Raises:
             SandboxError: the box or the harness broke.
         """
-        seeds = [secrets.randbits(_SEED_BITS) for _ in range(settings.trials + _RUNS_MORE)]
+        seeds = [secrets.randbits(_SEED_BITS) for _ in range(settings.trials + _SEEDS_MORE)]
         order = {
             "side": self._side,
             "candidate": candidate,
             "problem": reference.problem,
-            "trials": settings.trials,
+            "device": self._device,
+            "runs": WARM_UPS + settings.trials,
+            "warm_ups": WARM_UPS,
             "load_s": settings.load_s,
             "call_s": settings.call_s,
             "absolute": settings.absolute_tolerance,
             "relative": settings.relative_tolerance,
-            "output_bytes_max": settings.output_bytes_max,
+            "output_bytes_max": settings.output_bytes,
         }
         result = self._launcher.run_harness(
             HarnessRun(
@@ -126,7 +130,7 @@ class Trials:
 
 def _limits(settings: CudaSettings) -> Limits:
     """Bounds of the whole box; the harness bounds every step."""
-    steps_s = 2 * settings.load_s + 8 * (settings.trials + _RUNS_MORE) * settings.call_s
+    steps_s = 2 * settings.load_s + 8 * (settings.trials + _SEEDS_MORE) * settings.call_s
     return Limits(
         cpu_s=steps_s * _CPU_CORES,
         blocked_s=steps_s,
@@ -135,7 +139,7 @@ def _limits(settings: CudaSettings) -> Limits:
         address_bytes=_ADDRESS_BYTES,
         processes=_PROCESSES,
         open_files=_OPEN_FILES,
-        file_bytes=settings.output_bytes_max,
+        file_bytes=settings.output_bytes,
         disk_bytes=_SCRATCH_BYTES,
         cpu_cores=_CPU_CORES,
     )
@@ -167,27 +171,36 @@ class Judge:
         report, result = self._trials.run(program, reference, settings)
         use = ResourceUse(cpu_s=result.cpu_s, memory_bytes_peak=result.memory_bytes_peak)
         candidate = report.get("candidate", {"state": result.status.value})
-        if candidate["state"] == "ok":
-            _require(report["reference"])
-            return _verdict(report, settings, program, use)
-        self._check(reference, settings)
-        return broken(candidate, settings, program, use)
+        if candidate["state"] != "ok":
+            self._check(reference, settings)
+            return broken(candidate, settings, program, use)
+        _require(report["reference"])
+        if not all(one["equal"] for one in report["reference"]["compared"]):
+            self._check(reference, settings)
+        return _verdict(report, settings, program, use)
 
     def _check(self, reference: CudaReference, settings: CudaSettings) -> None:
-        """Run the reference alone, once per process: what fails then is not the response's.
+        """Judge the reference as a response to itself, once per process: what fails then is not
+        the response's.
 
         Raises:
-            InvalidProblem: it fails by itself.
+            InvalidProblem: it fails by itself, or has other outputs for the same inputs.
             SandboxError: it cannot be run.
         """
         text = reference.problem + settings.model_dump_json()
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if self._sound.get(key):
             return
-        report, result = self._trials.run(None, reference, settings)
+        itself = f"{reference.problem}\nModelNew = Model\n"
+        report, result = self._trials.run(itself, reference, settings)
         if not report:
             raise InvalidProblem(f"reference.problem: it breaks a limit ({result.status.value})")
+        _require(report["candidate"])
         _require(report["reference"])
+        for one in report["reference"]["compared"]:
+            if not one["equal"]:
+                message = f"it is not equal to itself on the same inputs: {one['error']}"
+                raise InvalidProblem(f"reference.problem: {message}")
         self._sound.put(key, True)  # noqa: FBT003 - a value
 
 
@@ -224,12 +237,13 @@ def _require(reference: dict[str, Any]) -> None:
 
     Raises:
         InvalidProblem: its own text is at fault.
-        SandboxError: its process died or did not answer, which a device does too.
+        SandboxError: its process died or did not answer, which a device does too, or the
+            platform's own comparison failed.
     """
     if reference["state"] == "ok":
         return
     message = f"{reference['state']} in {reference['step']}: {reference['error']}"
-    if reference["state"] in {"failed", "too_large"}:
+    if reference["state"] in {"failed", "too_large"} and reference["step"] != "compare":
         raise InvalidProblem(f"reference.problem: {message}")
     raise SandboxError(f"the reference {message}")
 
@@ -303,7 +317,7 @@ class RunHandler:
     def _judge(self, device: str, devices: tuple[str, ...]) -> Judge:
         if device not in self._judges:
             packages = find_packages(("torch", "numpy"), setting="the stage cuda.run")
-            side = _TORCH_SIDE.read_text("utf-8")
+            side = TORCH_SIDE.read_text("utf-8")
             trials = Trials(self._sandbox, side=side, packages=packages, devices=devices)
             self._judges[device] = trials, Judge(trials)
         return self._judges[device][1]

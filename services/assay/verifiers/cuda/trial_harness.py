@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _ANSWER_BYTES_MAX: Final = 1 << 16
 _ERROR_CHARS_MAX: Final = 2_000
 _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
-_WARM_UPS: Final = 2
-"""Trials that are compared and not timed: first calls load code."""
 
 
 class _Failed(Exception):
@@ -119,20 +117,17 @@ class _Asked:
 def main(payload: bytes, box: Box) -> None:
     """Run the trials of both sides, compare, write one report."""
     order = json.loads(payload)
-    runs = _WARM_UPS + order["trials"]
-    made = [_files(runs), _files(runs)]
+    made = [_files(order["runs"]), _files(order["runs"])]
     sides = {
         "candidate": _Asked(box, "candidate", order, made[0]),
         "reference": _Asked(box, "reference", order, [*made[1], *made[0]]),
     }
     seeds = json.loads(box.unseal())
     box.confine_self()
-    report: dict[str, Any] = {}
-    if order["candidate"] is not None:
-        report["candidate"] = _trials(sides["candidate"], order, seeds, made[0])
+    report = {"candidate": _trials(sides["candidate"], order, seeds, made[0])}
     sides["candidate"].kill()
-    if report.get("candidate", {"state": "ok"})["state"] == "ok":
-        given = report.get("candidate", {}).get("given")
+    if report["candidate"]["state"] == "ok":
+        given = report["candidate"]["given"]
         report["reference"] = _trials(sides["reference"], order, seeds, made[1], given)
     sides["reference"].kill()
     box.channel_write(json.dumps(report).encode("ascii"))
@@ -167,7 +162,8 @@ def _trials(
                     "compare", call_s, number=number, outputs=candidates[number], **tolerances
                 )
                 compared.append(found)
-            if number >= _WARM_UPS:
+                os.close(file)  # the side has closed it too: its memory is free
+            if number >= order["warm_ups"]:
                 times.append([prepare, call, give])
     except _Failed as failed:
         return failed.report

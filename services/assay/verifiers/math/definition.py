@@ -59,8 +59,8 @@ class MathSettings(PipelineSettings):
     """Significant digits of numeric evaluation."""
     strict: bool = True
     """Variable names must match, and a set is not a tuple."""
-    allow_set_relation_comp: bool = False
-    """Treat `1 < x < 2` and `(1, 2)` as equal even if the reference is the relation."""
+    allow_set_relation_comp: bool = True
+    """`1 < x < 2` passes for `x \\in (1, 2)`; math-verify refuses it by default."""
     option_strings: tuple[str, ...] = Field(default=(), max_length=64)
     """Words that are answers themselves (`A`, `B`, `yes`)."""
     second_judge_share: float = Field(default=0.01, ge=0, le=1)

@@ -1,6 +1,7 @@
 """The stage `extract`: finds the answer in the response, in linear time.
 
-A response that was cut off or that ends in repetition has no answer. The artifact is the strategy
+What is thought aloud is no part of it. A response that was cut off or that ends in repetition has
+no answer. The artifact is the strategy
 that found the answer, a line feed, and the answer.
 """
 
@@ -19,6 +20,7 @@ from assay.verifiers.text.answers import (
     repeats,
     unfinished,
 )
+from assay.verifiers.text.thoughts import answer_part
 
 _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
 _END_MARKS: Final = " \t\r\n."
@@ -79,6 +81,7 @@ def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
 
 def final_answer(response: str, settings: MathSettings) -> Extracted | str:
     """The answer that the response ends with, or why it has none."""
+    response = answer_part(response)
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):

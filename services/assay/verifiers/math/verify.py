@@ -48,7 +48,8 @@ _log = logging.getLogger(__name__)
 
 
 _SENTENCES: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL})
-"""Strategies whose answer may end with an exclamation mark that is not a factorial."""
+"""Strategies whose answer may end with an exclamation mark that is not a factorial, and with the
+marks of bold type before it."""
 
 
 _REMEMBERED_MAX: Final = 2_048
@@ -143,7 +144,7 @@ class VerifyHandler:
         strategy, text = unpack(work.handover)
         said = self._judge(work.reference.answers, text, settings)
         if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
-            said = self._judge(work.reference.answers, text.rstrip("! "), settings)
+            said = self._judge(work.reference.answers, text.rstrip("!*_ "), settings)
         self._check_imports(said)
         if said.passed is None:
             return _invalid("no reference answer can be read", ResourceUse())

@@ -2,7 +2,7 @@
 
 The rules, in the order in which they are applied (docs/pipelines.md has them as a table):
 
-1. Text before the last `</think>` is ignored; an unclosed `<think>` hides the rest.
+1. What is thought aloud is ignored (`assay.verifiers.text.thoughts`).
 2. The first strategy that finds *statements* counts. Each statement is read separately; together
    they must name exactly one label.
 3. A sentence that begins with a correction (`Wait`, `Actually`, `Correction`) cancels everything
@@ -38,6 +38,7 @@ from assay.verifiers.text.labels import (
     plain_text,
 )
 from assay.verifiers.text.options import LIST_CHARS_MAX
+from assay.verifiers.text.thoughts import answer_part
 
 _WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
 _CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
@@ -59,7 +60,8 @@ _IS: Final = re.compile(
     r"\b(?:answer|choice|option|pick|solution)[ ]{1,4}"
     r"(?:(?P<denied>(?:is|was|will|would|should|must|can|could)(?:n't|[ ]{1,4}not|not)"
     r"|can't|won't|ain't)\b(?:[ ]be\b)?"
-    r"|(?:is|was|will[ ]be|would[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be)\b)[ ]{0,4}:?"
+    r"|(?:is|was|will[ ]be|would[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be)\b)"
+    r"[ ]{0,4}(?::|\.{2,3}|\u2026)?"
     r"|\bI(?:'d|'ll|[ ]would|[ ]will|'m|[ ]am)?[ ]{1,4}"
     r"(?:go(?:ing)?[ ]with|choose|pick|select|opt[ ]for)\b",
     re.IGNORECASE,
@@ -106,7 +108,7 @@ _CONCESSION: Final = re.compile(
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
 _OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
-_LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
+_LINE_END: Final = re.compile(r"(?:[ ]*\n)+[ ]*")
 
 
 class Reading(NamedTuple):
@@ -121,7 +123,7 @@ class Reading(NamedTuple):
 def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[Strategy]) -> Reading:
     """Return the labels that the response names."""
     labels = labels_of(choices)
-    text = _answer_part(response)
+    text = answer_part(response)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
         reading = _read(chosen, labels, strategies)
@@ -151,15 +153,6 @@ def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:
                 read = named if len(named) > 1 else named - rejected
                 return Reading(frozenset(read), statements[-1].text)
     return Reading(frozenset(), text.strip() or None)
-
-
-def _answer_part(response: str) -> str:
-    closed = response.rfind("</think>")
-    if closed >= 0:
-        response = response[closed + len("</think>") :]
-    elif "<think>" in response:
-        response = response[: response.index("<think>")]
-    return response
 
 
 def _parts(text: str, labels: Labels) -> Iterator[str]:
@@ -200,8 +193,10 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif strategy is Strategy.ANSWER_COLON:
         for match in _COLON.finditer(plain):
             end = _line_end(plain, match.end())
-            if not plain[match.end() : end].strip():  # the answer is on the next line
-                end = _line_end(plain, end + 1)
+            if not plain[
+                match.end() : end
+            ].strip():  # the answer is on the next line that is not blank
+                end = _line_end(plain, _past_line_end(plain, end))
             if _OR_LINE.match(plain, end):
                 end = _line_end(plain, end + 1)
             said = _CONCESSION.split(plain[match.end() : end], 1)[0]

@@ -12,6 +12,7 @@ from decimal import DecimalException
 from typing import Final, NoReturn
 
 from assay.verifiers.text.dialects import BigInteger, Number
+from assay.verifiers.text.thoughts import behind_thoughts
 
 NESTING_MAX: Final = 1_000
 """Maximum nesting depth of objects and arrays."""
@@ -20,7 +21,6 @@ _INTEGER_DIGITS_MAX: Final = 4_000
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
-_THOUGHT_END: Final = "</think>"
 _TAGS: Final = ("<answer>", "</answer>")
 _JSON_BEGINS: Final = frozenset('{["')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -145,10 +145,11 @@ def fenced(response: str) -> str:
 
 
 def _behind_thought(response: str) -> str:
-    """What stands behind the last `</think>`, unless the response begins as JSON does."""
+    """What stands behind what is thought aloud, unless the response begins as JSON does."""
     begun = response.lstrip()
     if begun[:1] not in _JSON_BEGINS:
-        response = response.rpartition(_THOUGHT_END)[2]
+        behind = behind_thoughts(response)
+        response = response if behind is None else behind
     whole = response.strip()
     if whole.startswith(_TAGS[0]) and whole.endswith(_TAGS[1]):
         response = whole.removeprefix(_TAGS[0]).removesuffix(_TAGS[1])

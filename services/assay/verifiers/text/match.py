@@ -25,7 +25,7 @@ from assay.verifiers.port import (
     resource_limited,
     scored,
 )
-from assay.verifiers.text.answers import extract
+from assay.verifiers.text.answers import Strategy, extract
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
@@ -43,6 +43,7 @@ from assay.verifiers.text.definition import (
 )
 from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_is_json, judge_json
 from assay.verifiers.text.json_text import fenced, unwrapped
+from assay.verifiers.text.thoughts import answer_part
 
 _INVALID_REFERENCE: Final = "invalid_reference"
 _CPU_LIMIT: Final = "cpu_limit"
@@ -173,7 +174,9 @@ def _cannot_judge(reference: Reference, cpu_s: float) -> str:
 def _exact(work: Work) -> Evidence:
     settings: ExactSettings = work.settings
     reference: ExactReference = work.reference
-    found = extract(work.response, settings.strategies)
+    is_whole = settings.strategies == (Strategy.WHOLE,)
+    said = work.response if is_whole else answer_part(work.response)
+    found = extract(said, settings.strategies)
     if found is None:
         empty_is_right = "" in {answer.strip() for answer in reference.answers}
         return Evidence(verdict="pass" if empty_is_right else "no_answer")

@@ -80,10 +80,12 @@ class Window:
     """Of the grid."""
     cpu_s: float
     """CPU time of this process: the thread that watches the kernel, and this one, which waits."""
+    blocks: int
+    """KV blocks that the load held at most, by the kernel's own count."""
 
     @staticmethod
     def between(first: Instant, last: Instant) -> Window:
-        """What happened between two instants."""
+        """What happened between two instants of one load."""
         was, now = first.stats, last.stats
         return Window(
             tokens=now.generated - was.generated,
@@ -91,6 +93,7 @@ class Window:
             seconds=last.at_s - first.at_s,
             barriers=now.barriers - was.barriers,
             cpu_s=last.cpu_s - first.cpu_s,
+            blocks=now.blocks_used_max,
         )
 
 
@@ -129,16 +132,21 @@ def _until(engine: CudaEngine, generated: int) -> Instant:
 
 
 def load(engine: CudaEngine, prompts: list[list[int]], k: int, tokens: int) -> Window:
-    """Run prompts with k rollouts each to their end; the middle of it is the window."""
+    """Run prompts with k rollouts each to their end; the middle of it is the window.
+
+    The kernel is held until all are submitted: else the first of many prompts ends before the last
+    is there, and what the load holds at once is a matter of the host's speed.
+    """
     before, n = engine.stats().generated, len(prompts) * k
-    for prompt in prompts:
-        engine.submit(
-            prompt,
-            max_tokens=tokens,
-            seeds=range(k),
-            sampling=Sampling(temperature=1.0),
-            want_reward=False,
-        )
+    with engine.pause(WAIT_S):
+        for prompt in prompts:
+            engine.submit(
+                prompt,
+                max_tokens=tokens,
+                seeds=range(k),
+                sampling=Sampling(temperature=1.0),
+                want_reward=False,
+            )
     first = _until(engine, before + n * max(tokens // 8, 1))
     last = _until(engine, before + n * (tokens - max(tokens // 8, 1)))
     left = n
@@ -187,6 +195,8 @@ def add_group(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -
         (a.tokens / a.seconds) / (b.tokens / b.seconds) for a, b in zip(shared, alone, strict=True)
     ]
     report.add(f"{where}: shared / alone", "x", ratios)
+    for name, windows in (("shared", shared), ("each alone", alone)):
+        report.add(f"{where}: KV, {name}", "blocks", [float(w.blocks) for w in windows])
 
 
 def add_barrier(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:

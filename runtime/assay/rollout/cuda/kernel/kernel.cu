@@ -103,8 +103,8 @@ ASSAY_FN void report(assay_kernel_state *s) {
     assay_link *link = s->desk.link;
     const uint64_t counts[] = {s->desk.submitted, s->desk.completed, s->desk.failed,
                                s->desk.stale,     s->desk.illegal,   s->generated,
-                               s->n_free};
-    for (int i = 0; i < 7; i++) link->counts[i] = counts[i];
+                               s->n_free,             s->kv_used_max};
+    for (int i = 0; i < 8; i++) link->counts[i] = counts[i];
     link->corrupt = s->desk.corrupt;
     link->steps = s->steps_planned;
     store_sys(&link->heartbeat, now_ns());

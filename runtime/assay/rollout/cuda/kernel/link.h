@@ -54,7 +54,7 @@ typedef struct {
     uint64_t ended;   /* 1: the kernel has returned */
     uint64_t barriers;
     ASSAY_ALIGNED uint64_t counts[8]; /* submitted, completed, failed, stale, illegal, generated,
-                                         KV blocks free, decode ns */
+                                         KV blocks free, most in use */
 } assay_link;
 
 enum assay_count {
@@ -65,7 +65,7 @@ enum assay_count {
     ASSAY_N_ILLEGAL = 4,
     ASSAY_N_GENERATED = 5,
     ASSAY_N_BLOCKS_FREE = 6,
-    ASSAY_N_DECODE_NS = 7
+    ASSAY_N_BLOCKS_USED_MAX = 7 /* since no block was in use */
 };
 
 #endif

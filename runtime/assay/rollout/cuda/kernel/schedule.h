@@ -79,8 +79,8 @@ typedef struct {
     float *logps;
     uint32_t *versions;
     uint64_t *progress; /* per slot */
-    uint64_t decode_begin;
     uint64_t generated;
+    uint64_t kv_used_max; /* since no block was in use */
     assay_plan plan;
 } assay_kernel_state;
 
@@ -134,8 +134,11 @@ ASSAY_FN void give_blocks(assay_kernel_state *s, const uint32_t *ids, uint32_t n
 }
 
 ASSAY_FN void take_blocks(assay_kernel_state *s, uint32_t *ids, uint32_t n) {
+    const uint64_t all = s->desk.limits.kv_blocks;
+    if (s->n_free == all) s->kv_used_max = 0;
     for (uint32_t i = 0; i < n; i++) ids[i] = s->free_ids[--s->n_free];
     s->desk.credits[ASSAY_CREDIT_KV].available -= n;
+    if (all - s->n_free > s->kv_used_max) s->kv_used_max = all - s->n_free;
 }
 
 ASSAY_FN void release_kv(assay_kernel_state *s, uint32_t slot) {

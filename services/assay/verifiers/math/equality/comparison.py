@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import forms, numbers, systems
+from assay.verifiers.math.equality import constants, forms, numbers, systems
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -113,7 +113,8 @@ class Comparison:
                 return self._quotient(numbers.ratio_of(gold), answer, gold_first=True)
             case (Number() | Element(), Time() | Ratio()):
                 return self._quotient(numbers.ratio_of(answer), gold, gold_first=False)
-        return self._element(gold, answer)
+        extents = forms.endless(gold, answer)
+        return self._element(gold, answer) if extents is None else self._in_order(*extents)
 
     def _element(self, gold: Answer, answer: Answer) -> bool:
         left, right = forms.text_of(gold), forms.text_of(answer)
@@ -128,6 +129,11 @@ class Comparison:
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
         left, right = forms.one_logarithm(left, right)
+        return self._computed(left, right) or any(
+            self._computed(left, renamed) for renamed in constants.otherwise_named(left, right)
+        )
+
+    def _computed(self, left: str, right: str) -> bool:
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:
             return False
@@ -167,14 +173,22 @@ class Comparison:
                 return self.equal(gold.value, answer.value)
             return self._texts(gold.text, answer.text)
         if isinstance(gold, Named):
-            if isinstance(answer, Element) and forms.is_relation(answer.text):
+            if isinstance(answer, Element) and self._as_stated(gold, answer):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold.value, answer)
         if isinstance(answer, Named):
-            if isinstance(gold, Element) and forms.is_relation(gold.text):
+            if isinstance(gold, Element) and self._as_stated(answer, gold):
                 return self._texts(gold.text, answer.text)
             return self.equal(gold, answer.value)
         return False
+
+    def _as_stated(self, named: Named, other: Element) -> bool:
+        """Whether the other is a relation to be compared with all of the statement; one that gives
+        the values of a name, as `1 < x < 3` does, says what `x \\in (1, 3)` says."""
+        if not forms.is_relation(other.text):
+            return False
+        names_values = forms.is_region(named.value) or isinstance(named.value, Union)
+        return not (names_values and self.settings.allow_set_relation_comp)
 
     def _texts(self, gold: str, answer: str) -> bool:
         return self._element(Element(text=gold), Element(text=answer))
@@ -297,15 +311,15 @@ class Comparison:
         return all(self.equal(left, right) for left, right in zip(gold, answer, strict=True))
 
     def _any_order(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
-        """Each gold item is among the answers, and each answer among the gold items."""
+        """Each gold item is among the answers, and each answer among the gold items; of two equally
+        long lists, each as often."""
         if len(gold) > grammar.ITEMS_MAX or len(answer) > grammar.ITEMS_MAX:
             return False
+        counts = len(gold) == len(answer)
         met: set[int] = set()
         for item in gold:
-            found = next(
-                (at for at in nearest_first(item, answer) if self.equal(item, answer[at])),
-                None,
-            )
+            near = [at for at in nearest_first(item, answer) if not (counts and at in met)]
+            found = next((at for at in near if self.equal(item, answer[at])), None)
             if found is None:
                 return False
             met.add(found)

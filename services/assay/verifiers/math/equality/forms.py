@@ -27,6 +27,9 @@ from assay.verifiers.math.lexicon import measures, units
 _BARE_UNIT: Final = re.compile(
     r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
 )
+_PARTIAL: Final = re.compile(
+    r"(?a)\\frac\{\\partial\s?([A-Za-z])(?:\([^()]*\))?\}\{\\partial\s?([A-Za-z])\}"
+)
 _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
 _PI: Final = re.compile(r"\\pi(?![A-Za-z])")
@@ -76,7 +79,9 @@ def is_nothing(answer: Answer) -> bool:
 
 def same_name(gold: str, answer: str) -> bool:
     """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
-    gold, answer = (_DERIVATIVE.sub(r"\1'", name) for name in (gold, answer))
+    gold, answer = (
+        _PARTIAL.sub(r"\1_\2", _DERIVATIVE.sub(r"\1'", name)) for name in (gold, answer)
+    )
     if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
         return True
     if (
@@ -181,6 +186,16 @@ def as_region(answer: Element | Named) -> Items | None:
     said = grammar.region(answer.text)
     found = None if said is None else grammar.read(said[1])
     return found if isinstance(found, Items) and found.kind == "tuple" else None
+
+
+def endless(one: Answer, other: Answer) -> tuple[Items, Items] | None:
+    """The intervals of two inequalities of which one names infinity: `-\\infty < x < 0`."""
+    if not isinstance(one, Element) or not isinstance(other, Element):
+        return None
+    if "\\infty" not in one.text + other.text:
+        return None
+    first, second = as_region(one), as_region(other)
+    return None if first is None or second is None else (first, second)
 
 
 def regions(answer: Answer) -> tuple[Answer, ...]:

@@ -9,8 +9,8 @@ from assay.verifiers.math.grammar.tree import Answer, Element, Reader, Words
 RELATION: Final = re.compile(r"[<>]|\\(?:le|ge|neq|equiv|approx|sim)(?![A-Za-z])|!=|<=|>=")
 WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _LETTER: Final = re.compile(
-    r"(?a)(?:(?:option|choice|answer)\s+)?(?:\\text\s*\{\s*)?\(\s*([A-Za-z])\s*\)\s*\}?"
-    r"|(?:option|choice)\s+(?:\\text\s*\{\s*)?([A-Za-z])\s*\}?",
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:option|choice|answer)\s+)?(?:\\text\s*\{\s*)?\(\s*([A-Za-z])\s*\)[\s}]*"
+    r"|(?:\\text\s*\{\s*)?(?:option|choice)\s*\}?\s*(?<=[\s}])(?:\\text\s*\{\s*)?([A-Za-z])[\s}]*",
     re.IGNORECASE,
 )
 _REAL: Final = re.compile(
@@ -24,12 +24,14 @@ _DNE: Final = frozenset(
 )
 _NOTHING: Final = re.compile(
     r"(?:(?:there (?:is|are)|the (?:equation|system|inequality) has|it has|has) )?"
-    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set|none exists?"
+    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set|none(?: exists?)?"
 )
 _ENDLESS: Final = re.compile(
     r"(?:(?:there are|has|it has) )?(?:infinite|infinitely many|an infinite number(?: of)?)"
     r"(?: (?:real )?(?:solution|root|value|answer)s?)?"
 )
+_ONLY: Final = re.compile(r"^only (?=[ivx]+$|[a-h]$)|(?<=[ivx]) only$|(?<=^[a-h]) only$")
+"""`III only`, of numbered statements."""
 _ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
 _FUNCTIONS: Final = frozenset(
     [
@@ -99,7 +101,9 @@ def meaning(said: str) -> str:
         return "does not exist"
     if _ENDLESS.fullmatch(form):
         return "infinitely many"
-    return "no solution" if _NOTHING.fullmatch(form) else _ARTICLE.sub("", form, count=1)
+    if _NOTHING.fullmatch(form):
+        return "no solution"
+    return _ONLY.sub("", _ARTICLE.sub("", form, count=1))
 
 
 def words_form(said: str) -> str:

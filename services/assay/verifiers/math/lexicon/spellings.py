@@ -255,7 +255,28 @@ SPELLINGS: Final = (
         ),
         lambda m: f"\\{m[1]}",
     ),
+    (
+        re.compile(
+            r"(?a)\\(?:(?:text|mathrm)\s?\{\s?(?:(?P<a>a|arc)?(?P<b>sin|cos|tan|cot|csc|ln|log|exp))\s?\}"
+            r"(?=\s?[\\({^_\dA-Za-z])"
+            r"|operatorname\s?\{\s?(?P<c>a|arc)?(?P<d>sin|cos|tan|cot|csc|sec|ln|log|exp)\s?\})"
+        ),
+        lambda m: f"\\{'arc' if m['a'] or m['c'] else ''}{m['b'] or m['d']} ",
+    ),
     (re.compile(r"(?a)(?<![\\A-Za-z])sqrt(?=\s?[({\d])"), lambda _: "\\sqrt"),
+    (
+        re.compile(
+            r"(?a)(?<=[\d})])\s?\\text\s?\{\s?(?P<unit>[A-Za-z]{1,12})\s(?P<joiner>and|or)\s?\}(?=\s*[-\d\\])"
+        ),
+        lambda m: f" \\text{{{m['unit']}}} \\text{{ {m['joiner']} }}",
+    ),
+    (
+        re.compile(
+            r"\\(?:mathbb|mathbf|mathrm)\s?\{?\s?R\s?\}?\s?"
+            r"(?:_\s?\{?\s?(?:(?P<closed>\\ge(?:q|qslant)?|>=)|>)\s?0\s?\}?|\^\s?\{?\s?\+\s?\}?)"
+        ),
+        lambda m: f"{'[' if m['closed'] else '('}0, \\infty)",
+    ),
     (
         re.compile(
             r"(?a)\\(?:text|math|mbox)\w{0,6}\s*\{\s*[Ii]nfinity\s*\}"

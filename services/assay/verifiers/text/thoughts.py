@@ -1,0 +1,34 @@
+"""What a reasoning model thinks aloud, which is no part of its answer. Pure, linear.
+
+The marks are those that models are trained to write: `<think>` (DeepSeek-R1, Qwen3), `<thinking>`,
+`<seed:think>` (Seed-OSS), `[THINK]` (Magistral), U+25C1 `think` U+25B7 (Kimi), `<|end_of_thought|>`
+(OpenThinker), and the channels of gpt-oss. A chat template may have written the first of a pair.
+"""
+
+import re
+from typing import Final
+
+_ENDS: Final = re.compile(
+    r"</(?:think|thinking|seed:think)>|\[/THINK\]|\u25c1/think\u25b7|<\|end_of_thought\|>"
+    r"|<\|channel\|>final<\|message\|>"
+)
+_BEGINS: Final = re.compile(
+    r"<(?:think|thinking|seed:think)>|\[THINK\]|\u25c1think\u25b7|<\|begin_of_thought\|>"
+    r"|<\|channel\|>analysis<\|message\|>"
+)
+
+
+def behind_thoughts(response: str) -> str | None:
+    """What stands behind the last end of a thought; `None`: no thought ends."""
+    at = -1
+    for match in _ENDS.finditer(response):
+        at = match.end()
+    return None if at < 0 else response[at:]
+
+
+def answer_part(response: str) -> str:
+    """The response without its thoughts; one that does not end hides the rest."""
+    behind = behind_thoughts(response)
+    told = response if behind is None else behind
+    begun = _BEGINS.search(told)
+    return told if begun is None else told[: begun.start()]

@@ -1,0 +1,84 @@
+"""What a model thinks aloud is no part of its answer, whatever the model marks it with."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.verifiers.code.programs import BlockChoice, Extraction, program_of
+from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.extract import final_answer
+from assay.verifiers.text.answers import Strategy
+from assay.verifiers.text.choice import read_choice
+from assay.verifiers.text.thoughts import answer_part, behind_thoughts
+
+MARKS = {
+    "think": ("<think>", "</think>"),
+    "thinking": ("<thinking>", "</thinking>"),
+    "seed": ("<seed:think>", "</seed:think>"),
+    "magistral": ("[THINK]", "[/THINK]"),
+    "kimi": ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    "open thoughts": ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    "channels": (
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
+}
+THOUGHTS = st.sampled_from(
+    [
+        "",
+        "\\boxed{41}",
+        "So the answer is 41.",
+        "<answer>41</answer>",
+        "#### 41",
+        "Final answer: 41",
+        "\\boxed{4",
+        "```python\nx = 41\n```",
+        "hm. " * 100,
+        "<answer>B</answer> The answer is B.",
+    ]
+)
+ANSWERS = st.sampled_from(
+    ["The answer is 42.", "\\boxed{42}", "#### 42", "<answer>42</answer>", "42"]
+)
+STRATEGIES = (Strategy.TAG, Strategy.BOXED, Strategy.ANSWER_IS, Strategy.ANSWER_COLON)
+
+
+@given(st.sampled_from(sorted(MARKS)), st.lists(THOUGHTS, max_size=4), ANSWERS, st.booleans())
+def test_an_answer_is_read_as_if_nothing_had_been_thought(
+    kind: str, thoughts: list[str], answer: str, by_template: bool
+) -> None:
+    begin, end = MARKS[kind]
+    thought = "\n".join(thoughts)
+    response = f"{'' if by_template else begin}{thought}{end}\n\n{answer}"
+    assert answer_part(response).strip() == answer
+    assert final_answer(response, MathSettings()) == final_answer(answer, MathSettings())
+
+
+@given(st.sampled_from(sorted(MARKS)), THOUGHTS)
+def test_a_thought_without_an_end_hides_the_rest(kind: str, thought: str) -> None:
+    response = f"{MARKS[kind][0]}{thought} \\boxed{{42}}"
+    assert answer_part(response) == ""
+    assert isinstance(final_answer(response, MathSettings()), str)
+
+
+@given(st.text(), st.lists(st.sampled_from([m for pair in MARKS.values() for m in pair])))
+def test_the_answer_part_has_no_marks_and_is_its_own_answer_part(
+    text: str, marks: list[str]
+) -> None:
+    part = answer_part(text.join(["", *marks, ""]))
+    assert answer_part(part) == part
+    assert behind_thoughts(part) is None
+
+
+@pytest.mark.parametrize("kind", MARKS)
+def test_labels_and_programs_are_those_behind_the_thought(kind: str) -> None:
+    begin, end = MARKS[kind]
+    chosen = read_choice(f"{begin}The answer is B.{end}The answer is A.", ("A", "B"), STRATEGIES)
+    assert chosen.labels == {"A"}
+    program = program_of(
+        f"{begin}\n```python\nx = 1\n```\n{end}\n```python\nx = 2\n```",
+        Extraction.AUTO,
+        BlockChoice.FIRST,
+        frozenset({"python"}),
+    )
+    assert program == "x = 2\n"
