@@ -27,8 +27,12 @@ CLIENTS: Final[dict[str, tuple[str, str, str]]] = {
     "areal": (TRAINERS, "areal", "episodes of RLVRWorkflow"),
     "verifiers": (TRAINERS, "verifiers", "scoring of traces"),
     "openenv": (TRAINERS, "openenv", "its server and its client"),
-    "nemo-gym": (TRAINERS, "nemo", "resources server, aggregation, our endpoint"),
+    "nemo-gym": (TRAINERS, "nemo_gym", "resources server, aggregation, our endpoint"),
     "agentlightning": (TRAINERS, "lightning", "its server, hooks, events"),
+    "nemo-rl": (TRAINERS, "nemo_rl", "environment as a Ray actor, GRPO's advantages"),
+    "slime": (TRAINERS, "slimes", "reward hub, remote_rm, RolloutManager's training data"),
+    "roll": (TRAINERS, "rolls", "reward worker, sample mask, normalisation"),
+    "rllm": (TRAINERS, "rllms", "AgentFlowEngine's episodes, groups, advantages"),
     "sandbox-fusion": ("tests/endpoints/test_sandbox_fusion.py", "client", "run_code and submit"),
 }
 """By distribution: the file, the tests in it, and what they run."""

@@ -30,9 +30,16 @@ SESSIONS = "OPENREWARD_SESSION_URL"
 """Without it `openreward` puts `sessions.` before the host."""
 
 
-async def run(package: str, url: str, *arguments: str | Path, program: str = "") -> Any:
-    """Run a program of this folder in an environment with the trainer; its last line as JSON."""
+async def run(
+    package: str, url: str, *arguments: str | Path, program: str = "", left_out: str = ""
+) -> Any:
+    """Run a program of this folder in an environment with the trainer; its last line as JSON.
+
+    `left_out` are packages, separated by commas, that need a GPU.
+    """
     path = HERE / f"in_{program or package}.py"
+    if left_out:
+        path, arguments = HERE / "without_gpu.py", (left_out, path, *arguments)
     return await run_program(path, package, *arguments, environment={"ASSAY_URL": url})
 
 
@@ -216,4 +223,62 @@ async def test_agent_lightnings_server_keeps_an_event_that_says_what_was_not_jud
     assert [one["value"] for one in found] == [1.0, None, 0.0, 0.0]
     assert [one["source"] for one in found] == ["assay", "fallback", "assay", "assay"]
     assert "INFRA_FAILED" in found[1]["reason"]
+    assert len(judge.batches) == 1
+
+
+@pytest.mark.parametrize("form", ["sample", "group", "remote"])
+async def test_slimes_training_data_is_unbiased_by_function_group_and_endpoint(
+    api: Any, run_worker: Any, form: str
+) -> None:
+    """By `Sample`, reward hub and conversion of slime; every estimator that it centres itself."""
+    await run_worker(Judge(), stage="extract")
+    urls = (api.addresses.grpc, form, api.addresses.http)
+    found = await run("slime", *urls, *BASELINE, left_out="sglang,sglang_router")
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    assert sorted(found["advantages"]) == ["cispo", "grpo", "gspo", "reinforce_plus_plus_baseline"]
+    for name, advantages in found["advantages"].items():
+        assert advantages == pytest.approx(centred, abs=1e-6), name
+    if form != "remote":  # an endpoint answers with a number, and cannot mark a sample
+        assert found["status"] == ["completed", "failed", "completed", "completed"]
+        assert found["masks"] == [[1, 1], [0, 0], [1, 1], [1, 1]]
+
+
+async def test_rllms_engine_tries_an_unjudged_episode_again_and_leaves_it_out_of_its_group(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "rllm_evaluator.py"
+    found = await run("rllm", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [[1.0, 0.0, 0.0]]
+    assert found["advantages"] == [pytest.approx(ADVANTAGES)]
+    assert found["attempts"] == [1, 2, 1, 1]
+    assert found["ended"] == ["env_done", "error", "env_done", "env_done"]
+
+
+async def test_nemo_rl_judges_a_step_by_its_ray_actor_and_its_baseline_is_unbiased(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "nemo_rl_environment.py"
+    found = await run("nemo_rl", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+    assert found["ended"] == [True] * 4
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    assert found["advantages"] == pytest.approx(centred, abs=1e-6)
+    assert found["masked"] == pytest.approx(centred, abs=1e-6)
+    assert found["alone"] == [[1.0], "infra"]
+
+
+async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_loss(
+    api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    judge = Judge()
+    await run_worker(judge, stage="extract")
+    monkeypatch.setenv("ROLL_LOG_DIR", str(tmp_path))  # otherwise the current folder
+    found = await run("roll", api.addresses.grpc, *BASELINE, left_out="vllm,sglang,modelscope")
+    assert found["rewards"] == [1.0, None, 0.0, 0.0]
+    assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    assert found["advantages"] == pytest.approx(centred, abs=1e-3)  # ROLL's rewards are half floats
+    assert found["kept"] == [True, False, True, True]
     assert len(judge.batches) == 1

@@ -78,5 +78,9 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     samples[1].metadata, samples[1].reward = {}, math.nan  # as the endpoint says it
     assert post_process_rewards(ARGS, samples)[1] == rewards
     samples[1].reward = 0.0
+    samples[1].metadata = {"assay_unscored": "INFRA_FAILED"}
+    for name in ("gspo", "cispo", "reinforce_plus_plus_baseline"):
+        centred = SimpleNamespace(**{**vars(ARGS), "advantage_estimator": name})
+        assert post_process_rewards(centred, samples)[1] == rewards, name
     plain = SimpleNamespace(**{**vars(ARGS), "advantage_estimator": "ppo"})
     assert post_process_rewards(plain, samples) == (raw, raw)

@@ -28,8 +28,8 @@ UNSCORED: Final = 0.0
 """The number in place of a reward; `remove_sample` tells that it is none."""
 MARK: Final = "assay_unscored"
 """The key of a sample's `metadata` with the cause for which it has no reward."""
-_CENTRED: Final = ("grpo", "gspo", "reinforce_plus_plus_baseline")
-_SCALED: Final = ("grpo", "gspo")
+_SCALED: Final = ("grpo", "gspo", "cispo")
+_CENTRED: Final = (*_SCALED, "reinforce_plus_plus_baseline")
 _EPSILON: Final = 1e-6
 
 

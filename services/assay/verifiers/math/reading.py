@@ -22,6 +22,11 @@ _OPTION_WORDS_MAX: Final = 1_000
 _SOLUTION_CHARS_MIN: Final = 60
 """A longer reference in sentences may be a solution, which is searched for its answer."""
 _LABEL: Final = re.compile("[A-J]")
+_OUTSIDE: Final = re.compile(
+    r"(?a)\A\s*\$(?P<value>(?=[^$]{0,80}\d)[^$]{1,80})\$\s{0,3}(?P<unit>[A-Za-z])\s*\.?\s*\Z"
+)
+"""What stands outside of mathematics is text: `$5$ C` are coulombs, and no product."""
+_AS_TEXT: Final = r"\g<value>\\text{ \g<unit>}"
 _MARKED: Final = (
     Strategy.TAG,
     Strategy.BOXED,
@@ -76,7 +81,7 @@ def _answer(text: str, options: tuple[str, ...]) -> Read:
 
 
 def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
-    text = notation.unstruck(notation.undoubled(text))
+    text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
     answer = _option(text, options) or grammar.read(text)

@@ -60,7 +60,8 @@ _IS: Final = re.compile(
     r"\b(?:answer|choice|option|pick|solution)[ ]{1,4}"
     r"(?:(?P<denied>(?:is|was|will|would|should|must|can|could)(?:n't|[ ]{1,4}not|not)"
     r"|can't|won't|ain't)\b(?:[ ]be\b)?"
-    r"|(?:is|was|will[ ]be|would[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be)\b)[ ]{0,4}(?::|\.{2,3}|\u2026)?"
+    r"|(?:is|was|will[ ]be|would[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be)\b)"
+    r"[ ]{0,4}(?::|\.{2,3}|\u2026)?"
     r"|\bI(?:'d|'ll|[ ]would|[ ]will|'m|[ ]am)?[ ]{1,4}"
     r"(?:go(?:ing)?[ ]with|choose|pick|select|opt[ ]for)\b",
     re.IGNORECASE,
@@ -192,7 +193,9 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif strategy is Strategy.ANSWER_COLON:
         for match in _COLON.finditer(plain):
             end = _line_end(plain, match.end())
-            if not plain[match.end() : end].strip():  # the answer is on the next line that is not blank
+            if not plain[
+                match.end() : end
+            ].strip():  # the answer is on the next line that is not blank
                 end = _line_end(plain, _past_line_end(plain, end))
             if _OR_LINE.match(plain, end):
                 end = _line_end(plain, end + 1)

@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import forms, numbers, systems
+from assay.verifiers.math.equality import constants, forms, numbers, systems
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -129,6 +129,11 @@ class Comparison:
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
         left, right = forms.one_logarithm(left, right)
+        return self._computed(left, right) or any(
+            self._computed(left, renamed) for renamed in constants.otherwise_named(left, right)
+        )
+
+    def _computed(self, left: str, right: str) -> bool:
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:
             return False
@@ -306,15 +311,15 @@ class Comparison:
         return all(self.equal(left, right) for left, right in zip(gold, answer, strict=True))
 
     def _any_order(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
-        """Each gold item is among the answers, and each answer among the gold items."""
+        """Each gold item is among the answers, and each answer among the gold items; of two equally
+        long lists, each as often."""
         if len(gold) > grammar.ITEMS_MAX or len(answer) > grammar.ITEMS_MAX:
             return False
+        counts = len(gold) == len(answer)
         met: set[int] = set()
         for item in gold:
-            found = next(
-                (at for at in nearest_first(item, answer) if self.equal(item, answer[at])),
-                None,
-            )
+            near = [at for at in nearest_first(item, answer) if not (counts and at in met)]
+            found = next((at for at in near if self.equal(item, answer[at])), None)
             if found is None:
                 return False
             met.add(found)

@@ -27,6 +27,9 @@ from assay.verifiers.math.lexicon import measures, units
 _BARE_UNIT: Final = re.compile(
     r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
 )
+_PARTIAL: Final = re.compile(
+    r"(?a)\\frac\{\\partial\s?([A-Za-z])(?:\([^()]*\))?\}\{\\partial\s?([A-Za-z])\}"
+)
 _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
 _PI: Final = re.compile(r"\\pi(?![A-Za-z])")
@@ -76,7 +79,9 @@ def is_nothing(answer: Answer) -> bool:
 
 def same_name(gold: str, answer: str) -> bool:
     """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
-    gold, answer = (_DERIVATIVE.sub(r"\1'", name) for name in (gold, answer))
+    gold, answer = (
+        _PARTIAL.sub(r"\1_\2", _DERIVATIVE.sub(r"\1'", name)) for name in (gold, answer)
+    )
     if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
         return True
     if (

@@ -37,6 +37,11 @@ _WITHIN: Final = re.compile(
     r"\s?(?P<bound>\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\d+/\d+|\\sqrt\{\d+\})"
 )
 """`|x| < 2`."""
+_AROUND: Final = re.compile(
+    r"(?a)(?:\||\\lvert\s?)\s?(?P<name>[a-z])\s?(?P<shift>[+-]\s?\d{1,12}(?:\.\d{1,12})?)\s?(?:\||\\rvert)"
+    r"\s?(?P<sign><|\\le(?![A-Za-z]))\s?(?P<bound>\d{1,12}(?:\.\d{1,12})?)"
+)
+"""`|x - 3| < 2`."""
 _RAY: Final = re.compile(
     r"(?a)(?P<name>[A-Za-z]|\\[a-z]+)\s*(?P<sign>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<bound>[^<>=]+)"
 )
@@ -82,6 +87,11 @@ def ascending(text: str) -> str:
     if within:
         sign, bound = within["sign"], within["bound"]
         return f"-{bound} {sign} {within['name']} {sign} {bound}"
+    around = _AROUND.fullmatch(text)
+    if around:
+        sign, reach = around["sign"], Fraction(around["bound"])
+        center = -Fraction(around["shift"].replace(" ", ""))
+        return f"{center - reach} {sign} {around['name']} {sign} {center + reach}"
     both = _BOTH_BOUNDS.fullmatch(text)
     if (
         both

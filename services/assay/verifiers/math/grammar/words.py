@@ -30,6 +30,8 @@ _ENDLESS: Final = re.compile(
     r"(?:(?:there are|has|it has) )?(?:infinite|infinitely many|an infinite number(?: of)?)"
     r"(?: (?:real )?(?:solution|root|value|answer)s?)?"
 )
+_ONLY: Final = re.compile(r"^only (?=[ivx]+$|[a-h]$)|(?<=[ivx]) only$|(?<=^[a-h]) only$")
+"""`III only`, of numbered statements."""
 _ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
 _FUNCTIONS: Final = frozenset(
     [
@@ -99,7 +101,9 @@ def meaning(said: str) -> str:
         return "does not exist"
     if _ENDLESS.fullmatch(form):
         return "infinitely many"
-    return "no solution" if _NOTHING.fullmatch(form) else _ARTICLE.sub("", form, count=1)
+    if _NOTHING.fullmatch(form):
+        return "no solution"
+    return _ONLY.sub("", _ARTICLE.sub("", form, count=1))
 
 
 def words_form(said: str) -> str:
