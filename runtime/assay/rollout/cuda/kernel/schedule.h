@@ -81,8 +81,25 @@ typedef struct {
     uint64_t *progress; /* per slot */
     uint64_t generated;
     uint64_t kv_used_max; /* since no block was in use */
+    assay_instant *instants;
+    uint64_t traced, tracing;
     assay_plan plan;
 } assay_kernel_state;
+
+/* ---- the trace ---------------------------------------------------------------------------------- */
+
+/* Afterwards: what is stamped may be visible to the host already, so its time was taken before. */
+ASSAY_FN void stamp(assay_kernel_state *s, uint32_t slot, uint32_t generation, uint32_t what,
+                    uint64_t ticks) {
+    if (!s->tracing) return;
+    assay_instant *to = s->instants + (s->traced & (s->desk.limits.trace_events - 1));
+    store_sys(&to->stamp, 0);
+    store_sys(&to->ticks, ticks);
+    store_sys(&to->who, (uint64_t)slot << 32 | generation);
+    store_sys(&to->what, what);
+    store_sys(&to->stamp, ++s->traced);
+    store_sys(&s->desk.link->traced, s->traced);
+}
 
 /* ---- lists -------------------------------------------------------------------------------------- */
 
@@ -222,8 +239,32 @@ ASSAY_FN bool admit(assay_kernel_state *s, uint32_t slot, uint32_t version) {
     run->computed = shared * A_BLOCK;
     take_blocks(s, table + shared, run->n_own);
     row->kv_reserved = all;
+    stamp(s, slot, generation_of(row), INSTANT_PREFILL_BEGIN, now_ns());
     enter_active(s, slot);
     return true;
+}
+
+/* ---- stage operations that are traced ----------------------------------------------------------- */
+
+ASSAY_FN void stamp_end(assay_kernel_state *s, assay_name name, uint64_t ticks) {
+    stamp(s, name.slot, name.generation, INSTANT_TRAJECTORY_DONE, ticks);
+    stamp(s, name.slot, name.generation, INSTANT_COMPLETION_VISIBLE, ticks);
+}
+
+ASSAY_FN int attach_score(assay_kernel_state *s, assay_name name, double score, uint64_t ticks) {
+    const int status = stage_score(&s->desk, name, score, ticks);
+    if (status == ASSAY_OK) stamp_end(s, name, ticks);
+    return status;
+}
+
+ASSAY_FN int post_response(assay_kernel_state *s, assay_name name, uint64_t ticks) {
+    const int status = stage_decoded(&s->desk, name, ticks);
+    if (status != ASSAY_OK) return status;
+    if (state_of(&s->desk.rows[name.slot]) == ASSAY_REWARD_PENDING)
+        stamp(s, name.slot, name.generation, INSTANT_REWARD_POSTED, ticks);
+    else
+        stamp_end(s, name, ticks);
+    return status;
 }
 
 /* ---- the host's commands ------------------------------------------------------------------------ */
@@ -250,6 +291,7 @@ ASSAY_FN void command_cancel(assay_kernel_state *s, assay_name name, uint64_t ti
 
 ASSAY_FN void command_order(assay_kernel_state *s, const assay_descriptor *d, assay_name name) {
     if (stage_order(&s->desk, name) != ASSAY_OK) return;
+    stamp(s, name.slot, name.generation, INSTANT_CONSUMED, now_ns());
     assay_run *run = &s->runs[name.slot];
     run->prefix = ASSAY_NONE;
     run->computed = run->n_own = run->owes_score = 0;
@@ -273,7 +315,8 @@ ASSAY_FN void obey(assay_kernel_state *s, const assay_descriptor *d, uint64_t ti
     } else if (d->kind == ASSAY_KIND_TRAJECTORY) {
         double reward;
         memcpy(&reward, &d->aux, sizeof reward);
-        if (stage_score(&s->desk, name, reward, ticks) == ASSAY_SATURATED) {
+        stamp(s, name.slot, name.generation, INSTANT_TRAJECTORY_TAKEN, ticks);
+        if (attach_score(s, name, reward, ticks) == ASSAY_SATURATED) {
             s->runs[name.slot].owes_score = 1;
             s->runs[name.slot].score = reward;
             s->parked[s->n_parked++] = name.slot;
@@ -309,9 +352,8 @@ ASSAY_FN void retry_parked(assay_kernel_state *s) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = s->parked[i];
         assay_run *run = &s->runs[slot];
-        int status = run->owes_score
-                         ? stage_score(&s->desk, name_at(s, slot), run->score, now_ns())
-                         : stage_decoded(&s->desk, name_at(s, slot), now_ns());
+        int status = run->owes_score ? attach_score(s, name_at(s, slot), run->score, now_ns())
+                                     : post_response(s, name_at(s, slot), now_ns());
         if (status == ASSAY_SATURATED) {
             s->parked[kept++] = slot;
         } else {
@@ -326,10 +368,12 @@ ASSAY_FN void finish(assay_kernel_state *s, uint32_t slot, uint32_t fate) {
     leave_list(s->active, &s->n_active, slot);
     release_kv(s, slot);
     s->runs[slot].phase = PHASE_IDLE;
-    s->desk.rows[slot].decode_done = now_ns();
+    const uint64_t ticks = now_ns();
+    s->desk.rows[slot].decode_done = ticks;
+    stamp(s, slot, generation_of(&s->desk.rows[slot]), INSTANT_DECODE_DONE, ticks);
     if (fate == FATE_NOT_FINITE) {
-        (void)stage_end(&s->desk, name_at(s, slot), ASSAY_DECODING, ASSAY_NOT_FINITE, now_ns());
-    } else if (stage_decoded(&s->desk, name_at(s, slot), now_ns()) == ASSAY_SATURATED) {
+        (void)stage_end(&s->desk, name_at(s, slot), ASSAY_DECODING, ASSAY_NOT_FINITE, ticks);
+    } else if (post_response(s, name_at(s, slot), ticks) == ASSAY_SATURATED) {
         s->parked[s->n_parked++] = slot;
         s->runs[slot].phase = PHASE_PARKED;
     }
@@ -446,7 +490,8 @@ ASSAY_FN void begin_decoding(assay_kernel_state *s) {
         const uint32_t slot = s->active[i];
         if (state_of(&s->desk.rows[slot]) != ASSAY_PREFILL_READY) continue;
         if (prefix_is_there(s, slot) && s->runs[slot].computed + 1 >= length_of(s, slot))
-            (void)stage_prefilled(&s->desk, name_at(s, slot));
+            if (stage_prefilled(&s->desk, name_at(s, slot)) == ASSAY_OK)
+                stamp(s, slot, generation_of(&s->desk.rows[slot]), INSTANT_PREFILL_END, now_ns());
     }
 }
 
