@@ -23,7 +23,7 @@ from report import Report, Spread
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMPORTED: Final = (
-    *("pydantic", "pyseccomp"),
+    *("pydantic", "pydantic-settings", "pyseccomp"),
     *("pytest", "pytest-asyncio", "pytest-timeout", "hypothesis", "psutil"),
 )
 TESTS: Final = (
