@@ -1,6 +1,7 @@
 """When `assay` plans again, how far ahead it orders, and how many spare slots it keeps."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ class Recorded:
     """Stands for `make_plan`: keeps what it was asked."""
 
     def __init__(self):
-        self.bought = []
+        self.bought: list[Any] = []
 
     def __call__(self, *args, bought, **kwargs):
         self.bought.append(bought)
@@ -115,21 +116,26 @@ def test_what_a_batch_was_given_or_promised_is_bought_until_the_batches_change(m
     monkeypatch.setattr("assay.planner.core.policy.make_plan", asked)
     policy = Assay(FEW)
     policy.replan(scene(), search=True)
-    wanted = [stage.wanted for stage in policy.plan.stages]
+    promised = policy.plan
+    assert promised is not None
+    wanted = [stage.wanted for stage in promised.stages]
     policy.replan(scene(now_ns=to_ns(1)), search=True)
     assert asked.bought == [None, wanted], "promised"
     given = (wanted[0] + 9, 1)
-    policy.plan = replace(
-        policy.plan,
+    applied = policy.plan
+    assert applied is not None
+    applied = replace(
+        applied,
         stages=tuple(
             replace(stage, slots_by_bin=(n,) * 9)
-            for stage, n in zip(policy.plan.stages, given, strict=True)
+            for stage, n in zip(applied.stages, given, strict=True)
         ),
     )
-    policy.apply(policy.plan, scene(now_ns=to_ns(2)))
+    policy.plan = applied
+    policy.apply(applied, scene(now_ns=to_ns(2)))
     policy.replan(scene(now_ns=to_ns(3)), search=True)
     assert asked.bought[-1][0] == given[0]
     policy.replan(scene(task(batch=fresh_batch(number=1)), now_ns=to_ns(4)), search=True)
-    assert asked.bought[-1] is None
+    assert asked.bought[-1:] == [None]
     policy.replan(scene(task(batch=fresh_batch(number=1)), now_ns=to_ns(5)), search=True)
     assert asked.bought[-1][0] < given[0], "another batch has bought nothing yet"
