@@ -239,6 +239,22 @@ def restricted_faults(template: Object) -> list[str]:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_no_pod_gets_the_variables_of_services(values: str) -> None:
+    """In the namespace of the Service `assay-api` one is `ASSAY_API_PORT`, which is no setting."""
+    for name, template in pods(rendered(values)):
+        assert template["spec"].get("enableServiceLinks") is False, name
+
+
+def test_the_planner_keeps_machine_code_where_it_can_write() -> None:
+    [template] = [one for _, one in pods(rendered()) if component(one) == "planner"]
+    [container] = template["spec"]["containers"]
+    emptied = {one["name"] for one in template["spec"]["volumes"] if "emptyDir" in one}
+    writable = [one["mountPath"] for one in container["volumeMounts"] if one["name"] in emptied]
+    cache = environment(template)["XDG_CACHE_HOME"]
+    assert any(cache.startswith(f"{path}/") for path in writable)
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
 def test_every_pod_is_restricted_except_those_that_box_foreign_code(values: str) -> None:
     foreign = {name for name, one in stages_file()["stages"].items() if one["foreignCode"]}
     for name, template in pods(rendered(values)):

@@ -1,7 +1,11 @@
 """Machine code belongs to one state of the sources."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import assay
 from assay.planner.process.code_cache import (
@@ -59,3 +63,22 @@ def test_a_process_is_given_the_directory_of_these_sources(tmp_path: Path) -> No
     assert Path(found[VARIABLE]).is_relative_to(tmp_path)
     own = {VARIABLE: "/mine"}
     assert environment(own) == own
+
+
+NOWHERE = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []  # as numba finds where it can write to no directory
+from assay.model.jit import jit
+@jit
+def twice(number):
+    return 2 * number
+assert twice(21) == 42 and twice.signatures, "compiled all the same"
+"""
+
+
+def test_where_no_directory_can_be_written_each_process_compiles_for_itself() -> None:
+    pytest.importorskip("numba")
+    done = subprocess.run(
+        [sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

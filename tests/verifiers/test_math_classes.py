@@ -4,7 +4,7 @@ import string
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.verifiers.math.definition import MathSettings
@@ -12,6 +12,7 @@ from assay.verifiers.math.equality import residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.lexicon import measures
 from assay.verifiers.math.reading import read_answer, read_gold
+from assay.verifiers.math.verify import judge
 
 POWERS = {"G": 9, "M": 6, "k": 3, "": 0, "c": -2, "m": -3, "n": -9}
 UNITS = st.sampled_from(["J", "W", "V", "A", "N", "Hz", "Pa", "g", "m", "s", "L"])
@@ -90,3 +91,81 @@ def test_what_is_no_class_is_compared_otherwise(said: str) -> None:
     gold = read_gold(said)
     assert gold is not None
     assert residues.same(gold, read_answer("7n + 3")) is None
+
+
+FEW = settings(max_examples=8)
+FREE = st.sampled_from("jklm")
+SAID = st.sampled_from("klmnt")
+PERIODS = st.sampled_from(["7{}", "12{}", "2{}\\pi", "\\frac{{ {}\\pi}}{{3}}", "180^\\circ {}"])
+
+
+def _is_right(gold: str, answer: str) -> bool:
+    return judge((gold,), answer, MathSettings()).passed is True
+
+
+@FEW
+@given(PERIODS, PERIODS, st.integers(1, 6), st.integers(0, 1), FREE, SAID)
+def test_the_name_of_a_free_integer_does_not_matter(
+    period: str, other: str, start: int, off: int, free: str, said: str
+) -> None:
+    gold = f"{period.format(free)} + {start}"
+    assert _is_right(gold, f"{start + off} + {period.format(said)}") == (off == 0)
+    assert _is_right(gold, f"{other.format(said)} + {start}") == (period == other)
+
+
+@FEW
+@given(st.integers(2, 40), st.integers(0, 99), st.integers(-4, 4), FREE, SAID)
+def test_a_family_may_begin_elsewhere(step: int, at: int, times: int, free: str, said: str) -> None:
+    shifted = f"{step}{said} + {at + times * step}"
+    same_name = free == said and times != 0
+    assert _is_right(f"{step}{free} + {at}", shifted) != same_name
+    assert _is_right(f"{step}{free} + {at}, {free} \\in \\mathbb{{Z}}", shifted)
+    assert not _is_right(f"{step}{free} + {at}", f"{step}{said} + {at + times * step + 1}")
+
+
+GIVEN = ("{}({}+1)/2", "2^{}", "{}!", "\\frac{{1}}{{{}}}", "\\sqrt{{{}}}", "{}^2", "{}", "{}+1")
+
+
+@FEW
+@given(st.sampled_from(GIVEN), st.sampled_from("kmn"), st.sampled_from("jlxt"))
+def test_a_function_of_what_is_given_is_none_of_another_name(form: str, one: str, two: str) -> None:
+    assert not _is_right(form.replace("{}", one), form.replace("{}", two))
+
+
+@FEW
+@given(st.integers(2, 9), st.integers(1, 9), st.sampled_from("nxt"), st.sampled_from("km"))
+def test_a_name_that_may_be_given_is_kept(step: int, at: int, given_name: str, said: str) -> None:
+    assert not _is_right(f"{step}{given_name} + {at}", f"{step}{said} + {at}")
+    assert not _is_right(f"a_{said} = {step}{said} + {at}", f"a_n = {step}n + {at}")
+
+
+ABOVE = st.sampled_from(["2n", "n+k-1", "10", "n"])
+BELOW = st.sampled_from(["k", "3", "n-1"])
+COMBINATIONS = (
+    "C({}, {})", "C_{{{}}}^{{{}}}", "\\mathrm{{C}}_{{{}}}^{{{}}}", "{{}}_{{{}}}C_{{{}}}",
+    "{{}}^{{{}}}C_{{{}}}", "nCr({}, {})", "({} choose {})", "\\text{{C}}({},{})",
+)  # fmt: skip
+AROUND = ("{}", "\\frac{{1}}{{n+1}} {}", "2^n {}", "{} - 1")
+
+
+@FEW
+@given(ABOVE, BELOW, BELOW, st.sampled_from(COMBINATIONS), st.sampled_from(AROUND))
+def test_a_binomial_coefficient_has_many_spellings(
+    above: str, below: str, other: str, spelling: str, around: str
+) -> None:
+    gold = around.format(f"\\binom{{{above}}}{{{below}}}")
+    assert _is_right(gold, around.format(spelling.format(above, below)))
+    if below != other:
+        assert not _is_right(gold, around.format(spelling.format(above, other)))
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("C(3, 2)", "3"), ("C(3, 2)", "C(3, 1)"), ("(2n, n)", "C(2n, n-1)"), ("2", "2n choose n"),
+        ("2", "2nCn"), ("\\binom{2n}{n}", "(2n, n)"), ("\\binom{2n}{n}", "P(2n, n)"),
+        ("10", "10C3"),
+    ],
+)  # fmt: skip
+def test_a_point_is_no_binomial_coefficient(gold: str, answer: str) -> None:
+    assert not _is_right(gold, answer)

@@ -396,3 +396,31 @@ def test_a_selection_among_candidates_is_read_and_a_mention_is_none() -> None:
             response, label = selection(rng, shape)
             named = read_choice(response, FOUR, STRATEGIES).labels
             assert (named == {label}) is (shape in SELECTED), (response, named)
+
+
+EITHER = (
+    "It is either {y} or {x}, and {y} fails, so {x}.",
+    "The answer is {y} or {x}. {y} is wrong, so it's {x}.",
+    "It is {y} or {z} or {x}; {y} and {z} fail, hence the answer is {x}.",
+    "The answer is either {y} or {x}, and {y} fails, so it must be {x}.",
+)
+UNDECIDED = (
+    "The answer is either {x} or {y}.",
+    "The answer is either {x} or {y}, so {x} or {y}.",
+    "The answer is {x} or {y}, so {y} is possible too.",
+    "The answer is {x} or {y}. So {y}?",
+    "The answer is {x} or {y}, and {y} fails, so {y}.",
+    "It is {x} or {y}, so not {x} alone.",
+)
+
+
+@pytest.mark.parametrize("template", EITHER)
+def test_an_alternative_is_decided_by_its_conclusion(template: str) -> None:
+    for x, response in _filled(template):
+        assert _read(response) == {x}, response
+
+
+@pytest.mark.parametrize("template", UNDECIDED)
+def test_an_alternative_without_a_conclusion_names_no_label(template: str) -> None:
+    for _, response in _filled(template):
+        assert len(_read(response)) != 1, response

@@ -22,5 +22,12 @@ else:
     COMPILED = True
 
     def jit(function: Callable[P, R]) -> Callable[P, R]:
-        """Compile the loop at its first call and keep the machine code for later processes."""
-        return cast("Callable[P, R]", numba.njit(cache=True)(function))
+        """Compile the loop at its first call and keep the machine code for later processes.
+
+        Where no directory for it can be written, as in a container without a home whose root is
+        read-only, each process compiles for itself.
+        """
+        try:
+            return cast("Callable[P, R]", numba.njit(cache=True)(function))
+        except RuntimeError:  # "no locator available"
+            return cast("Callable[P, R]", numba.njit(function))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +13,17 @@ from typer.testing import CliRunner
 
 from assay.rollout import Sampling
 from assay.rollout.bench.app import bench_app
-from assay.rollout.bench.engine.gpu import GpuWork, add_barrier, load, measure
+from assay.rollout.bench.engine.gpu import GpuWork, add_barrier, load, measure, measure_trace
 from assay.rollout.cuda.engine import CudaEngine
 from assay.rollout.cuda.errors import CudaError
 from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
+from assay.rollout.trace import PAIRS, spans
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from assay.rollout import RolloutRef
 
 
@@ -36,12 +40,15 @@ WHY = missing()
 on_a_gpu = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
-def test_without_a_gpu_the_bench_ends_with_one_line_that_says_what_is_missing() -> None:
+@pytest.mark.parametrize("command", ["gpu", "trace --engine cuda"])
+def test_without_a_gpu_the_bench_ends_with_one_line_that_says_what_is_missing(
+    command: str,
+) -> None:
     if WHY is None:
         pytest.skip("this machine has a GPU")
-    done = CliRunner().invoke(bench_app, ["gpu"])
+    done = CliRunner().invoke(bench_app, command.split())
     assert done.exit_code == 1
-    assert done.output.strip() == f"assay bench gpu: {WHY}"
+    assert done.output.strip() == f"assay bench {command}: {WHY}"
 
 
 def test_the_bench_measures_what_it_names() -> None:
@@ -63,6 +70,17 @@ def test_the_bench_measures_what_it_names() -> None:
     assert values["host CPU per token B=4"].median > 0
     assert values["one barrier, at most"].median > 0
     assert values["change of weights: held"].median > 0
+
+
+def test_the_bench_of_the_trace_shows_all_eight_pairs(tmp_path: Path) -> None:
+    work = GpuWork(tokens=4, prompt=3, group=4)
+    with host_engine(tiny()) as engine:
+        perfetto = tmp_path / "trace.json"
+        report = measure_trace(engine, work, repeats=2, perfetto=perfetto, command="x")
+    assert "host build" in report.title
+    samples = {figure.name: figure.samples for figure in report.figures}
+    assert all(len(samples[f"{pair.name} p50"]) == 2 for pair in PAIRS)
+    assert len(json.loads(perfetto.read_text())["traceEvents"]) > 8 * 4
 
 
 def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs(
@@ -99,6 +117,21 @@ def test_logits_and_tokens_are_those_of_float64(name: str) -> None:
     wanted = exact.logits([*prompt, *done.tokens])[len(prompt) - 1 : -1]
     assert np.linalg.norm(last - wanted[-1]) / np.linalg.norm(wanted[-1]) < 1e-2
     assert all(row[t] > row.max() - 0.06 for t, row in zip(done.tokens, wanted, strict=True))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_the_devices_instants_are_aligned_with_those_of_the_host() -> None:
+    with CudaEngine(tiny(), GpuMachine, CudaOptions(slots=64, seq_len_max=64)) as engine:
+        engine.set_trace(on=True)
+        engine.submit([1, 2, 3], max_tokens=8, seeds=range(16))
+        ended(engine, 16)
+        records, _, lost = engine.read_trace()
+        error = engine.clock_error_ns
+    assert lost == 0
+    assert {one.pair.name for one in spans(records)} == {pair.name for pair in PAIRS}
+    assert error is not None
+    assert error < 100_000
 
 
 @pytest.mark.gpu

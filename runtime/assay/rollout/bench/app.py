@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,15 @@ from assay.rollout.bench.harness.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+
+class TracedEngine(StrEnum):
+    """Engines whose boundaries `trace` shows."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
 
 bench_app = typer.Typer(
     name="bench", help="Measure the rollout runtime on this machine.", no_args_is_help=True
@@ -56,9 +66,17 @@ def trace_command(
     plot: Plot = None,
     repeats: Repeats = 3,
     perfetto: Annotated[Path | None, typer.Option(help="Trace file of the last run.")] = None,
+    engine: Annotated[TracedEngine, typer.Option(help="Whose rollouts.")] = TracedEngine.CPU,
 ) -> None:
     """Latency of the eight boundaries of a rollout, and the cost of tracing them."""
-    tracing.measure(repeats, perfetto, "assay bench trace").deliver(json, plot)
+    if engine is TracedEngine.CPU:
+        tracing.measure(repeats, perfetto, "assay bench trace").deliver(json, plot)
+        return
+    command = "assay bench trace --engine cuda"
+    _on_gpu(
+        command,
+        lambda gpu: gpu.trace_on_gpu(gpu.GpuWork(), repeats, perfetto, command),
+    ).deliver(json, plot)
 
 
 @bench_app.command("cow")
@@ -247,21 +265,25 @@ def soak_command(
 @bench_app.command("gpu")
 def gpu_command(json: Json = None, plot: Plot = None, repeats: Repeats = 5) -> None:
     """The persistent CUDA kernel on this machine's GPU: round trip, decoding, groups, weights."""
+    command = "assay bench gpu"
+    report = _on_gpu(command, lambda gpu: gpu.on_gpu(gpu.GpuWork(), repeats, command))
+    report.deliver(json, plot)
+
+
+def _on_gpu(command: str, measure: Callable[[ModuleType], Report]) -> Report:
+    """What `measure` makes of the module of GPU benches; where no GPU is, one line and exit 1."""
     console = Console()
     if importlib.util.find_spec("numpy") is None:
-        console.print(
-            "assay bench gpu: numpy is not installed: pip install 'assay[cuda]'", markup=False
-        )
+        console.print(f"{command}: numpy is not installed: pip install 'assay[cuda]'", markup=False)
         raise typer.Exit(1)
     from assay.rollout.bench.engine import gpu
     from assay.rollout.cuda.errors import CudaError
 
     try:
-        report = gpu.on_gpu(gpu.GpuWork(), repeats, "assay bench gpu")
+        return measure(gpu)
     except CudaError as missing:
-        console.print(f"assay bench gpu: {missing}", markup=False, soft_wrap=True)
+        console.print(f"{command}: {missing}", markup=False, soft_wrap=True)
         raise typer.Exit(1) from missing
-    report.deliver(json, plot)
 
 
 @bench_app.command("all")

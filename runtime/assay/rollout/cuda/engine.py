@@ -24,7 +24,7 @@ from assay.rollout.cuda.ledger import Ledger
 from assay.rollout.cuda.link import HoldMode, HostLink, places
 from assay.rollout.cuda.machine import Machine, Params
 from assay.rollout.cuda.options import CudaOptions
-from assay.rollout.cuda.watch import Watch
+from assay.rollout.cuda.watch import TraceLog, Watch
 from assay.rollout.cuda.weights import Packed, packed_bytes, turns_of
 from assay.rollout.errors import (
     InvalidRollout,
@@ -34,7 +34,16 @@ from assay.rollout.errors import (
     WeightsProblem,
     WorkerStalled,
 )
-from assay.rollout.layout import Completion, Flag, Kind, PauseMode, RolloutOutcome, Row, Stop
+from assay.rollout.layout import (
+    Completion,
+    Event,
+    Flag,
+    Kind,
+    PauseMode,
+    RolloutOutcome,
+    Row,
+    Stop,
+)
 from assay.rollout.rollouts import (
     Activation,
     Bounds,
@@ -53,10 +62,16 @@ if TYPE_CHECKING:
     from assay.rollout.cuda.ledger import Tenant
     from assay.rollout.cuda.machine import RingPlacement
     from assay.rollout.cuda.sizes import Sizes
+    from assay.rollout.layout import TraceRecord
     from assay.rollout.models.model import Model
 
 _NEWEST: Final = 1024
 _FLOAT_MAX: Final = sys.float_info.max
+_STOP: Final = 1
+_TRACE: Final = 2
+_ALIGNING: Final = 16
+"""Round trips that align the device's clock before the trace is read."""
+_ECHO_S: Final = 30.0
 _POST_S: Final = 1.0
 """A command waits this long for a place; the ring has one for each that a rollout can have."""
 
@@ -133,6 +148,7 @@ class CudaEngine:
         self._params = self._reserve(device_at)
         self._ledger = Ledger(limits.slots, limits.generation_first, limits.trajectory_credits)
         self._watch = Watch(self._link, self._ledger, self.machine, self.options.hang_s)
+        self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
         self._holds = Holds(self._link, self._news, self._raise_if_lost)
         self._slots = _Slots([version, None], 0)
@@ -171,6 +187,7 @@ class CudaEngine:
             aux = leader.generation << 32 | leader.slot
             for tenant, (seed, _, _) in zip(tenants, group.members(), strict=True):
                 self._write_row(tenant, group, seed)
+                self._trace.mark(Event.POSTED, tenant.ref)
                 self._post(Kind.PREFILL, tenant.ref, aux)
             return [tenant.ref for tenant in tenants]
 
@@ -216,6 +233,7 @@ class CudaEngine:
         check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
         with self._open():
             self._ledger.scored(ref)
+            self._trace.mark(Event.SCORED, ref)
             (bits,) = struct.unpack("<Q", struct.pack("<d", reward))
             self._post(Kind.TRAJECTORY, ref, bits)
 
@@ -224,7 +242,7 @@ class CudaEngine:
     def poll_rewards(self, n: int = _NEWEST) -> list[ScoreRequest]:
         """See `RolloutEngine`."""
         with self._open():
-            offset = self._watch.clock_offset_ns or 0
+            offset = self._watch.clock.offset_ns
             return [
                 ScoreRequest(
                     ref=tenant.ref,
@@ -262,6 +280,7 @@ class CudaEngine:
             logps=array.array("f", self._link.logps(slot, start, n)),
             policy_versions=_array("I", self._link.versions(slot, start, n)),
         )
+        self._trace.mark(Event.OBSERVED, tenant.ref)
         if self._watch.lost is None:
             self._post(Kind.FREE, tenant.ref)
         self._ledger.free(tenant.ref)
@@ -387,7 +406,38 @@ class CudaEngine:
         while head.echoed != wanted:
             if time.perf_counter_ns() - began > timeout_s * 1e9:
                 raise WorkerStalled("the kernel does not answer")
-        return time.perf_counter_ns() - began
+        ended = time.perf_counter_ns()
+        device = int(head.echoed_at)
+        with self._news:
+            self._watch.clock = self._watch.clock.with_instant(device, sent=began, received=ended)
+        return ended - began
+
+    # ---- the trace
+
+    def set_trace(self, *, on: bool) -> None:
+        """Record the instants of `Event` from now on, by the device and by this side, or stop."""
+        with self._open():
+            self._trace.is_on = on
+            self._link.head.stop = _TRACE * on
+
+    def read_trace(self, start: int = 0) -> tuple[list[TraceRecord], int, int]:
+        """Events from position `start` on in ns of CLOCK_MONOTONIC, the next position, and how many
+        were overwritten. Aligns the device's clock first (`clock_error_ns`).
+
+        Raises:
+            WorkerStalled: the kernel does not answer.
+        """
+        check_integer("start", start, 0, (1 << 63) - 1)
+        with self._open():
+            for _ in range(_ALIGNING):
+                self.echo(_ECHO_S)
+            return self._trace.read(start, self._watch.clock)
+
+    @property
+    def clock_error_ns(self) -> int | None:
+        """Most that instants of the device are wrong by beside those of the host; None: the clocks
+        have not been aligned yet."""
+        return self._watch.clock.error_ns
 
     def _raise_if_lost(self) -> None:
         if self._watch.lost is not None:
@@ -411,7 +461,7 @@ class CudaEngine:
             if self._closed:
                 return
             self._closed = True
-            self._link.head.stop = 1
+            self._link.head.stop = _STOP
             self._news.notify_all()
         self._watch.stop()
         if not self.machine.close(timeout_s):

@@ -49,6 +49,18 @@ class Limits(ct.Structure):
         ("generation_first", ct.c_uint32),
         ("prefill_chunk", ct.c_uint32),
         ("index_first", ct.c_uint64),
+        ("trace_events", ct.c_uint64),
+    )
+
+
+class Instant(ct.Structure):
+    """`assay_instant`."""
+
+    _fields_ = (
+        ("stamp", ct.c_uint64),
+        ("ticks", ct.c_uint64),
+        ("who", ct.c_uint64),
+        ("what", ct.c_uint64),
     )
 
 
@@ -67,7 +79,8 @@ class Link(ct.Structure):
         ("logps_at", ct.c_uint64),
         ("versions_at", ct.c_uint64),
         ("progress_at", ct.c_uint64),
-        ("pad0", ct.c_uint64 * 1),
+        ("trace_at", ct.c_uint64),
+        ("pad0", ct.c_uint64 * 7),
         ("stop", ct.c_uint64),
         ("hold", ct.c_uint64),
         ("weights", ct.c_uint64),
@@ -82,6 +95,9 @@ class Link(ct.Structure):
         ("ended", ct.c_uint64),
         ("barriers", ct.c_uint64),
         ("counts", ct.c_uint64 * 8),
+        ("traced", ct.c_uint64),
+        ("echoed_at", ct.c_uint64),
+        ("pad2", ct.c_uint64 * 6),
     )
 
 
@@ -116,6 +132,7 @@ def places(limits: Limits) -> dict[str, int]:
         "logps_at": 4 * cells,
         "versions_at": 4 * cells,
         "progress_at": 8 * slots,
+        "trace_at": limits.trace_events * ct.sizeof(Instant),
     }
     at, found = _line(ct.sizeof(Link)), {}
     for name, size in sizes.items():
@@ -180,6 +197,19 @@ class HostLink:
         out = (Completion * n)()
         got = load().assay_ring_pop_n(self._at("done_at"), out, n)
         return list(out[:got])
+
+    def instants(self, start: int) -> tuple[list[Instant], int, int]:
+        """Of the trace, from position `start` on: whole ones, the next position, and how many were
+        overwritten."""
+        head, kept = int(self.head.traced), self.limits.trace_events
+        first = max(start, head - kept)
+        cells = (Instant * kept).from_address(self._at("trace_at"))
+        whole = []
+        for at in range(first, head):
+            one = Instant.from_buffer_copy(cells[at % kept])
+            if one.stamp == cells[at % kept].stamp == at + 1:
+                whole.append(one)
+        return whole, head, head - min(start, head) - len(whole)
 
     def write_prompt(self, slot: int, prompt: Sequence[int]) -> None:
         cells = (ct.c_int32 * len(prompt)).from_address(self._cell("tokens_at", slot, 0))

@@ -34,6 +34,8 @@ class CudaOptions:
     weight_slots: int = 2
     """1: staging is refused, and half of the weights' memory is saved."""
     tuning: Tuning = field(default_factory=Tuning)
+    trace_events_max: int = 1 << 16
+    """Instants that the trace keeps; a power of two."""
     generation_first: int = 1
     index_first: int = 0
 
@@ -49,6 +51,8 @@ class CudaOptions:
         check_integer("weight_slots", self.weight_slots, 1, 2)
         check_integer("generation_first", self.generation_first, 1, (1 << 32) - 1)
         check_integer("index_first", self.index_first, 0, (1 << 64) - 1)
+        check_integer("trace_events_max", self.trace_events_max.bit_count(), 1, 1)
+        check_integer("trace_events_max", self.trace_events_max, 2, 1 << 24)
         check_number("hang_s", self.hang_s, 0.1, 3600.0)
         for name in (
             "kv_blocks",
@@ -74,4 +78,5 @@ class CudaOptions:
             generation_first=self.generation_first,
             prefill_chunk=self.prefill_chunk,
             index_first=self.index_first,
+            trace_events=self.trace_events_max,
         )

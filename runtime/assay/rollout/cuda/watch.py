@@ -4,20 +4,98 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.rollout.cuda.errors import KernelFailed, KernelHung, error_of
+from assay.rollout.layout import TraceRecord
 from assay.rollout.rollouts import RolloutRef
 
 if TYPE_CHECKING:
     from assay.rollout.cuda.ledger import Ledger
     from assay.rollout.cuda.link import HostLink
     from assay.rollout.cuda.machine import Machine
+    from assay.rollout.layout import Event
 
 LINES_MAX: Final = 256
 _PAUSES_S: Final = (0.0, 20e-6, 100e-6, 500e-6)
 """Between two looks: longer the longer nothing comes."""
 _LOOK_AT_DRIVER_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """What is known of `host clock - device clock`: it lies from `low_ns` to `high_ns`."""
+
+    low_ns: int | None = None
+    high_ns: int | None = None
+
+    def with_instant(
+        self, device: int, *, received: int | None = None, sent: int | None = None
+    ) -> Alignment:
+        """Narrowed by an instant that the device stamped after the host had `sent` something and
+        before the host `received` the stamp. Clocks drift: where that contradicts what was known,
+        the new instant counts alone."""
+        low = None if sent is None else sent - device
+        high = None if received is None else received - device
+        lows = [one for one in (self.low_ns, low) if one is not None]
+        highs = [one for one in (self.high_ns, high) if one is not None]
+        if lows and highs and max(lows) > min(highs):
+            return Alignment(low, high)
+        return Alignment(max(lows, default=None), min(highs, default=None))
+
+    @property
+    def offset_ns(self) -> int:
+        """Add it to the device's clock: the middle, or the one bound that is known."""
+        low, high = self.low_ns, self.high_ns
+        known = [one for one in (low, high) if one is not None]
+        return sum(known) // len(known) if known else 0
+
+    @property
+    def error_ns(self) -> int | None:
+        """Most that `offset_ns` is wrong by; None: not known."""
+        if self.low_ns is None or self.high_ns is None:
+            return None
+        return -(-(self.high_ns - self.low_ns) // 2)
+
+
+class TraceLog:
+    """The instants of both sides in one order; positions count all that were ever recorded."""
+
+    def __init__(self, link: HostLink, kept: int) -> None:
+        self._link = link
+        self._records: deque[TraceRecord] = deque(maxlen=kept)
+        self._fresh: deque[TraceRecord] = deque(maxlen=kept)
+        self._taken = self._total = self._dropped = 0
+        self.is_on = False
+
+    def mark(self, event: Event, ref: RolloutRef) -> None:
+        """An instant of the host, now."""
+        if self.is_on:
+            now = time.perf_counter_ns()
+            self._dropped += len(self._fresh) == self._fresh.maxlen
+            self._fresh.append(TraceRecord(now, ref.slot, ref.generation, event))
+
+    def read(self, start: int, clock: Alignment) -> tuple[list[TraceRecord], int, int]:
+        """Records from position `start` on, the next position, how many were overwritten."""
+        instants, self._taken, lost = self._link.instants(self._taken)
+        offset = clock.offset_ns
+        fresh = [
+            TraceRecord(one.ticks + offset, one.who >> 32, one.who & 0xFFFFFFFF, one.what)
+            for one in instants
+        ]
+        fresh = sorted([*self._fresh, *fresh], key=lambda record: int(record.ticks))
+        lost += self._dropped
+        self._fresh.clear()
+        self._dropped = 0
+        if lost:
+            self._records.clear()  # what is before a gap counts as overwritten with it
+        self._total += lost + len(fresh)
+        self._records.extend(fresh)
+        oldest = self._total - len(self._records)
+        first = max(start, oldest)
+        return list(self._records)[first - oldest :], self._total, first - start
 
 
 class Watch:
@@ -30,8 +108,7 @@ class Watch:
     def __init__(self, link: HostLink, ledger: Ledger, machine: Machine, hang_s: float) -> None:
         self.news = threading.Condition(threading.RLock())
         self.lost: KernelHung | KernelFailed | None = None
-        self.clock_offset_ns: int | None = None
-        """Add to the device's clock for CLOCK_MONOTONIC; from the quickest heartbeat so far."""
+        self.clock = Alignment()
         self._link, self._ledger, self._machine, self._hang_s = link, ledger, machine, hang_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="assay-cuda-watch", daemon=True)
@@ -74,9 +151,7 @@ class Watch:
         beat = int(self._link.head.heartbeat)
         if beat != self._beat:
             self._beat, self._beat_at = beat, time.perf_counter()
-            offset = time.perf_counter_ns() - beat
-            known = self.clock_offset_ns
-            self.clock_offset_ns = offset if known is None else min(known, offset)
+            self.clock = self.clock.with_instant(beat, received=time.perf_counter_ns())
         return bool(rewards or done)
 
     def _look_for_loss(self, now: float) -> None:

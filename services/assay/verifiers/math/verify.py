@@ -30,7 +30,7 @@ from assay.core.verdict import (
 from assay.verifiers.math import notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
-from assay.verifiers.math.equality import residues
+from assay.verifiers.math.equality import binomials, families, residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
 from assay.verifiers.math.reading import (
@@ -207,7 +207,7 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
             label, rest = labelled
             passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
         if not passed and not settings.option_strings:
-            passed = _same_choice(said, told, settings)
+            passed = _same_choice(said, told, settings) or _same_binomial(said, text, settings)
         error = error or failed
         if passed:
             return Judged(passed=True, answer=answer, gold=gold, error=error)
@@ -228,6 +228,20 @@ def _same_choice(
     return _equal(gold[0] if is_label(answer) else gold[1], answer, settings)[0]
 
 
+def _same_binomial(said: str, text: str, settings: MathSettings) -> bool:
+    """Whether they are equal once `C(n, k)` is read as a binomial coefficient.
+
+    A gold `C(3, 2)` is a point unless the answer says `\\binom`.
+    """
+    ours, theirs = binomials.stated(said), binomials.stated(text)
+    gold = read_gold(ours)
+    if gold is None or (ours, theirs) == (said, text):
+        return False
+    if ours != said and "\\binom" not in text and binomials.is_point(said):
+        return False
+    return _equal(gold, read_answer(theirs), settings)[0]
+
+
 def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]:
     if gold.form and gold.form == answer.form:
         return True, ""
@@ -238,7 +252,8 @@ def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]
         same_class = residues.same(gold, answer)
         if same_class is not None:
             return same_class, ""
-        return comparison.equal(gold.answer, answer.answer), comparison.error
+        passed = comparison.equal(gold.answer, answer.answer)
+        return passed or families.same(gold, answer, comparison), comparison.error
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the response is hostile text and at fault for its errors

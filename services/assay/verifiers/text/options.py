@@ -5,11 +5,14 @@ after it
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 ITEM_CHARS_MAX: Final = 300
 """Longest text between two items of one list."""
+_DECIDED_CHARS_MAX: Final = 160
+"""Longest text between `A or B` and its conclusion."""
 LIST_CHARS_MAX: Final = 1_500
 """Characters from a label on that are searched for the rest of its list."""
 _REASON: Final = re.compile(r"\b(?:because|since|as|so|therefore|while|whereas)\b", re.IGNORECASE)
@@ -70,6 +73,8 @@ class OptionLists:
             re.MULTILINE,
         )
         self._candidates = _candidates(words)
+        self._either = _either(words)
+        self._conclusion = _conclusion(words)
         self._judged = re.compile(
             rf"(?:^|[.;,!?\n])[\s>#|*+-]{{0,12}}[(\[]?(?P<label>{words})[)\]]?"
             r"[ ]{0,4}[:.)?=\u2013\u2014\u2192-]{1,4}\s{0,4}(?:(?:this|that"
@@ -81,7 +86,18 @@ class OptionLists:
 
     def without_candidates(self, text: str) -> str:
         """The text with spaces in place of the candidates among which it chooses."""
-        return self._candidates.sub(_blank, text)
+        return self._undecided(self._candidates.sub(_blank, text))
+
+    def _undecided(self, text: str) -> str:
+        """Without `A or B`, if a conclusion that is one label follows: `A fails, so B.`"""
+        decided = [match.start() for match in self._conclusion.finditer(text)]
+
+        def blank(match: re.Match[str]) -> str:
+            at = bisect_right(decided, match.end() - 1)
+            follows = at < len(decided) and decided[at] - match.end() <= _DECIDED_CHARS_MAX
+            return " " * len(match[0]) if follows else match[0]
+
+        return self._either.sub(blank, text) if decided else text
 
     def judged_right(self, text: str) -> str | None:
         """The one label that a list of judged options calls right: `A: no` ... `B: yes`."""
@@ -175,4 +191,32 @@ def _candidates(words: str) -> re.Pattern[str]:
         rf"|{asked}[\s:]{{1,4}}(?P<d>{several})(?=\s{{0,4}}[:?])"
         rf"|(?P<e>{several})(?=[\u4e00-\u9fff]{{0,4}}\u4e2d)",
         re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _either(words: str) -> re.Pattern[str]:
+    """`A or B`, `A, B or C`."""
+    label = rf"[(\[]?(?:{words})(?![\w'])[)\]]?"
+    joint = r"\s{0,4}(?:,\s{0,4}(?:or\b\s{0,4})?|\bor\b\s{0,4})"
+    return re.compile(
+        rf"(?<![\w']){label}(?:{joint}{label}){{0,7}}\s{{0,4}},?\s{{0,4}}\bor\b\s{{0,4}}{label}",
+        re.IGNORECASE,
+    )
+
+
+def _conclusion(words: str) -> re.Pattern[str]:
+    """`so B`, `hence it must be B.`, `since A fails, B.`: one label, and the end of a sentence."""
+    subject = (
+        r"(?:(?:it|that|this|the[ ](?:correct[ ])?(?:answer|option|choice))"
+        r"(?:'s|[ ]is|[ ]must[ ]be|[ ]has[ ]to[ ]be)[ ])?"
+    )
+    concludes = (
+        r"(?:\b(?:so|hence|thus|therefore|leaving|which[ ]leaves|that[ ]leaves)"
+        r"|\b(?:since|because|as)\b[^.;,!?\n]{1,60}(?=,)"
+        r"|[.;,]\s{1,4}(?=(?:it|that|this|the)(?:'s|[ ])))"
+    )
+    end = r"(?=\s{0,4}(?:[.!\n]|\Z)|[ ](?:is|must[ ]be)[ ](?:the|correct|right)\b)"
+    return re.compile(
+        rf"{concludes}[ ,:]{{0,3}}{subject}(?:option[ ])?[(\[]?(?:{words})(?![\w'])[)\]]?{end}",
+        re.IGNORECASE,
     )

@@ -18,8 +18,11 @@ from assay.rollout.bench.harness.report import Report
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
 from assay.rollout.rollouts import Sampling
+from assay.rollout.trace import spans, summarise, write_perfetto
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from assay.rollout.cuda.engine import CudaEngine, CudaStats
 
 WAIT_S = 120.0
@@ -242,6 +245,57 @@ def measure(
     add_swap(report, engine, model, repeats)
     report.add("kernel launches in the engine's life", "launches", [engine.stats().launches])
     return report
+
+
+def measure_trace(
+    engine: CudaEngine, work: GpuWork, *, repeats: int, perfetto: Path | None, command: str
+) -> Report:
+    """The eight boundaries of rollouts in groups, whose responses this process scores at once."""
+    placement = engine.machine.placement
+    report = Report(
+        f"Trace of CUDA on {engine.machine.name}, rings {placement}", command, this_machine()
+    )
+    (prompt,) = prompts_of(1, work.prompt, engine.sizes.config.vocab_size)
+    engine.set_trace(on=True)
+    runs, errors, position = [], [], 0
+    for _ in range(repeats):
+        engine.submit(prompt, max_tokens=work.tokens, seeds=range(work.group))
+        left = work.group
+        while left:
+            engine.wait(1.0)
+            for request in engine.poll_rewards():
+                engine.score(request.ref, 1.0)
+            left -= len(engine.poll())
+        records, position, lost = engine.read_trace(position)
+        if lost:
+            raise RuntimeError(f"{lost} events were overwritten")
+        runs.append(spans(records))
+        errors.append(float(engine.clock_error_ns or 0))
+    if perfetto is not None:
+        perfetto.parent.mkdir(parents=True, exist_ok=True)
+        write_perfetto(runs[-1], perfetto)
+    summaries = [summarise(run) for run in runs]
+    for name in summaries[0]:
+        for word in ("p50", "p90", "p99"):
+            report.add(f"{name} {word}", "ns", [getattr(s[name], f"{word}_ns") for s in summaries])
+    report.add("the two clocks differ from what is known, at most", "ns", errors)
+    return report
+
+
+def trace_on_gpu(work: GpuWork, repeats: int, perfetto: Path | None, command: str) -> Report:
+    """`measure_trace` on the first GPU, with random weights of Qwen3-0.6B's shape.
+
+    Raises:
+        CudaError: there is no GPU that it runs on.
+    """
+    from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.cuda.gpu import GpuMachine, describe
+    from assay.rollout.cuda.options import CudaOptions
+
+    describe()
+    options = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
+    with CudaEngine(random_model(QWEN3_0_6B, 1), GpuMachine, options) as engine:
+        return measure_trace(engine, work, repeats=repeats, perfetto=perfetto, command=command)
 
 
 def on_gpu(work: GpuWork, repeats: int, command: str) -> Report:

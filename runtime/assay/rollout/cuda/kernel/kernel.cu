@@ -28,6 +28,7 @@ ASSAY_COLD void set_up(const assay_params *p) {
     s->logps = (float *)(void *)(link + p->link->logps_at);
     s->versions = (uint32_t *)(void *)(link + p->link->versions_at);
     s->progress = (uint64_t *)(void *)(link + p->link->progress_at);
+    s->instants = (assay_instant *)(void *)(link + p->link->trace_at);
     s->desk.rows = (assay_rollout *)behind(&at, limits.slots * sizeof(assay_rollout));
     s->runs = (assay_run *)behind(&at, limits.slots * sizeof(assay_run));
     s->prefixes = (assay_prefix *)behind(&at, limits.slots * sizeof(assay_prefix));
@@ -153,10 +154,15 @@ enum assay_verdict { IDLE = 0, STEP = 1, NEXT = 2, EXIT = 3 };
 ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
     assay_link *link = s->desk.link;
     const uint64_t echo = load_sys(&link->echo);
-    if (echo != s->told_echo) store_sys(&link->echoed, echo);
+    if (echo != s->told_echo) {
+        store_sys(&link->echoed_at, now_ns());
+        store_sys(&link->echoed, echo);
+    }
     s->told_echo = echo;
+    const uint64_t stop = load_sys(&link->stop);
+    s->tracing = stop & 2;
     const bool whole = drain(s);
-    if (!whole || load_sys(&link->stop)) {
+    if (!whole || (stop & 1)) {
         report(s);
         s->plan.exit = 1;
         return EXIT;
@@ -173,6 +179,7 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
         return IDLE;
     }
     s->steps_planned++;
+    stamp(s, s->steps_planned, s->plan.n_rows, INSTANT_STEP_BEGIN, now_ns());
     return same ? NEXT : STEP;
 }
 
@@ -206,6 +213,8 @@ ASSAY_COLD void between_steps(const assay_params *p) {
     settle_tokens(p);
     sync_block();
     if (thread_of_block() == 0) {
+        if (s->plan.n_rows)
+            stamp(s, s->steps_planned, s->plan.n_rows, INSTANT_STEP_END, now_ns());
         s->generated += s->plan.n_logits;
         note_prefilled(s);
         if (shared()->u.control.any_ended) end_rollouts(s);

@@ -19,7 +19,29 @@ typedef struct {
     uint32_t generation_first;
     uint32_t prefill_chunk; /* tokens of prompts that one step may carry */
     uint64_t index_first;
+    uint64_t trace_events; /* kept by the trace; a power of two, 0: none */
 } assay_limits;
+
+/* One instant, as `assay_trace_cell` (trace.h): `stamp` is its position + 1, 0 while it is written. */
+typedef struct {
+    uint64_t stamp;
+    uint64_t ticks; /* of the device's clock, ns */
+    uint64_t who;   /* slot << 32 | generation */
+    uint64_t what;  /* enum assay_event */
+} assay_instant;
+
+enum assay_instant_of {
+    INSTANT_CONSUMED = 2,
+    INSTANT_PREFILL_BEGIN = 3,
+    INSTANT_PREFILL_END = 4,
+    INSTANT_STEP_BEGIN = 5, /* slot: step number, generation: rows */
+    INSTANT_STEP_END = 6,
+    INSTANT_DECODE_DONE = 7,
+    INSTANT_REWARD_POSTED = 8,
+    INSTANT_TRAJECTORY_TAKEN = 10,
+    INSTANT_TRAJECTORY_DONE = 11,
+    INSTANT_COMPLETION_VISIBLE = 12
+};
 
 enum assay_hold_mode {
     ASSAY_RUN = 0,
@@ -39,8 +61,9 @@ typedef struct {
     uint64_t logps_at;    /* float [slots][seq_max] */
     uint64_t versions_at; /* uint32 [slots][seq_max] */
     uint64_t progress_at; /* uint64 per slot: generation << 32 | generated tokens */
+    uint64_t trace_at;    /* assay_instant [trace_events] */
     /* Written by the host. */
-    ASSAY_ALIGNED uint64_t stop;
+    ASSAY_ALIGNED uint64_t stop; /* bit 0: end, bit 1: record instants; one read over the bus */
     uint64_t hold;    /* number << 2 | enum assay_hold_mode */
     uint64_t weights; /* number << 33 | slot << 32 | policy version */
     uint64_t echo;    /* answered at once by `echoed`, for measuring the round trip */
@@ -55,6 +78,8 @@ typedef struct {
     uint64_t barriers;
     ASSAY_ALIGNED uint64_t counts[8]; /* submitted, completed, failed, stale, illegal, generated,
                                          KV blocks free, most in use */
+    ASSAY_ALIGNED uint64_t traced; /* instants recorded */
+    uint64_t echoed_at;            /* the device's clock when it answered `echoed` */
 } assay_link;
 
 enum assay_count {

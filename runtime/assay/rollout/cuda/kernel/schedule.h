@@ -11,78 +11,7 @@
 #ifndef ASSAY_SCHEDULE_H
 #define ASSAY_SCHEDULE_H
 
-#include "control.h"
-
-#define ASSAY_NONE 0xFFFFFFFFu
-
-enum assay_phase { PHASE_IDLE = 0, PHASE_WAITING = 1, PHASE_ACTIVE = 2, PHASE_PARKED = 3 };
-
-typedef struct {
-    uint32_t phase;
-    uint32_t prefix;      /* index of its prefix, or ASSAY_NONE */
-    uint32_t computed;    /* positions whose keys and values exist */
-    uint32_t n_own;       /* blocks beyond the prefix */
-    uint32_t leader;      /* the group's first member: slot */
-    uint32_t leader_gen;  /* and generation */
-    uint32_t owes_score;  /* a score that waits for a trajectory credit */
-    int32_t last;         /* the token at position computed */
-    double score;
-} assay_run;
-
-typedef struct {
-    uint32_t refs;
-    uint32_t n_blocks;
-    uint32_t computed;
-    uint32_t version; /* of the weights; ASSAY_NONE once they changed */
-    uint32_t leader, leader_gen;
-} assay_prefix;
-
-typedef struct {
-    uint32_t row0, n_rows;
-    uint32_t chunk0; /* first attention chunk of its own; those before belong to its run */
-    uint32_t last_chunk;
-} assay_entry;
-
-/* One step, read by every block. */
-typedef struct {
-    uint32_t n_rows, n_logits, n_entries, n_runs;
-    uint32_t chunks_max; /* over entries and runs */
-    uint32_t prefilling; /* some entry has more than one row */
-    uint32_t exit;
-    uint32_t weights; /* 0 or 1 */
-    uint32_t version;
-    uint32_t token[A_ROWS], pos[A_ROWS], table[A_ROWS], slot[A_ROWS];
-    uint32_t logit_row[A_ROWS]; /* logit index to row */
-    assay_entry entries[A_ROWS];
-    assay_entry runs[A_ROWS];
-    uint8_t ended[A_ROWS]; /* by logit index: enum assay_fate */
-} assay_plan;
-
-enum assay_fate { FATE_GOES_ON = 0, FATE_STOPS = 1, FATE_NOT_FINITE = 2 };
-
-/* The kernel's own memory; the arrays lie behind it. */
-typedef struct {
-    assay_desk desk;
-    assay_run *runs;
-    assay_prefix *prefixes; /* one per slot */
-    uint32_t *tables;       /* [2 * slots][table_width]: rollouts, then prefixes */
-    uint32_t *free_ids;     /* a stack */
-    uint32_t *waiting;      /* a ring of slots, oldest first; capacity slots */
-    uint32_t *active;       /* A_ROWS slots, groups together */
-    uint32_t *parked;       /* decoded, without a reward or trajectory credit */
-    uint32_t table_width, n_free, n_waiting, waiting_first, n_active, n_parked;
-    uint32_t dirty;    /* the plan has to be made again from the lists */
-    uint32_t steps_planned;
-    uint64_t hold, weights;
-    uint64_t told_held, told_echo; /* what the link says: reading it back would cross the bus */
-    int32_t *tokens;               /* the link's parts, [slots][seq_max] */
-    float *logps;
-    uint32_t *versions;
-    uint64_t *progress; /* per slot */
-    uint64_t generated;
-    uint64_t kv_used_max; /* since no block was in use */
-    assay_plan plan;
-} assay_kernel_state;
+#include "state.h"
 
 /* ---- lists -------------------------------------------------------------------------------------- */
 
@@ -222,8 +151,32 @@ ASSAY_FN bool admit(assay_kernel_state *s, uint32_t slot, uint32_t version) {
     run->computed = shared * A_BLOCK;
     take_blocks(s, table + shared, run->n_own);
     row->kv_reserved = all;
+    stamp(s, slot, generation_of(row), INSTANT_PREFILL_BEGIN, now_ns());
     enter_active(s, slot);
     return true;
+}
+
+/* ---- stage operations that are traced ----------------------------------------------------------- */
+
+ASSAY_FN void stamp_end(assay_kernel_state *s, assay_name name, uint64_t ticks) {
+    stamp(s, name.slot, name.generation, INSTANT_TRAJECTORY_DONE, ticks);
+    stamp(s, name.slot, name.generation, INSTANT_COMPLETION_VISIBLE, ticks);
+}
+
+ASSAY_FN int attach_score(assay_kernel_state *s, assay_name name, double score, uint64_t ticks) {
+    const int status = stage_score(&s->desk, name, score, ticks);
+    if (status == ASSAY_OK) stamp_end(s, name, ticks);
+    return status;
+}
+
+ASSAY_FN int post_response(assay_kernel_state *s, assay_name name, uint64_t ticks) {
+    const int status = stage_decoded(&s->desk, name, ticks);
+    if (status != ASSAY_OK) return status;
+    if (state_of(&s->desk.rows[name.slot]) == ASSAY_REWARD_PENDING)
+        stamp(s, name.slot, name.generation, INSTANT_REWARD_POSTED, ticks);
+    else
+        stamp_end(s, name, ticks);
+    return status;
 }
 
 /* ---- the host's commands ------------------------------------------------------------------------ */
@@ -250,6 +203,7 @@ ASSAY_FN void command_cancel(assay_kernel_state *s, assay_name name, uint64_t ti
 
 ASSAY_FN void command_order(assay_kernel_state *s, const assay_descriptor *d, assay_name name) {
     if (stage_order(&s->desk, name) != ASSAY_OK) return;
+    stamp(s, name.slot, name.generation, INSTANT_CONSUMED, now_ns());
     assay_run *run = &s->runs[name.slot];
     run->prefix = ASSAY_NONE;
     run->computed = run->n_own = run->owes_score = 0;
@@ -273,7 +227,8 @@ ASSAY_FN void obey(assay_kernel_state *s, const assay_descriptor *d, uint64_t ti
     } else if (d->kind == ASSAY_KIND_TRAJECTORY) {
         double reward;
         memcpy(&reward, &d->aux, sizeof reward);
-        if (stage_score(&s->desk, name, reward, ticks) == ASSAY_SATURATED) {
+        stamp(s, name.slot, name.generation, INSTANT_TRAJECTORY_TAKEN, ticks);
+        if (attach_score(s, name, reward, ticks) == ASSAY_SATURATED) {
             s->runs[name.slot].owes_score = 1;
             s->runs[name.slot].score = reward;
             s->parked[s->n_parked++] = name.slot;
@@ -309,9 +264,8 @@ ASSAY_FN void retry_parked(assay_kernel_state *s) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = s->parked[i];
         assay_run *run = &s->runs[slot];
-        int status = run->owes_score
-                         ? stage_score(&s->desk, name_at(s, slot), run->score, now_ns())
-                         : stage_decoded(&s->desk, name_at(s, slot), now_ns());
+        int status = run->owes_score ? attach_score(s, name_at(s, slot), run->score, now_ns())
+                                     : post_response(s, name_at(s, slot), now_ns());
         if (status == ASSAY_SATURATED) {
             s->parked[kept++] = slot;
         } else {
@@ -326,10 +280,12 @@ ASSAY_FN void finish(assay_kernel_state *s, uint32_t slot, uint32_t fate) {
     leave_list(s->active, &s->n_active, slot);
     release_kv(s, slot);
     s->runs[slot].phase = PHASE_IDLE;
-    s->desk.rows[slot].decode_done = now_ns();
+    const uint64_t ticks = now_ns();
+    s->desk.rows[slot].decode_done = ticks;
+    stamp(s, slot, generation_of(&s->desk.rows[slot]), INSTANT_DECODE_DONE, ticks);
     if (fate == FATE_NOT_FINITE) {
-        (void)stage_end(&s->desk, name_at(s, slot), ASSAY_DECODING, ASSAY_NOT_FINITE, now_ns());
-    } else if (stage_decoded(&s->desk, name_at(s, slot), now_ns()) == ASSAY_SATURATED) {
+        (void)stage_end(&s->desk, name_at(s, slot), ASSAY_DECODING, ASSAY_NOT_FINITE, ticks);
+    } else if (post_response(s, name_at(s, slot), ticks) == ASSAY_SATURATED) {
         s->parked[s->n_parked++] = slot;
         s->runs[slot].phase = PHASE_PARKED;
     }
@@ -446,7 +402,8 @@ ASSAY_FN void begin_decoding(assay_kernel_state *s) {
         const uint32_t slot = s->active[i];
         if (state_of(&s->desk.rows[slot]) != ASSAY_PREFILL_READY) continue;
         if (prefix_is_there(s, slot) && s->runs[slot].computed + 1 >= length_of(s, slot))
-            (void)stage_prefilled(&s->desk, name_at(s, slot));
+            if (stage_prefilled(&s->desk, name_at(s, slot)) == ASSAY_OK)
+                stamp(s, slot, generation_of(&s->desk.rows[slot]), INSTANT_PREFILL_END, now_ns());
     }
 }
 

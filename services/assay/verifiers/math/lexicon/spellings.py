@@ -245,6 +245,17 @@ SPELLINGS: Final = (
         re.compile(r"(?a)\\[dt]?binom\s?([A-Za-z\d])\s?([A-Za-z\d])(?![A-Za-z\d])"),
         lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}",
     ),
+    (
+        re.compile(
+            r"(?a)(?<![\w\\+-])([\dA-Za-z+-]{1,12}|\([^()]{1,20}\))\s{1,2}choose\s{1,2}"
+            r"([\dA-Za-z+-]{1,12}|\([^()]{1,20}\))(?!\w|\s+[a-z]{2})"
+        ),
+        lambda m: f"\\binom{{{m[1].strip('()')}}}{{{m[2].strip('()')}}}",
+    ),
+    (
+        re.compile(r"(?a)(?<![\w\\])(\d{0,3}[a-z])C([a-z]|\d{1,2})(?!\w)"),
+        lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}",
+    ),
     (re.compile(r"\{([^{}]*)\\choose([^{}]*)\}"), lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}"),
     (re.compile(r"(?a)(?<=[\w)\]}])\*\*(?=[\w({-])"), lambda _: "^"),
     (re.compile(r"\+\s?/\s?-"), lambda _: "\\pm "),
