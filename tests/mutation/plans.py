@@ -26,7 +26,6 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/plan.py",
         ("plan",),
         ("lost < best[0] * (1 - ORDER_GAIN_MIN)", "lost > best[0]"),
-        ("if best is not None and peak - fewest >= waiting:", "if False:"),
         ("order=tuple(indices[b] for b in order), reason", "order=(), reason"),
     ),
     *_of(
@@ -64,7 +63,7 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/prices.py",
         ("plan", "prices"),
         ("/ SECOND_NS + settings.peak_price_s)", "/ SECOND_NS)"),
-        (" + starts * settings.start_price_s", ""),
+        ("        + starts * settings.start_price_s\n", ""),
     ),
     *_of(
         "peaks",
