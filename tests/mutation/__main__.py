@@ -111,7 +111,7 @@ def tried(
     before_s = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as empty:
         place = overlaid(mutant, Path(empty)) if mutant is not None else None
-        if options.list == "verdicts" or options.by == "suite":
+        if options.list in LISTS or options.by == "suite":
             found = tested(files_of(mutant, options.list), place)
         else:
             found = simulated(in_order(options.seeds, so_far), place)
