@@ -1,9 +1,12 @@
 """Every mutant has its place: the text that it changes occurs exactly once."""
 
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.mutation import __main__ as command
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.plans import PLAN_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
@@ -28,3 +31,21 @@ def test_mutants_of_verdicts_and_plans_name_tests_that_exist() -> None:
     assert len(VERDICT_MUTANTS) >= 30
     named = (*VERDICT_MUTANTS, *PLAN_MUTANTS)
     assert all((ROOT / test).is_file() for mutant in named for test in mutant.tests)
+
+
+@pytest.mark.parametrize("name", command.LISTS)
+def test_mutants_of_a_list_are_tried_with_the_tests_that_they_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Sequence[str]] = []
+
+    def tested(files: Sequence[str], place: Path | None) -> tuple[bool, int | None, str]:
+        assert place is not None
+        ran.append(files)
+        return True, None, "failed"
+
+    monkeypatch.setattr(command, "tested", tested)
+    mutant = command.LISTS[name][0]
+    options = Namespace(list=name, by="simulation", seeds=range(1))
+    assert command.tried(mutant, options, []).caught
+    assert list(map(set, ran)) == [set(mutant.tests)]

@@ -1,7 +1,6 @@
 """When `assay` plans again, how far ahead it orders, and how many spare slots it keeps."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.planner.core.demand import ranks
-from assay.planner.core.plan import make_plan
-from assay.planner.core.policy import Assay, at_least, deviates
+from assay.planner.core.policy import Assay, agreed_peaks, deviates
 from assay.planner.core.shape import spare_of, target_at
 
 FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
@@ -83,59 +81,41 @@ def test_spare_slots_are_a_hundredth_of_the_peak_and_one_at_least(peak, most):
     assert found <= max(1, peak / 100 + 1)
 
 
-@given(
-    target=st.integers(0, 50), running=st.integers(0, 50), peak=st.integers(0, 50),
-    spare=st.integers(0, 5), waiting=st.integers(0, 50),
-)  # fmt: skip
-def test_the_last_requests_get_spare_slots_which_do_not_add_up_at_the_crest(
-    target, running, peak, spare, waiting
-):
-    held = running
-    for _ in range(20):
-        view = pool(running=held, waiting=waiting, cap=60)
-        found = at_least(target, view, peak, spare)
-        assert found >= min(target, 60)
-        assert found >= min(held + min(waiting, spare), peak + spare, 60)
-        assert found <= max(target, peak + spare), "however long requests wait"
-        held = found
+PEAKS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 90)), min_size=1, max_size=3)
 
 
-class Recorded:
-    """Stands for `make_plan`: keeps what it was asked."""
+@given(searches=PEAKS)
+def test_peaks_fall_at_once_and_rise_as_far_as_two_searches_agree(searches):
+    agreed = agreed_peaks(searches)
+    for found, *peaks in zip(agreed, *searches, strict=True):
+        assert found <= peaks[-1]
+        if len(peaks) == 1 or peaks[-1] <= min(peaks[:-1]):
+            assert found == peaks[-1]
+        else:
+            assert found <= max(peaks[:-1]), "one search alone raises nothing"
+            assert found >= min(peaks[-1], peaks[-2])
 
-    def __init__(self):
-        self.bought: list[Any] = []
 
-    def __call__(self, *args, bought, **kwargs):
-        self.bought.append(bought)
-        return make_plan(*args, bought=bought, **kwargs)
+def doubled(plan):
+    """What a search finds that asks for twice as much."""
+    return replace(plan, stages=tuple(replace(s, wanted=2 * s.wanted) for s in plan.stages))
 
 
-def test_what_a_batch_was_given_or_promised_is_bought_until_the_batches_change(monkeypatch):
-    asked = Recorded()
-    monkeypatch.setattr("assay.planner.core.policy.make_plan", asked)
+def test_a_single_search_buys_no_peak_and_the_next_one_that_agrees_does():
+    policy, seen = Assay(FEW), scene(now_ns=to_ns(1))
+    first = policy.replan(scene(), search=True)
+    high = doubled(first)
+    held = policy.confirmed(high, seen, again=True)
+    assert [s.wanted for s in held.stages] == [s.wanted for s in first.stages]
+    assert policy.confirmed(high, seen, again=True) is high
+
+
+def test_peaks_of_other_batches_and_of_late_ones_rise_at_once():
+    seen = scene(now_ns=to_ns(1))
+    policy = Assay(FEW)
+    high = doubled(policy.replan(scene(), search=True))
+    assert policy.confirmed(high, seen, again=False) is high
     policy = Assay(FEW)
     policy.replan(scene(), search=True)
-    promised = policy.plan
-    assert promised is not None
-    wanted = [stage.wanted for stage in promised.stages]
-    policy.replan(scene(now_ns=to_ns(1)), search=True)
-    assert asked.bought == [None, wanted], "promised"
-    given = (wanted[0] + 9, 1)
-    applied = policy.plan
-    assert applied is not None
-    applied = replace(
-        applied,
-        stages=tuple(
-            replace(stage, slots_by_bin=(n,) * 9)
-            for stage, n in zip(applied.stages, given, strict=True)
-        ),
-    )
-    policy.plan = applied
-    policy.apply(applied, scene(now_ns=to_ns(2)))
-    policy.replan(scene(now_ns=to_ns(3)), search=True)
-    assert asked.bought[-1][0] == given[0]
-    policy.replan(scene(task(batch=fresh_batch(number=1)), now_ns=to_ns(4)), search=True)
-    assert asked.bought[-1:] == [None]
-    policy.replan(scene(task(batch=fresh_batch(number=1)), now_ns=to_ns(5)), search=True)
-    assert asked.bought[-1][0] < given[0], "another batch has bought nothing yet"
+    batch = replace(fresh_batch(), deadline_ns=to_ns(100))
+    assert policy.confirmed(high, scene(task(batch=batch), now_ns=to_ns(1)), again=True) is high

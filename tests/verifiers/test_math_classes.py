@@ -94,7 +94,7 @@ def test_what_is_no_class_is_compared_otherwise(said: str) -> None:
 
 
 FEW = settings(max_examples=8)
-FREE = st.sampled_from("jklm")
+FREE = st.just("k")
 SAID = st.sampled_from("klmnt")
 PERIODS = st.sampled_from(["7{}", "12{}", "2{}\\pi", "\\frac{{ {}\\pi}}{{3}}", "180^\\circ {}"])
 
@@ -155,7 +155,8 @@ def test_a_binomial_coefficient_has_many_spellings(
 ) -> None:
     gold = around.format(f"\\binom{{{above}}}{{{below}}}")
     assert _is_right(gold, around.format(spelling.format(above, below)))
-    if below != other:
+    is_mirrored = above == "n+k-1" and {below, other} == {"k", "n-1"}
+    if below != other and not is_mirrored:
         assert not _is_right(gold, around.format(spelling.format(above, other)))
 
 

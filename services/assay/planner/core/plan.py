@@ -24,8 +24,8 @@ from assay.model.arrays import Floats, Ints
 from assay.model.observation import Observation
 from assay.planner.core.demand import open_tasks, ranks
 from assay.planner.core.futures import draw_futures
-from assay.planner.core.groups import Group, groups_of, joined, part_of
-from assay.planner.core.prices import peak_s, price
+from assay.planner.core.groups import groups_of, joined, part_of
+from assay.planner.core.prices import price
 from assay.planner.core.shape import NO_SLOTS, Plan, empty_plan, shape_plan
 from assay.planner.core.thin import (
     TOTAL_REQUESTS_MAX,
@@ -48,7 +48,6 @@ def make_plan(
     *,
     peaks_hint: Sequence[int] | None = None,
     search: bool = True,
-    bought: Sequence[int] | None = None,
 ) -> Plan:
     """Plan from an observation.
 
@@ -57,8 +56,6 @@ def make_plan(
         settings: how to plan.
         peaks_hint: peaks of the previous plan, where the search starts.
         search: false = keep `peaks_hint` and only compute the shape again.
-        bought: (stages,) slots that the same batches were given or promised: beyond these, a peak
-            rises only where being late is near. Absent: nothing yet.
 
     Raises:
         InvalidRequest: the observation cannot be planned; names the field.
@@ -72,40 +69,30 @@ def make_plan(
     least = -(-sum(sizes) // TOTAL_REQUESTS_MAX)
     parts = []
     for group in groups:
+        hint = None if peaks_hint is None else [peaks_hint[j] for j in group.stages]
         part = part_of(observation, group)
-        found = plan_part(
-            part, settings, of(group, peaks_hint), of(group, bought), least, search=search
-        )
-        parts.append((group, found))
+        parts.append((group, plan_part(part, settings, hint, least, search=search)))
     return joined(observation, parts, NO_SLOTS)
-
-
-def of(group: Group, slots: Sequence[int] | None) -> list[int] | None:
-    """The slots of the group's stages."""
-    return None if slots is None else [slots[j] for j in group.stages]
 
 
 def plan_part(
     part: Observation,
     settings: PlanSettings,
     peaks_hint: Sequence[int] | None,
-    bought: Sequence[int] | None,
     least: int,
     *,
     search: bool,
 ) -> Plan:
     """Plan one group, on every k-th of its requests where there are many; `k` at `least`."""
     k = max(every_kth(part), least)
-    hint, limit = (one and [-(-slots // k) for slots in one] for one in (peaks_hint, bought))
-    few = plan_each(thinned(part, k), settings, hint, limit, search=search)
-    return multiplied(few, k, part)
+    hint = None if peaks_hint is None else [-(-peak // k) for peak in peaks_hint]
+    return multiplied(plan_each(thinned(part, k), settings, hint, search=search), k, part)
 
 
 def plan_each(
     observation: Observation,
     settings: PlanSettings,
     peaks_hint: Sequence[int] | None,
-    bought: Sequence[int] | None = None,
     *,
     search: bool,
 ) -> Plan:
@@ -124,7 +111,7 @@ def plan_each(
     )
     trial = Trial(observation, active, futures, settings)
     if search:
-        wanted = find_peaks(trial, peaks_hint, bought)
+        wanted = find_peaks(trial, peaks_hint)
         if len(active) > 1 and over_caps(observation, wanted):
             return plan_under_caps(observation, settings, trial, wanted)
     else:
@@ -148,22 +135,12 @@ def cheapest(
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
     rates = [task.trainer_cost for task, _ in open_tasks(observation)]
     best: tuple[float, Plan] | None = None
-    fewest = waiting = 0.0
     for factor in factors:
         more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)
-        peaks = np.minimum(more, caps)
-        peak = sum(
-            pool.cost * peak_s(int(slots), pool, settings)
-            for slots, pool in zip(peaks, observation.pools, strict=True)
-        )
-        if best is not None and peak - fewest >= waiting:
-            continue  # costs more than all that it could save
-        busy, delays = trial.measure(peaks)
-        plan = shape_plan(observation, settings, trial, more, peaks, busy, delays)
-        lost = float(delays.mean(axis=0) @ np.array(rates)) / 1e9
-        total = price(plan, observation.pools, settings) + lost
-        if best is None:
-            fewest, waiting = peak, lost
+        busy, delays = trial.measure(np.minimum(more, caps))
+        plan = shape_plan(observation, settings, trial, more, np.minimum(more, caps), busy, delays)
+        capacity = price(plan, observation.pools, settings)
+        total = capacity + float(delays.mean(axis=0) @ np.array(rates)) / 1e9
         if best is None or total < best[0]:
             best = (total, plan)
     assert best is not None  # noqa: S101 - there is at least one factor

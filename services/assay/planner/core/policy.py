@@ -19,6 +19,8 @@ DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
 RISE_TICKS: Final = 3
 """How far ahead a rise may look to be a larger one."""
+SEARCHES_KEPT: Final = 3
+"""A peak rises as far as two of this many searches agree."""
 
 
 class Assay(PoolPolicy):
@@ -30,8 +32,7 @@ class Assay(PoolPolicy):
         self.settings = settings or PlanSettings()
         self.plan: Plan | None = None
         self.searched_ns = 0
-        self.held: list[int] = []
-        """Most slots of each stage so far that the plan's batches were given."""
+        self.searches: tuple[tuple[int, ...], ...] = ()
 
     def decide(self, observation: Observation) -> Sizing:
         """Plan again where there is a reason, else apply the present plan."""
@@ -52,17 +53,32 @@ class Assay(PoolPolicy):
     def replan(self, observation: Observation, *, search: bool) -> Plan:
         """Make a plan. The search starts at the previous peaks."""
         previous = self.plan
-        peaks = [s.wanted for s in previous.stages] if previous and previous.batches else None
-        if peaks is None or previous is None or is_stale(previous, observation):
-            self.held, bought = [0] * len(observation.pools), None
-        else:
-            bought = [max(pair) for pair in zip(peaks, self.held, strict=True)]
-        self.plan = make_plan(
-            observation, self.settings, peaks_hint=peaks, search=search, bought=bought
+        peaks = (
+            [stage.wanted for stage in previous.stages] if previous and previous.batches else None
         )
+        plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
         if search:
             self.searched_ns = observation.now_ns
-        return self.plan
+            again = previous is not None and not is_stale(previous, observation)
+            plan = self.confirmed(plan, observation, again=again)
+        self.plan = plan
+        return plan
+
+    def confirmed(self, plan: Plan, observation: Observation, *, again: bool) -> Plan:
+        """The plan with peaks that another search of the same batches found as well.
+
+        A search depends on a few futures; one that asks for more than those before and after it
+        would buy capacity that nothing needs. Peaks fall at once, and rise at once where a request
+        that waits now could make its batch late.
+        """
+        found = tuple(stage.wanted for stage in plan.stages)
+        self.searches = (*(self.searches if again else ()), found)[-SEARCHES_KEPT:]
+        if any_late(observation):
+            return plan
+        agreed = agreed_peaks(self.searches)
+        if agreed == found:
+            return plan
+        return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
     def apply(self, plan: Plan, observation: Observation) -> Sizing:
         """The sizing of the present plan at this moment."""
@@ -74,7 +90,6 @@ class Assay(PoolPolicy):
             at_least(
                 steady(stage.slots_by_bin, offset_ns, pool, self.settings),
                 pool,
-                stage.peak,
                 spare_of(stage.peak, self.settings) if late else 0,
             )
             for stage, pool in zip(plan.stages, observation.pools, strict=True)
@@ -82,7 +97,6 @@ class Assay(PoolPolicy):
         for stage in still_reachable(observation):
             targets[stage] = max(targets[stage], min(1, observation.pools[stage].cap))
         pairs = zip(plan.stages, observation.pools, strict=True)
-        self.held = [max(pair) for pair in zip(self.held, targets, strict=True)]
         return Sizing(
             targets=tuple(targets),
             nodes=tuple(nodes_at(s.slots_by_bin, offset_ns, p, self.settings) for s, p in pairs),
@@ -100,6 +114,14 @@ def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanS
         return min(pool.target, pool.cap) if target > 0 and pool.target - target <= band else target
     soon_ns = offset_ns + to_ns(RISE_TICKS * settings.tick_s)
     return max(target, min(pool.target + band, target_at(level, soon_ns, pool, settings)))
+
+
+def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Of each stage, the last of the peaks, as far as another search found as many."""
+    return tuple(
+        min(peaks[-1], sorted(peaks)[-2]) if len(peaks) > 1 else peaks[0]
+        for peaks in zip(*searches, strict=True)
+    )
 
 
 def is_stale(plan: Plan, observation: Observation) -> bool:
@@ -139,15 +161,13 @@ def still_reachable(observation: Observation) -> set[int]:
     return stages
 
 
-def at_least(target: int, pool: PoolView, peak: int, spare: int) -> int:
+def at_least(target: int, pool: PoolView, spare: int) -> int:
     """The target, and up to `spare` slots more for requests that wait in a late batch.
 
     This is DistRS's timeout rule with a bound. The extra slots have work at once, so each costs no
-    more than its start-up. They are for the last requests of a batch: at its crest, where the plan
-    lets many wait, they do not add up beyond the plan's peak.
+    more than its start-up.
     """
-    most = min(pool.running + min(pool.waiting, spare), peak + spare)
-    return min(max(target, most), pool.cap)
+    return min(max(target, pool.running + min(pool.waiting, spare)), pool.cap)
 
 
 def deviates(plan: Plan, observation: Observation) -> bool:

@@ -24,15 +24,14 @@ def stage_price(stage: StagePlan, pool: PoolView, settings: PlanSettings) -> flo
     """One stage: the time that slots are held, their starts, their peak and their nodes."""
     level = np.array(stage.slots_by_bin, np.int64)
     starts = int(np.diff(level, prepend=pool.held).clip(0).sum())
-    slot_s = stage.planned_s + peak_s(stage.peak, pool, settings) + starts * settings.start_price_s
+    slot_s = (
+        stage.planned_s
+        + stage.peak * (pool.startup_ns / SECOND_NS + settings.peak_price_s)
+        + starts * settings.start_price_s
+    )
     if pool.nodes is None:
         return pool.cost * slot_s
     return pool.cost * slot_s + pool.nodes.cost * node_seconds(level, pool.nodes, settings)
-
-
-def peak_s(slots: int, pool: PoolView, settings: PlanSettings) -> float:
-    """Slot-seconds that a peak of so many slots costs, however long it lasts."""
-    return slots * (pool.startup_ns / SECOND_NS + settings.peak_price_s)
 
 
 def node_seconds(level: Ints, nodes: NodeView, settings: PlanSettings) -> float:

@@ -31,10 +31,6 @@ HEADROOM_SHARE: Final = 0.1
 STRICT: Final = 0.2
 """Of what a plan may leave to later ones, the share where these come too late to mend it: slots
 start more slowly than plans are made, or a task has no history."""
-RISE_SHARE: Final = 0.4
-"""Share of the futures that must fail before known peaks are raised."""
-FINENESS: Final = 50
-"""A search ends when it is as near as one part in so many."""
 STEPS_MAX: Final = 5
 """Changes of a pool's slots that a trial foresees."""
 
@@ -79,12 +75,6 @@ class Trial:
         known = all(task.history for task, _ in active)
         mended = all(startup_of(pool) <= to_ns(settings.replan_s) for pool in self.pools)
         self.trust = 1.0 if known and mended else STRICT
-        share = settings.epsilon * settings.repeat_share * self.trust
-        self.allowed = int(share * len(futures))
-        """Futures that may fail under the peaks that are searched for."""
-        rises_at = int(RISE_SHARE * len(futures)) if known and mended else 0
-        self.tolerated = max(self.allowed, rises_at)
-        """Futures that may fail before the peaks of an earlier plan are raised."""
         self.scratch: Scratch = make_scratch(
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
@@ -157,23 +147,21 @@ class Trial:
             clock = self.scratch.clock_ns[: len(future.batch_of)].copy()
             self.reached.append(clock if kept else NOTHING)
 
-    def keeps(self, peaks: Ints, allowed: int) -> bool:
-        """Whether every batch is in time in all futures but those allowed to fail."""
-        return self.failures(peaks, allowed) <= allowed
-
-    def failures(self, peaks: Ints, most: int) -> int:
-        """How many futures fail; counted no further than one beyond `most`."""
+    def keeps(self, peaks: Ints, first: int | None = None) -> bool:
+        """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
         supply = self.supply(peaks)
+        share = self.settings.epsilon * self.settings.repeat_share * self.trust
+        allowed = int(share * len(self.futures))
         failed = 0
-        for k in self.order.copy():
+        for k in self.order.copy() if first is None else range(first):
             if self.serves(k, supply):
                 continue
             failed += 1
             self.order.remove(k)
             self.order.insert(0, k)
-            if failed > most:
-                break
-        return failed
+            if failed > allowed:
+                return False
+        return True
 
     def serves(self, k: int, supply: Supply) -> bool:
         """Simulate a future, from the searched stage on where those before it are known."""
@@ -216,54 +204,28 @@ class Trial:
         return busy, delays
 
 
-def find_peaks(
-    trial: Trial, hint: Sequence[int] | None = None, bought: Sequence[int] | None = None
-) -> Ints:
+def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
     """(stages,) fewest slots that keep the chance constraint, the most expensive stage first.
 
-    Args:
-        trial: the futures.
-        hint: the result of an earlier search, where this one starts.
-        bought: (stages,) slots that the same batches were given or promised; see `fewest`.
+    The search starts at `hint`, the result of an earlier one.
     """
     peaks = trial.most.copy()
     order = sorted(range(trial.stages), key=lambda j: (-trial.pools[j].cost, j))
     for stage in order:
-        most = int(trial.most[stage])
-        if most == 0:
+        if trial.most[stage] == 0:
             peaks[stage] = 0
             continue
-        least = without_headroom if stage != order[-1] else int
         trial.begin_search(peaks, stage)
-        start = least(hint[stage]) if hint else start_of_search(trial, peaks, stage)
-        known = least(bought[stage]) if bought else most
-        peaks[stage] = fewest(trial, peaks, stage, start, known)
-        if peaks[stage] == most and not trial.keeps(peaks, trial.allowed):
+        start = hint[stage] if hint else start_of_search(trial, peaks, stage)
+        peaks[stage] = gallop(trial, peaks, stage, start)
+        if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
             trial.settle_for_best()
             trial.begin_search(peaks, stage)
-            peaks[stage] = gallop(trial, peaks, stage, start, most)
+            peaks[stage] = gallop(trial, peaks, stage, start)
         if stage != order[-1]:
-            peaks[stage] = with_headroom(int(peaks[stage]), most)
+            peaks[stage] = with_headroom(int(peaks[stage]), int(trial.most[stage]))
     trial.begin_search(peaks, 0)
     return peaks
-
-
-def fewest(trial: Trial, peaks: Ints, stage: int, start: int, bought: int) -> int:
-    """The fewest slots of a stage that keep the constraint.
-
-    The chance that a batch is late swings while it is open. A peak that followed every swing would
-    insure at each instant against what rarely comes. Up to `bought` slots cost no new capacity;
-    more are asked for only where so many futures fail that being late is near, and only so many.
-    """
-    most = int(trial.most[stage])
-    found = gallop(trial, peaks, stage, start, min(bought, most))
-    if found < bought or bought >= most:
-        return found
-    more = peaks.copy()
-    more[stage] = found
-    if trial.keeps(more, trial.tolerated):
-        return found
-    return gallop(trial, peaks, stage, found, most, trial.tolerated)
 
 
 def with_headroom(least: int, most: int) -> int:
@@ -276,37 +238,28 @@ def with_headroom(least: int, most: int) -> int:
     return min(least + math.ceil(HEADROOM_SHARE * least), most)
 
 
-def without_headroom(slots: int) -> int:
-    """The most slots that are `slots` or fewer together with their headroom."""
-    least = int(slots / (1 + HEADROOM_SHARE))
-    return least + 1 if with_headroom(least + 1, slots + 1) <= slots else least
-
-
 def start_of_search(trial: Trial, peaks: Ints, stage: int) -> int:
     """The result for the first future alone: close to that for all of them, and much cheaper."""
     alone = peaks.copy()
     low, high = 0, int(trial.most[stage])
     while high - low > max(high // 25, 1):
         alone[stage] = (low + high) // 2
-        if trial.serves(0, trial.supply(alone)):
+        if trial.keeps(alone, first=1):
             high = int(alone[stage])
         else:
             low = int(alone[stage])
     return high
 
 
-def gallop(
-    trial: Trial, peaks: Ints, stage: int, start: int, most: int, allowed: int | None = None
-) -> int:
-    """The smallest number that keeps the constraint, or `most`: bracketed from `start` on, then
-    bisected. `allowed` futures may fail; absent: those of the constraint."""
+def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
+    """The smallest number that keeps the constraint: bracketed from `start` on, then bisected."""
     trial_peaks = peaks.copy()
-    allowed = trial.allowed if allowed is None else allowed
 
     def keeps(workers: int) -> bool:
         trial_peaks[stage] = workers
-        return trial.keeps(trial_peaks, allowed)
+        return trial.keeps(trial_peaks)
 
+    most = int(trial.most[stage])
     high = min(max(start, 1), most)
     step = max(high // 16, 1)
     if keeps(high):
@@ -319,7 +272,7 @@ def gallop(
         while high < most and not keeps(high):
             low, step = high, 2 * step
             high = min(high + step, most)
-    exact = max(high // FINENESS, 1)
+    exact = max(high // 25, 1)
     while high - low > exact:
         middle = (low + high) // 2
         if keeps(middle):

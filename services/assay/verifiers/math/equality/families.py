@@ -20,9 +20,9 @@ from assay.verifiers.math.reading import Read
 
 INTEGER: Final = r"\in\mathbbZ"
 """The end of a condition that makes a name an integer."""
-FREE: Final = frozenset("jklm")
-"""Names of integers that a problem hardly ever gives."""
-_COUNTS: Final = FREE | frozenset("nt")
+FREE: Final = "k"
+"""The name that a problem hardly ever gives; lengths and masses are `l` and `m`."""
+_COUNTS: Final = frozenset("jklmnt")
 """Names that an answer may have instead."""
 _PLAIN: Final = re.compile("[A-Za-z]|\\\\[a-z]{2,8}")
 _DEGREE: Final = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![A-Za-z])|\u00b0")
@@ -38,7 +38,7 @@ def same(gold: Read, answer: Read, comparison: Comparison) -> bool:
     if not one or not two:
         return False
     says_so = answer.condition.endswith(INTEGER)
-    is_family = gold.condition.endswith(INTEGER) or (not gold.condition and one in FREE)
+    is_family = gold.condition.endswith(INTEGER) or (not gold.condition and one == FREE)
     if not (is_family or (says_so and not gold.condition)):
         return False
     if not (says_so or (not answer.condition and two in _COUNTS)):
