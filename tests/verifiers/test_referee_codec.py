@@ -75,7 +75,8 @@ ARRAYS = st.one_of(
 NAMES = st.text(st.sampled_from("abc_"), min_size=1, max_size=3).filter(str.isidentifier)
 LIBRARY = st.one_of(
     PATH_TEXT.map(PurePosixPath),
-    PATH_TEXT.map(PureWindowsPath),
+    # Python 3.11 does not read the text of each back as the same: `./C:` is printed as `C:`.
+    PATH_TEXT.map(PureWindowsPath).filter(lambda path: PureWindowsPath(str(path)) == path),
     st.uuids(),
     st.sampled_from(["a+", "(?i)[a-c]{2}|x", ""]).map(re.compile),
     st.sampled_from([b"a", b"\\d"]).map(lambda said: re.compile(said, re.MULTILINE)),
