@@ -269,6 +269,12 @@ def test_a_checker_that_works_for_no_output_is_the_references_fault(
     assert message in ended.evidence.error
 
 
+def test_a_program_that_breaks_after_it_was_accepted_is_no_right_one(bench: Any) -> None:
+    program = f"{BISECTION}\nraise SystemExit(5)\n"
+    ended = bench.judge("code.interactive", program, GUESSES, **PYTHON)
+    assert (ended.evidence.verdict, ended.reward) == ("runtime_error", 0.0)
+
+
 def test_a_checker_that_accepts_silence_is_refused(bench: Any) -> None:
     reference = {**SPLITS, "checker": {"language": "python", "source": "pass"}}
     ended = bench.judge("code.checked", SPLITTER, reference, **PYTHON)

@@ -193,9 +193,7 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif strategy is Strategy.ANSWER_COLON:
         for match in _COLON.finditer(plain):
             end = _line_end(plain, match.end())
-            if not plain[
-                match.end() : end
-            ].strip():  # the answer is on the next line that is not blank
+            if not plain[match.end() : end].strip():  # it is on the next line that says something
                 end = _line_end(plain, _past_line_end(plain, end))
             if _OR_LINE.match(plain, end):
                 end = _line_end(plain, end + 1)
