@@ -77,17 +77,21 @@ class Work:
         self.parsed_too_much: list[tuple[str, int, int]] = []
         self._calls = 0
 
-    def profile(self, _frame: object, event: str, _arg: object) -> None:
-        """For `sys.setprofile` of the thread."""
-        self._calls += event in {"call", "c_call"}
-
     def callback(self, run: Callable[[], None]) -> None:
         if threading.current_thread() is not self.thread:
             run()
             return
         self._calls = 0
-        run()
-        self.calls_most = max(self.calls_most, self._calls)
+        # For each callback: Python drops a profile that raised, such as at a stack's limit.
+        sys.setprofile(self._profile)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+            self.calls_most = max(self.calls_most, self._calls)
+
+    def _profile(self, _frame: object, event: str, _arg: object) -> None:
+        self._calls += event in {"call", "c_call"}
 
     def watched(self, parse: Any, name: str, at: int, bytes_max: int, commas_max: int) -> Any:
         """A parser that notes when it gets too much in the thread."""
@@ -159,7 +163,6 @@ def api(valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Ite
     work = Work()
 
     def run() -> None:
-        sys.setprofile(work.profile)
         # Not of the policy: a loop that is not asyncio's own runs its callbacks elsewhere.
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             runner.run(serve(tmp_path_factory.mktemp("stalls")))
