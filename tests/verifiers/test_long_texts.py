@@ -23,7 +23,7 @@ from assay.verifiers.text.bounds import cpu_time
 from assay.verifiers.text.choice import read_choice
 
 CHARS = 20_000
-CPU_S = 5.0
+CPU_S = 2.5
 CHOICE = (*(set(Strategy) - {Strategy.TAIL, Strategy.HASHES, Strategy.LAST_NUMBER}),)
 REPEATED = (
     *("1", "0.", "1 ", "\u0660", "\u00b2", "\u00bd", "\n", " ", "\t", ".", "...", "-", "~~", "$"),

@@ -31,6 +31,8 @@ _RUN: Final = re.compile(
     re.IGNORECASE,
 )
 _SAID: Final = rf"(?:\$[^$]{{1,99}}\$|\\\([^()]{{1,99}}\\\)|{_ONE})"
+_WHOLE_SAID: Final = rf"(?<!\d){_SAID}"
+"""Where a search begins with a value: it starts once per number, so long ones cost linear time."""
 _BETWEEN: Final = (
     r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s({*_\"'`:]*"
 )
@@ -40,7 +42,7 @@ _REJECTED: Final = re.compile(
     r"(?a)(?:^|[\s(\[{,:])(?:not|never|neither|nor|unlike|except(?: for)?|without"
     r"|(?:any|every)\w* but|all but|other than|instead of|rather than|dne"
     r"|(?:is|are|was|were|does|do)n't)"
-    rf"{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
+    rf"{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
     r"|\(?not\s+(?:the\s+|an?\s+)?(?:final\s+)?(?:answer|correct|right|true|valid)\b)",
@@ -48,7 +50,7 @@ _REJECTED: Final = re.compile(
 )
 """A value with words directly before or after it that reject it."""
 _ALTERED: Final = re.compile(
-    rf"(?a){_SAID}\s+(?:squared|cubed|factorial|tenths?|hundredths?|thousandths?|halves)(?![A-Za-z])",
+    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|tenths?|hundredths?|thousandths?|halves)(?![A-Za-z])",
     re.IGNORECASE,
 )
 """A value that the next word makes another one."""

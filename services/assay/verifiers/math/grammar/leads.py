@@ -39,7 +39,7 @@ _LABEL: Final = re.compile(
 )
 _DECORATION: Final = re.compile(
     r"</?(?:b|strong|i|em|u|p|span|div|code|br)\s?/?>|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
-    r"|^\s*(?:#{1,6}\s+|>\s+(?=\*\*))",
+    r"|^[^\S\n]*(?:#{1,6}\s+|>\s+(?=\*\*))",
     re.IGNORECASE | re.MULTILINE,
 )
 _BOLD: Final = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]+)(?<=\S)\*\*(?![\w(*])")
