@@ -10,6 +10,7 @@ from typing import Final
 from typing_extensions import TypeIs
 
 from assay.verifiers.math import agreement, grammar, notation, numeric
+from assay.verifiers.math.equality import numbers
 from assay.verifiers.math.equality.numbers import number_text
 from assay.verifiers.math.grammar import (
     Answer,
@@ -25,7 +26,8 @@ from assay.verifiers.math.grammar import (
 from assay.verifiers.math.lexicon import measures, units
 
 _BARE_UNIT: Final = re.compile(
-    r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
+    r"(?a)(?P<value>-?[\d.,]*\d(?:[eE]-?\d{1,3}|\s?\\(?:times|cdot)\s?10\s?\^\s?(?:\{\s?-?\d{1,3}\s?\}|\d))?"
+    r"|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
 )
 _PARTIAL: Final = re.compile(
     r"(?a)\\frac\{\\partial\s?([A-Za-z])(?:\([^()]*\))?\}\{\\partial\s?([A-Za-z])\}"
@@ -54,7 +56,10 @@ def with_unit(said: Element, unit: str) -> Number | None:
     name."""
     match = _BARE_UNIT.fullmatch(said.text)
     stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
-    if match is None or (stated != unit and measures.scaled(Fraction(1), stated, unit) is None):
+    if match is None:
+        return None
+    is_meant = numbers.are_called_alike(stated, unit) or stated == unit
+    if not is_meant and measures.scaled(Fraction(1), stated, unit) is None:
         return None
     read = grammar.read(match["value"])
     return replace(read, unit=stated) if isinstance(read, Number) and not read.unit else None

@@ -37,6 +37,8 @@ _BASED: Final = re.compile(
     r"(?a)(?:\\text\s*)?\{?\(?(?P<digits>[0-9A-Za-z]+)\)?\}?\s*(?:_\s*(?:\{\s*(?:\\text\s*\{)?\(?(?P<base>\d{1,2}|[a-z]{3,8})\)?\}?\s*\}|(?P<base1>\d))"
     r"|(?:\\text\s*\{)?\s*\(?(?:in )?base[ -](?:\})?\s*(?P<base2>\d{1,2}|[a-z]{3,8})\s*\)?\}?)"
 )
+_BEHIND_POWER: Final = re.compile(r"\s+[ACFHJKNTVW]\s*")
+"""A symbol behind a power of ten is a unit: `1.6 \\times 10^{-19} C`."""
 _PREFIXED: Final = re.compile(r"(?a)0(?P<mark>[xXbBoO])(?P<digits>[0-9A-Fa-f]+)")
 _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
@@ -104,6 +106,8 @@ def _decimal(text: str) -> Answer | None:
     if len(digits) > _DIGITS_MAX or len(power) > 4 or abs(int(power)) > _EXPONENT_MAX:
         return None
     unit = read_unit(match["rest"])
+    if unit is None and power != "0" and _BEHIND_POWER.fullmatch(match["rest"]):
+        unit = units.unit_form(match["rest"])
     if unit is None:
         return None
     value = Fraction(digits) * Fraction(10) ** int(power)

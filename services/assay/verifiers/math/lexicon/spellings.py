@@ -40,6 +40,7 @@ _CIS: Final = re.compile(
 """`r \\operatorname{cis} \\theta`."""
 _DEGREE_SIGN_AT_END: Final = re.compile(rf"\s?{_DEGREE_SIGN}\s?$")
 _SIZED: Final = re.compile(r"\\(?:left|right)\s?(?=[()])")
+_BRACED_POWER: Final = re.compile(r"(?a)\^\{(-?\d)\}")
 _IN_DEGREES: Final = re.compile(rf"(?a)^\s?(-?[\d.]{{1,18}})\s?{_DEGREE_SIGN}\s?$")
 
 
@@ -184,10 +185,10 @@ SPELLINGS: Final = (
     (re.compile(r"\\(vec|bar|hat)\s+([A-Za-z])(?![A-Za-z])"), lambda m: f"\\{m[1]}{{{m[2]}}}"),
     (
         re.compile(
-            r"(?a)(\\(?:text|mathrm)\s?\{[A-Za-z ,\\~^\d-]{0,40})"
-            r"\^\{(-?\d)\}([A-Za-z ,\\~^\d-]{0,40}\})"
+            r"(?a)\\(?:text|mathrm)\s?\{[A-Za-z /,;\\~^*\d-]{0,40}"
+            r"(?:\^\{-?\d\}[A-Za-z /,;\\~^*\d-]{0,40}){1,6}\}"
         ),
-        lambda m: f"{m[1]}^{m[2]}{m[3]}",
+        lambda m: _BRACED_POWER.sub(r"^\1", m[0]),
     ),
     (re.compile(r"(?<!\\)\\ "), lambda _: " "),
     (re.compile(r"(?<!\\)\\$"), lambda _: ""),
