@@ -130,6 +130,8 @@ def units_fit(gold: Answer, answer: Answer) -> bool:
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
     if not left or not right or left == right or are_called_alike(left, right):
         return True
+    if getattr(gold, "is_spelled", False) or getattr(answer, "is_spelled", False):
+        return left.rstrip("s") == right.rstrip("s")
     return not (units.is_known_unit(left) and units.is_known_unit(right))
 
 
