@@ -25,7 +25,10 @@ _STATES: Final = (
     r"(?:is|are|was|equals?|becomes?|would be|will be|must be)(?![A-Za-z])"
     r"(?:\s+(?:therefore|thus|then|equal to|given by|exactly|just|simply|found to be))*"
 )
-_SUBJECT: Final = r"(?:the|our|my|its|this|a)(?:\s+(?!not\b|n't)\$?[a-z]{1,20}\$?){1,6}?"
+_SUBJECT: Final = (
+    r"(?:the|our|my|its|this|a)"
+    r"(?:\s+(?!not\b|n't|wrong\b|incorrect\b|false\b|tempting\b)\$?[a-z]{1,20}\$?){1,6}?"
+)
 _LEAD: Final = re.compile(
     rf"(?ai)(?:{_SPACE}|[>#]\s)*{_OPEN}(?:(?P<so>{_CONNECTIVE}){_CLOSE}(?:{_SPACE}|,)+{_OPEN})?"
     rf"(?:(?:(?P<verb>{_SUBJECT}\s+{_STATES})|(?P<answer>(?:final\s+)?answer\s*(?:is)?))\s*:?{_CLOSE}"
