@@ -1,4 +1,4 @@
-"""Headings and words that call a value a wrong answer, generated: it never passes, and what stands
+"""Headings and words that call a value a wrong answer, generated: it never passes, and the value
 beside it does."""
 
 import itertools
@@ -35,7 +35,7 @@ BEHIND = (
 )
 CLAUSES = (
     "I doubt the answer is {}", "It is false that the answer is {}.",
-    "Nobody thinks the answer is {}",
+    "No one thinks the answer is {}",
     "The answer cannot be {}", "The answer can't be {}.", "I do not believe that the answer is {}",
 )  # fmt: skip
 RIGHT = (
@@ -73,7 +73,7 @@ def test_what_other_words_call_wrong_is_no_answer(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", RIGHT)
-def test_what_stands_beside_it_passes(said: str) -> None:
+def test_the_value_beside_it_passes(said: str) -> None:
     assert _chooses(said.format(x="B", y="A")) == ["B"]
     assert _passes("7", said.format(x=7, y=4))
 

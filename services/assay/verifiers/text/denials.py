@@ -35,7 +35,7 @@ HEADING: Final = (
 )
 """As part of a regular expression, without regard to case."""
 _DENIES: Final = (
-    r"\b(?:doubt|deny|denies|false|untrue|incorrect|wrong|nobody\s+\w+|no\s+one\s+\w+"
+    r"\b(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
     r"|(?:not|n't)\s+(?:think|believe|true|say|mean|agree|clear|conclude))(?:\s+that)?"
     r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
 )
