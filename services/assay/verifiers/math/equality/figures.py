@@ -7,7 +7,7 @@ segment, so golds of Boolean algebra (a complement) are to be written as `A' + B
 import re
 from typing import Final
 
-from assay.verifiers.math.grammar import Answer, Element, Words
+from assay.verifiers.math.grammar import Answer, Element, Prose, Words
 
 _FIGURE: Final = re.compile(
     r"(?a)\\(?P<kind>overline|overleftrightarrow|angle|triangle)\s?\{?\s?(?P<points>[A-Z]{2,3})\s?\}?"
@@ -24,7 +24,7 @@ _BLANK: Final = re.compile(r"[\s{}$]|\\text")
 
 def same(gold: Answer, answer: Answer) -> bool:
     """Whether the gold is such a figure, and the answer names it by its points."""
-    if not (isinstance(gold, Element) and isinstance(answer, Element | Words)):
+    if not (isinstance(gold, Element | Prose) and isinstance(answer, Element | Words | Prose)):
         return False
     figure = _FIGURE.fullmatch(gold.text.strip())
     if figure is None or len(figure["points"]) != _POINTS[figure["kind"]]:

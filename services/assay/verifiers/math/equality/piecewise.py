@@ -1,9 +1,9 @@
 r"""Functions by cases compared by their values: `|x|` for `x` if `x \ge 0` and `-x` otherwise.
 
 Both sides are evaluated at every bound of a condition, between two bounds and beyond the outer
-ones, with several values of the other names. Equal are sides that have the same values there and are
-undefined at the same points. Conditions are chains of relations, linear in one name; anything else
-is left to the other rules. No algebra, bounded: bounds, points.
+ones, with several values of the other names. Equal are sides that have the same values there and
+are undefined at the same points. Conditions are chains of relations, linear in one name; anything
+else is left to the other rules. No algebra, bounded: bounds, points.
 """
 
 import math
