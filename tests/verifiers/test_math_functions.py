@@ -1,4 +1,4 @@
-"""Functions by cases, complex numbers in polar form, figures: generated, with wrong ones near."""
+"""Functions by cases, polar form, figures, sets with dots: generated, with wrong ones near."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +21,13 @@ EQUAL = {
     r"\overline{AB}": ("AB", "BA", r"\overline{BA}", "segment AB", r"\text{segment } AB"),
     r"\angle ABC": (r"\angle CBA", "angle ABC", "ABC"),
     r"\overleftrightarrow{PQ}": ("line PQ", "QP"),
+    r"(-\infty, 2) \cup (2, \infty)": (
+        r"x \neq 2", r"\mathbb{R} - \{2\}", r"\{x \mid x \ne 2\}",
+        r"\{x \in \mathbb{R} : x \neq 2\}", r"\text{all real numbers except } 2",
+    ),
+    r"x \equiv \pm 2 \pmod{5}": (
+        r"x \equiv 2, 3 \pmod 5", r"x \equiv 2 \pmod 5 \text{ or } x \equiv 3 \pmod 5",
+    ),
 }  # fmt: skip
 OTHERS = {
     r"\begin{cases} x & x \ge 0 \\ -x & x < 0 \end{cases}": (
@@ -39,6 +46,12 @@ OTHERS = {
     r"\triangle ABC": (r"\triangle BAC",),
     r"\overrightarrow{AB}": (r"\overrightarrow{BA}", "BA"),
     "AB": (r"\overline{AB}",),
+    r"(-\infty, 2) \cup (2, \infty)": (
+        r"x \ne -2", r"\mathbb{R}", r"\{x \mid x = 2\}", r"\mathbb{R} - \{-2\}", "2",
+    ),
+    r"x \equiv \pm 2 \pmod{5}": (r"x \equiv 2 \pmod 5", r"x \equiv 1, 4 \pmod 5"),
+    r"\{1, 2, 4, \ldots, 16\}": (r"\{1, 2, \ldots, 16\}", r"\{1, 2, 4, 16\}"),
+    r"1, 2, 3, \ldots": ("1, 2, 3", r"1, 2, 3, \ldots, 9"),
 }  # fmt: skip
 
 
@@ -86,3 +99,16 @@ def test_a_complex_number_in_polar_form(size: int, turn: int, off: int, name: st
     assert not _passes(gold, f"{size}(\\cos({turn}{name}) - i\\sin({turn}{name}))")
     assert not _passes(gold, f"{size + off}(\\cos({turn}{name}) + i\\sin({turn}{name}))")
     assert not _passes(gold, f"{size}(\\cos({turn + off}{name}) + i\\sin({turn + off}{name}))")
+
+
+@given(
+    st.integers(-20, 20), st.integers(-7, 7).filter(bool), st.integers(4, 30), st.integers(-1, 1)
+)
+def test_a_set_with_dots_is_its_integers(first: int, step: int, count: int, off: int) -> None:
+    said = [str(first + step * at) for at in range(count + off)]
+    gold = ", ".join(str(first + step * at) for at in range(count))
+    dots = f"\\{{{said[0]}, {said[1]}, \\ldots, {said[-1]}\\}}"
+    assert _passes(f"\\{{{gold}\\}}", dots) == (off == 0)
+    assert _passes(dots, f"\\{{{gold}\\}}") == (off == 0)
+    last = int(said[-1]) + (1 if abs(step) > 1 else step)
+    assert not _passes(f"\\{{{', '.join(said)}\\}}", dots.replace(f", {said[-1]}\\", f", {last}\\"))

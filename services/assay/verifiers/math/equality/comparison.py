@@ -60,7 +60,7 @@ class Comparison:
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
             return True
-        answer = forms.single(answer)
+        gold, answer = forms.spread(gold), forms.spread(forms.single(answer))
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
         if isinstance(gold, Items) or isinstance(answer, Items):

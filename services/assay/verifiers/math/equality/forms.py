@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from typing_extensions import TypeIs
@@ -36,6 +37,7 @@ _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
 _PI: Final = re.compile(r"\\pi(?![A-Za-z])")
 _LOG: Final = re.compile(r"\\log(?![A-Za-z]|\s*_)")
+_DOTS: Final = frozenset({"\\ldots", "\\dots", "\\cdots", "...", "\\ldots ", "\\dots "})
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
 
@@ -170,6 +172,28 @@ def single(answer: Answer) -> Answer:
         if all(_surely_equal(first, item) for item in answer.items[1:]):
             return first
     return answer
+
+
+def spread(answer: Answer) -> Answer:
+    """`\\{1, 2, \\ldots, 10\\}` with all its integers: two or more equal steps before the dots."""
+    if not isinstance(answer, Items) or answer.kind == "tuple" or len(answer.items) < 4:
+        return answer
+    *first, dots, last = answer.items
+    if not isinstance(dots, Element) or dots.text not in _DOTS or not isinstance(last, Number):
+        return answer
+    said = [item.value for item in first if isinstance(item, Number) and not item.unit]
+    steps = {two - one for one, two in pairwise(said)}
+    if len(said) != len(first) or len(steps) != 1 or {*said, last.value} - _integers(said, last):
+        return answer
+    count, rest = divmod(last.value - said[0], step := steps.pop()) if steps != {0} else (0, 1)
+    if rest or not len(said) <= count < grammar.ITEMS_MAX:
+        return answer
+    items = (said[0] + step * at for at in range(int(count) + 1))
+    return replace(answer, items=tuple(Number(value, form=str(value)) for value in items))
+
+
+def _integers(values: Sequence[Fraction], last: Number) -> set[Fraction]:
+    return {value for value in (*values, last.value) if value.denominator == 1}
 
 
 def values(answer: Answer) -> Sequence[Answer]:

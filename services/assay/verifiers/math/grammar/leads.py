@@ -148,6 +148,8 @@ def conditioned(text: str) -> Conditioned | None:
         return None
     name = match["x1"] or match["x2"] or match["x3"]
     main = text[: match.start()].strip().rstrip(",;")
+    if main.count("\\{") > main.count("\\}"):
+        return None  # `\{x \mid x \ne 2\}`: of the set, not of an expression
     if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", re.sub(r"\\[A-Za-z]+", " ", main)):
         return None
     kind = (match["kind1"] or match["kind2"] or "").lower()
