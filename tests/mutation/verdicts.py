@@ -424,7 +424,7 @@ STATED_TWICE: Final = [
         "stated twice",
         f"{TEXT}/answers.py",
         ("math_remarks",),
-        ("if box.content and not _is_rejected(response, box.start)]", "if box.content]"),
+        ("if box.content and not _is_rejected(response, box.start, box.end)", "if box.content"),
     ),
 ]
 SYSTEMS: Final = [
@@ -533,10 +533,10 @@ EQUIVALENT: Final = [
         f"{MATH}/lexicon/measures.py",
         ("math_classes",),
         (
-            "if one is None or two is None or one.kind != two.kind:",
+            "if one is None or two is None or one.powers != two.powers:",
             "if one is None or two is None:",
         ),
-        ('base.size ** int(power["power"])', "base.size"),
+        ("size *= base.size**power", "size *= base.size"),
     ),
     *_of(
         "equivalent",

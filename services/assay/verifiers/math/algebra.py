@@ -5,8 +5,9 @@ it from outside.
 """
 
 import math
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -30,10 +31,12 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Limit,
     MatrixBase,
     Number,
+    Pow,
     Product,
     Rational,
     Sum,
     Symbol,
+    exp,
     simplify,
     solve,
 )
@@ -52,6 +55,8 @@ _NORMAL: Final = NormalizationConfig(
 )
 _COMPLEX_DIGITS: Final = 30
 _COMPLEX_ROUNDING: Final = 1e-20
+_COMPLEX_POINTS: Final = 4
+_NAMES_MAX: Final = 4
 _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
 DEPTH_MAX: Final = 24
 """Maximum bracket depth; the parser's time grows fast with it."""
@@ -174,15 +179,41 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
 
 def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy object
     """Whether they are one complex number, exactly: `i` is read as a name like any other, and is
-    the imaginary unit where no other name is near. Decided by the first digits."""
+    the imaginary unit where no other name is near, or where both sides have it or one has it in an
+    exponent of e (`2e^{i\\theta}`). Decided by the first digits, at some points."""
     if not (isinstance(gold, Expr) and isinstance(answer, Expr)):
         return False
-    if {name.name for name in gold.free_symbols | answer.free_symbols} != {"i"}:
+    names = sorted({one.name for one in gold.free_symbols | answer.free_symbols} - {"i"})
+    have_unit = [_has_unit(side) for side in (gold, answer)]
+    if not any(have_unit) or gold.has(Float) or answer.has(Float):
         return False
-    unit = dict.fromkeys(gold.free_symbols | answer.free_symbols, I)
-    left, right = gold.subs(unit), answer.subs(unit)
-    if left.has(Float) or right.has(Float):
+    if names and (len(names) > _NAMES_MAX or not (all(have_unit) or _has_phase(gold, answer))):
         return False
+    draw = random.Random(len(names))  # noqa: S311 - points, not secrets
+    return all(
+        _near_at(gold, answer, {name: Rational(draw.randint(-97, 97), 41) for name in names})
+        for _ in range(_COMPLEX_POINTS if names else 1)
+    )
+
+
+def _has_unit(value: Any) -> bool:  # noqa: ANN401 - a sympy object
+    return value.has(I) or any(name.name == "i" for name in value.free_symbols)
+
+
+def _has_phase(*values: Any) -> bool:  # noqa: ANN401 - sympy objects
+    powers = (power for value in values for power in value.atoms(exp, Pow))
+    return any(
+        _has_unit(power.exp) and (isinstance(power, exp) or str(power.base) in ("e", "E"))
+        for power in powers
+    )
+
+
+def _near_at(gold: Any, answer: Any, at: Mapping[str, Any]) -> bool:  # noqa: ANN401 - sympy objects
+    points = {
+        name: I if name.name == "i" else at[name.name]
+        for name in gold.free_symbols | answer.free_symbols
+    }
+    left, right = gold.subs(points), answer.subs(points)
     try:
         apart = complex((left - right).evalf(_COMPLEX_DIGITS, maxn=2 * _COMPLEX_DIGITS))
         size = complex(left.evalf(_COMPLEX_DIGITS, maxn=2 * _COMPLEX_DIGITS))

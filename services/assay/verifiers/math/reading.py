@@ -11,6 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import agreement, grammar, notation, search
 from assay.verifiers.math.grammar import Answer, Chain, Named, Prose, Words, leads
+from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Strategy, extract
 
 _REMEMBERED_MAX: Final = 2_048
@@ -84,6 +85,8 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
     text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
+        if denials.begins(text):
+            return _searched(text, Prose(text, notation.form(text)), options, is_gold=False)
     answer = _option(text, options) or grammar.read(text)
     form = answer.form
     condition = ""

@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.verifiers.math import grammar, notation
 from assay.verifiers.math.grammar import Answer, Prose
+from assay.verifiers.text import denials
 
 _SPAN: Final = re.compile(
     r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
@@ -42,7 +43,8 @@ _REJECTED: Final = re.compile(
     r"(?a)(?:^|[\s(\[{,:])(?:not|never|neither|nor|unlike|except(?: for)?|without"
     r"|(?:any|every)\w* but|all but|other than|instead of|rather than|dne"
     r"|(?:is|are|was|were|does|do)n't)"
-    rf"{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
+    rf"{_BETWEEN}{_SAID}|(?:^|[\n.!?;,(])[\s*_]{{0,9}}{denials.HEADING}[*_]*{_BETWEEN}{_SAID}"
+    rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
     r"|\(?not\s+(?:the\s+|an?\s+)?(?:final\s+)?(?:answer|correct|right|true|valid)\b)",

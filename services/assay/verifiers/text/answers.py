@@ -15,6 +15,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
+from assay.verifiers.text import denials
+
 
 class Strategy(StrEnum):
     """How an answer is marked."""
@@ -190,7 +192,7 @@ def _tag(response: str) -> str | None:
             opened = match
         elif opened is not None:
             text = response[opened.end() : match.start()].strip()
-            if text and not _is_rejected(response, opened.start()):
+            if text and not _is_rejected(response, opened.start(), match.end()):
                 found.append(_Statement(opened.start(), match.end(), text))
             opened = None
     return _joined(response, found)
@@ -228,7 +230,7 @@ def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
 def _last_boxes(response: str) -> tuple[str, ...]:
     """Contents of the last box and of those that it continues, without empty ones."""
     found = _boxes(response)[0]
-    boxes = [box for box in found if box.content and not _is_rejected(response, box.start)]
+    boxes = [box for box in found if box.content and not _is_rejected(response, box.start, box.end)]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
         gap = response[earlier.end : run[0].start][: _GAP_CHARS_MAX + 1]
@@ -238,9 +240,10 @@ def _last_boxes(response: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(box.content for box in run))
 
 
-def _is_rejected(response: str, start: int) -> bool:
-    """Whether the words before a box or tag say that it is not the answer."""
-    return _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start]) is not None
+def _is_rejected(response: str, start: int, end: int) -> bool:
+    """Whether the words around a box or tag say that it is not the answer."""
+    rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
+    return rejects is not None or denials.before(response, start) or denials.behind(response, end)
 
 
 def _boxes(response: str) -> tuple[list[_Box], int]:
@@ -281,7 +284,11 @@ def _hashes(response: str) -> str | None:
 
 
 def _answer_is(response: str) -> str | None:
-    matches = _few_last(_ANSWER_IS, response)
+    matches = [
+        match
+        for match in _few_last(_ANSWER_IS, response)
+        if not denials.of_answer(response, match.start())
+    ]
     if not matches:
         return None
     texts: list[str] = []

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Strategy, extract
 from assay.verifiers.text.labels import (
     CONSIDERED,
@@ -258,7 +259,11 @@ def _answers_is(plain: str) -> Iterator[Statement]:
         asks = ending is not None and ending[0] == "?"
         if asks or CONSIDERED.search(before):
             continue
-        denied = match["denied"] is not None or DENIED.search(before) is not None
+        denied = (
+            match["denied"] is not None
+            or DENIED.search(before) is not None
+            or denials.of_answer(plain, match.start())
+        )
         statement = _CONCESSION.split(plain[match.end() : end], 1)[0]
         yield Statement(match.end(), statement, is_direct=True, end=end, is_denied=denied)
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
+from assay.verifiers.text import denials
 from assay.verifiers.text.options import OptionLists
 
 _SEARCHED_CHARS_MAX: Final = 60
@@ -75,6 +76,12 @@ CONSIDERED: Final = re.compile(
     r"|while|whereas|although|though|despite)\b",
     re.IGNORECASE,
 )
+_EARLIER: Final = re.compile(
+    r"\b(?:previous|former|initial|earlier|original|old|first|preliminary|tentative)[ ]"
+    r"(?:answer|option|choice|guess|pick|selection)s?[ ]*[:=][ ]*[(\[]?\s*$",
+    re.IGNORECASE,
+)
+"""A heading over an answer that another one may replace."""
 _REJECT_BEFORE: Final = re.compile(
     r"(?:\b(?:not|never|neither|nor|cannot|no[ ]longer|refuse[ ]to|far[ ]from|hardly|opposite[ ]of"
     r"|none[ ]of|no(?=[ ]*$)|in[ ]place[ ]of|no[ ]es|non[ ]\u00e8|n\u00e3o[ ]\u00e9"
@@ -100,7 +107,7 @@ _REJECT_AFTER: Final = re.compile(
     r"[ )\]]{0,3}(?:(?:is|are|was|were|seems?|looks?|sounds?|appears?|must|has|have|can|could"
     r"|should|would|being|gets?)\b(?:\s+(?:to|be|been|being|clearly|both|all|also|thus"
     r"|therefore|obviously"
-    r"|definitely|certainly|simply|just|too|far|less|quite|very|likely|an?"
+    r"|definitely|certainly|simply|just|too|far|less|quite|very|likely|an?|the"
     r"|\w+\s+but)\b){0,3}\s*"
     r"(?:not\b|n't\b|wrong|incorrect|false|out\b|eliminated|excluded|rejected|discarded|dismissed"
     r"|ruled|impossible|invalid|implausible|unlikely|inconsistent|untrue|irrelevant|mistaken"
@@ -346,7 +353,10 @@ class Labels:
         before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
         if self._doubled.search(before):  # `B (or maybe C)`
             return False
-        considered = CONSIDERED.search(clause_before(text, start)) is not None
+        considered = (
+            CONSIDERED.search(clause_before(text, start)) is not None
+            or _EARLIER.search(before) is not None
+        )
         return considered or _TEMPTS.match(text, end) is not None or self._is_asked(text, end)
 
     def _label_at(self, found: str, *, is_marked: bool) -> str | None:
@@ -390,6 +400,8 @@ def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention])
     crossed_comma = False
     for _ in range(_HOPS_MAX):
         window = text[max(0, at - _SEARCHED_CHARS_MAX) : at]
+        if denials.before(text, at):
+            return True
         found = _REJECT_BEFORE.search(window)
         if found is not None and _IF_NOT.search(window):  # `B, if not C` names both
             return False
@@ -430,7 +442,8 @@ def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]
 
 def is_rejecting_before(plain: str, at: int) -> bool:
     """Whether the words that end at `at` reject what begins there."""
-    return _REJECT_BEFORE.search(plain[max(0, at - _SEARCHED_CHARS_MAX) : at].rstrip()) is not None
+    window = plain[max(0, at - _SEARCHED_CHARS_MAX) : at].rstrip()
+    return _REJECT_BEFORE.search(window) is not None or denials.before(plain, at)
 
 
 def is_rejecting_after(plain: str, at: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import constants, forms, numbers, systems
+from assay.verifiers.math.equality import constants, figures, forms, numbers, piecewise, systems
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -54,11 +54,13 @@ class Comparison:
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
+        if piecewise.same(gold, answer) or figures.same(gold, answer):
+            return True
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
             return True
-        answer = forms.single(answer)
+        gold, answer = forms.spread(gold), forms.spread(forms.single(answer))
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
         if isinstance(gold, Items) or isinstance(answer, Items):

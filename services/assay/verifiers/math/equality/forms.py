@@ -5,11 +5,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from typing_extensions import TypeIs
 
 from assay.verifiers.math import agreement, grammar, notation, numeric
+from assay.verifiers.math.equality import numbers
 from assay.verifiers.math.equality.numbers import number_text
 from assay.verifiers.math.grammar import (
     Answer,
@@ -25,7 +27,8 @@ from assay.verifiers.math.grammar import (
 from assay.verifiers.math.lexicon import measures, units
 
 _BARE_UNIT: Final = re.compile(
-    r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
+    r"(?a)(?P<value>-?[\d.,]*\d(?:[eE]-?\d{1,3}|\s?\\(?:times|cdot)\s?10\s?\^\s?(?:\{\s?-?\d{1,3}\s?\}|\d))?"
+    r"|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
 )
 _PARTIAL: Final = re.compile(
     r"(?a)\\frac\{\\partial\s?([A-Za-z])(?:\([^()]*\))?\}\{\\partial\s?([A-Za-z])\}"
@@ -34,6 +37,7 @@ _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
 _PI: Final = re.compile(r"\\pi(?![A-Za-z])")
 _LOG: Final = re.compile(r"\\log(?![A-Za-z]|\s*_)")
+_DOTS: Final = frozenset({"\\ldots", "\\dots", "\\cdots", "...", "\\ldots ", "\\dots "})
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
 
@@ -54,7 +58,10 @@ def with_unit(said: Element, unit: str) -> Number | None:
     name."""
     match = _BARE_UNIT.fullmatch(said.text)
     stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
-    if match is None or (stated != unit and measures.scaled(Fraction(1), stated, unit) is None):
+    if match is None:
+        return None
+    is_meant = numbers.are_called_alike(stated, unit) or stated == unit
+    if not is_meant and measures.scaled(Fraction(1), stated, unit) is None:
         return None
     read = grammar.read(match["value"])
     return replace(read, unit=stated) if isinstance(read, Number) and not read.unit else None
@@ -165,6 +172,28 @@ def single(answer: Answer) -> Answer:
         if all(_surely_equal(first, item) for item in answer.items[1:]):
             return first
     return answer
+
+
+def spread(answer: Answer) -> Answer:
+    """`\\{1, 2, \\ldots, 10\\}` with all its integers: two or more equal steps before the dots."""
+    if not isinstance(answer, Items) or answer.kind == "tuple" or len(answer.items) < 4:
+        return answer
+    *first, dots, last = answer.items
+    if not isinstance(dots, Element) or dots.text not in _DOTS or not isinstance(last, Number):
+        return answer
+    said = [item.value for item in first if isinstance(item, Number) and not item.unit]
+    steps = {two - one for one, two in pairwise(said)}
+    if len(said) != len(first) or len(steps) != 1 or {*said, last.value} - _integers(said, last):
+        return answer
+    count, rest = divmod(last.value - said[0], step := steps.pop()) if steps != {0} else (0, 1)
+    if rest or not len(said) <= count < grammar.ITEMS_MAX:
+        return answer
+    items = (said[0] + step * at for at in range(int(count) + 1))
+    return replace(answer, items=tuple(Number(value, form=str(value)) for value in items))
+
+
+def _integers(values: Sequence[Fraction], last: Number) -> set[Fraction]:
+    return {value for value in (*values, last.value) if value.denominator == 1}
 
 
 def values(answer: Answer) -> Sequence[Answer]:

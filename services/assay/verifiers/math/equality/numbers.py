@@ -109,15 +109,29 @@ def conversion(answer: Answer, gold: Answer) -> str | None:
     return None if factor is None else f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}"
 
 
-_POUNDS: Final = {"£", "lb"}
-"""Both are called pounds."""
+_CALLED_ALIKE: Final = (
+    {"£", "lb"},
+    {"c", "°c"},
+    {"c", "cent"},
+    {"f", "°f"},
+    {"t", "tesla"},
+    {"h", "henry"},
+)
+"""Pounds, degrees without their sign, and symbols in another case."""
+
+
+def are_called_alike(unit: str, other: str) -> bool:
+    """Whether one word or symbol stands for both."""
+    return {unit, other} in _CALLED_ALIKE
 
 
 def units_fit(gold: Answer, answer: Answer) -> bool:
     """A unit may be left out; two units of measure must be the same."""
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
-    if not left or not right or left == right or {left, right} == _POUNDS:
+    if not left or not right or left == right or are_called_alike(left, right):
         return True
+    if getattr(gold, "is_spelled", False) or getattr(answer, "is_spelled", False):
+        return left.rstrip("s") == right.rstrip("s")
     return not (units.is_known_unit(left) and units.is_known_unit(right))
 
 

@@ -25,7 +25,10 @@ _STATES: Final = (
     r"(?:is|are|was|equals?|becomes?|would be|will be|must be)(?![A-Za-z])"
     r"(?:\s+(?:therefore|thus|then|equal to|given by|exactly|just|simply|found to be))*"
 )
-_SUBJECT: Final = r"(?:the|our|my|its|this|a)(?:\s+(?!not\b|n't)\$?[a-z]{1,20}\$?){1,6}?"
+_SUBJECT: Final = (
+    r"(?:the|our|my|its|this|a)"
+    r"(?:\s+(?!not\b|n't|wrong\b|incorrect\b|false\b|tempting\b)\$?[a-z]{1,20}\$?){1,6}?"
+)
 _LEAD: Final = re.compile(
     rf"(?ai)(?:{_SPACE}|[>#]\s)*{_OPEN}(?:(?P<so>{_CONNECTIVE}){_CLOSE}(?:{_SPACE}|,)+{_OPEN})?"
     rf"(?:(?:(?P<verb>{_SUBJECT}\s+{_STATES})|(?P<answer>(?:final\s+)?answer\s*(?:is)?))\s*:?{_CLOSE}"
@@ -145,6 +148,8 @@ def conditioned(text: str) -> Conditioned | None:
         return None
     name = match["x1"] or match["x2"] or match["x3"]
     main = text[: match.start()].strip().rstrip(",;")
+    if main.count("\\{") > main.count("\\}"):
+        return None  # `\{x \mid x \ne 2\}`: of the set, not of an expression
     if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", re.sub(r"\\[A-Za-z]+", " ", main)):
         return None
     kind = (match["kind1"] or match["kind2"] or "").lower()

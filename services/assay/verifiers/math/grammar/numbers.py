@@ -6,7 +6,8 @@ from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.quantities import read_unit
-from assay.verifiers.math.grammar.tree import Answer, Based, Number, Reader
+from assay.verifiers.math.grammar.tree import Answer, Based, Number, Reader, Words
+from assay.verifiers.math.grammar.words import words_form
 from assay.verifiers.math.lexicon import spelled, units
 
 _DIGITS_MAX: Final = 400
@@ -37,6 +38,10 @@ _BASED: Final = re.compile(
     r"(?a)(?:\\text\s*)?\{?\(?(?P<digits>[0-9A-Za-z]+)\)?\}?\s*(?:_\s*(?:\{\s*(?:\\text\s*\{)?\(?(?P<base>\d{1,2}|[a-z]{3,8})\)?\}?\s*\}|(?P<base1>\d))"
     r"|(?:\\text\s*\{)?\s*\(?(?:in )?base[ -](?:\})?\s*(?P<base2>\d{1,2}|[a-z]{3,8})\s*\)?\}?)"
 )
+_BEHIND_POWER: Final = re.compile(r"\s+[ACFHJKNTVW]\s*")
+"""A symbol behind a power of ten is a unit: `1.6 \\times 10^{-19} C`."""
+_RAISED_ENDING: Final = re.compile(r"(?a)(?<=\d)\s?\^\s?\{?\s?(st|nd|rd|th)(?:\s?\}|(?![A-Za-z]))")
+_SPELLED_CHARS_MAX: Final = 80
 _PREFIXED: Final = re.compile(r"(?a)0(?P<mark>[xXbBoO])(?P<digits>[0-9A-Fa-f]+)")
 _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
@@ -47,14 +52,27 @@ def read_number(text: str, _reader: Reader) -> Answer | None:
 
 
 def read_spelled(text: str, _reader: Reader) -> Answer | None:
-    """`twelve`, `three quarters`, `2.5 million`, `2 hours 15 minutes`."""
-    value = spelled.number(notation.words_of(text))
+    """`twelve`, `three quarters`, `2.5 million`, `2 hours 15 minutes`, `two hours`, `fourth`."""
+    said = _RAISED_ENDING.sub(r"\1", notation.words_of(text))
+    form = notation.form(text)
+    value = spelled.number(said)
     if value is not None:
-        return Number(value=value, form=notation.form(text))
-    found = units.compound(text)
-    if found is None:
+        return Number(value=value, form=form)
+    found = units.compound(text) or units.compound(spelled.in_digits(said))
+    if found is not None:
+        return Number(value=found.value, unit=found.unit, form=form, is_compound=True)
+    if len(said) > _SPELLED_CHARS_MAX:
         return None
-    return Number(value=found.value, unit=found.unit, form=notation.form(text), is_compound=True)
+    place = spelled.ordinal(said)
+    if place is not None:
+        return Number(value=Fraction(place), unit="th", form=form, is_spelled=True)
+    if (stood := spelled.placed(said)) is not None:
+        return Words(text=f"{stood[0]}th {words_form(f'x {stood[1]}')[2:]}", form=form)
+    counted = spelled.counted(said)
+    unit = read_unit(f"\\text{{{counted[1]}}}") if counted is not None else None
+    if counted is None or not unit or not (units.is_known_unit(unit) or counted[1].endswith("s")):
+        return None
+    return Number(value=counted[0], unit=unit, form=form, is_spelled=True)
 
 
 def _repeating(text: str) -> Answer | None:
@@ -104,6 +122,8 @@ def _decimal(text: str) -> Answer | None:
     if len(digits) > _DIGITS_MAX or len(power) > 4 or abs(int(power)) > _EXPONENT_MAX:
         return None
     unit = read_unit(match["rest"])
+    if unit is None and power != "0" and _BEHIND_POWER.fullmatch(match["rest"]):
+        unit = units.unit_form(match["rest"])
     if unit is None:
         return None
     value = Fraction(digits) * Fraction(10) ** int(power)

@@ -7,7 +7,7 @@ from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.tree import Answer, Element, Number, Reader
 from assay.verifiers.math.lexicon import units
 
-_UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\circ|\\cdot|\\%")
+_UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{(?:[^{}]|\{[^{}]{1,3}\})*\}|\\circ|\\cdot|\\%")
 _WORDS: Final = re.compile(r"[a-z']+")
 _UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*|'{1,2}")
 _UNIT_PART: Final = rf"(?:\\text ?\{{[^{{}}]*\}}|{notation.CURRENCY})(?: ?\^ ?\{{? ?-?\d ?\}}?)?"

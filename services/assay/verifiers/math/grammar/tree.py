@@ -23,6 +23,8 @@ class Number:
     form: str = ""
     is_compound: bool = False
     """Written with several units: `2 hours 15 minutes`."""
+    is_spelled: bool = False
+    """Written in words with what it counts, `two triangles`, or a place, `4th`."""
 
 
 @dataclass(frozen=True, slots=True)

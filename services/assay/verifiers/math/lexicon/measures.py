@@ -1,10 +1,12 @@
 """Units of one kind as multiples of one another: SI prefixes, squares and cubes, quotients.
 
-`kJ` is a thousand `J`, `cm^2` a ten-thousandth of `m^2`, `km/h` 5/18 of `m/s`. Exact. Nothing is
-converted between the metric and other systems, nor temperatures, which have no common zero.
+`kJ` is a thousand `J`, `cm^2` a ten-thousandth of `m^2`, `km/h` 5/18 of `m/s`. Derived units are
+products of powers of basic ones: `N` is `kg*m/s^2`. Exact. Nothing is converted between the metric
+and other systems, nor temperatures, which have no common zero.
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -39,6 +41,18 @@ _TAKE_PREFIXES: Final = {
     "ev": "eV electronvolt",
     "mol": "mol mole",
     "ohm": "ohm",
+    "c": "C coulomb",
+    "f": "F farad",
+    "tesla": "T tesla",
+    "henry": "H henry",
+    "wb": "Wb weber",
+    "bq": "Bq becquerel",
+    "sv": "Sv sievert",
+    "lm": "lm lumen",
+    "lx": "lx lux",
+    "cal": "cal calorie",
+    "bar": "bar",
+    "wh": "Wh",
 }
 """Form of a unit -> its symbols and names."""
 _EARLIER: Final = {
@@ -57,23 +71,42 @@ _USUAL_CASE: Final = {
     **{name.lower(): name for name in ("kHz", "MHz", "GHz")},
 }
 """Symbols that mean one thing in small letters too."""
+_DERIVED: Final = {
+    "n": "kg*m/s^2",
+    "pa": "n/m^2",
+    "j": "n*m",
+    "w": "j/s",
+    "c": "a*s",
+    "v": "w/a",
+    "ohm": "v/a",
+    "f": "c/v",
+    "wb": "v*s",
+    "tesla": "wb/m^2",
+    "henry": "wb/a",
+    "hz": "1/s",
+    "wh": "w*h",
+}
+"""In the order in which they follow from one another."""
 _FAMILIES: Final = (
     ("s", {"min": 60, "h": 3_600, "day": 86_400, "week": 604_800}),
     ("in", {"in": 1, "ft": 12, "yd": 36, "mi": 63_360}),
     ("oz", {"oz": 1, "lb": 16}),
     ("cent", {"cent": 1, "$": 100}),
     ("month", {"month": 1, "year": 12}),
+    ("cup", {"cup": 1, "pint": 2, "quart": 4, "gallon": 16}),
 )
 """Units of one kind that have no prefix."""
 _SAME: Final = {"mph": "mi/h"}
-_POWER: Final = re.compile(r"(?a)(?P<base>[^^/]{1,20})\^(?P<power>[23])")
-_QUOTIENT: Final = re.compile(r"(?P<top>[^/]{1,20})/(?P<below>[^/]{1,20})")
+_FACTOR: Final = re.compile(r"(?a)(?P<base>[^^*/]{1,20})(?:\^(?P<power>-?[1-9]))?")
+_FACTORS_MAX: Final = 8
+_ONE: Final = Fraction(1)
 
 
 class Measure(NamedTuple):
     """A unit as a multiple of the first one of its kind."""
 
-    kind: str
+    powers: tuple[tuple[str, int], ...]
+    """Of basic units; the same for all units of a kind."""
     size: Fraction
 
 
@@ -93,25 +126,33 @@ def measure(unit: str) -> Measure | None:
     """The kind and size of a unit, given by its form; `None` if nothing is a multiple of it."""
     unit = _SAME.get(unit, unit)
     known = _MEASURES.get(unit)
-    if known is not None:
-        return known
-    quotient = _QUOTIENT.fullmatch(unit)
-    if quotient is not None:
-        top, below = measure(quotient["top"]), measure(quotient["below"])
-        if top is None or below is None:
-            return None
-        return Measure(f"{top.kind}/{below.kind}", top.size / below.size)
-    power = _POWER.fullmatch(unit)
-    base = measure(power["base"]) if power is not None else None
-    if power is None or base is None:
+    return known if known is not None else _product(unit, _MEASURES)
+
+
+def _product(unit: str, known: Mapping[str, Measure]) -> Measure | None:
+    """Factors with their powers, divided by all that stand behind a `/`."""
+    powers: dict[str, int] = {}
+    size = Fraction(1)
+    parts = [part.split("*") for part in unit.split("/")]
+    if sum(map(len, parts)) > _FACTORS_MAX:
         return None
-    return Measure(f"{base.kind}^{power['power']}", base.size ** int(power["power"]))
+    for at, factors in enumerate(parts):
+        for said in factors if at or factors != ["1"] else ():
+            match = _FACTOR.fullmatch(said)
+            base = known.get(_SAME.get(match["base"], match["base"])) if match else None
+            if match is None or base is None:
+                return None
+            power = int(match["power"] or 1) * (-1 if at else 1)
+            size *= base.size**power
+            for name, times in base.powers:
+                powers[name] = powers.get(name, 0) + times * power
+    return Measure(tuple(sorted((name, times) for name, times in powers.items() if times)), size)
 
 
 def scaled(value: Fraction, unit: str, other: str) -> Fraction | None:
     """A value in `unit` as one in `other`; `None` if they are not of one kind."""
     one, two = measure(unit), measure(other)
-    if one is None or two is None or one.kind != two.kind:
+    if one is None or two is None or one.powers != two.powers:
         return None
     return value * one.size / two.size
 
@@ -131,17 +172,23 @@ def _forms() -> dict[str, str]:
 
 
 def _measures() -> dict[str, Measure]:
-    found = {unit: Measure(unit, Fraction(1)) for unit in _TAKE_PREFIXES}
-    for unit in _TAKE_PREFIXES:
+    found: dict[str, Measure] = {}
+    for kind, sizes in _FAMILIES:
+        found.update((unit, _basic(kind, Fraction(size))) for unit, size in sizes.items())
+    for unit in (*(one for one in _TAKE_PREFIXES if one not in _DERIVED), *_DERIVED):
+        base = _product(_DERIVED[unit], found) if unit in _DERIVED else None
+        if base is None:
+            is_liter = unit == "l"  # a cubic decimeter
+            base = Measure((("m", 3),), Fraction(1, 1_000)) if is_liter else _basic(unit)
+        found[unit] = base
         for prefix, (_, power) in _PREFIXES.items():
             form = _EARLIER.get(prefix + unit, prefix + unit)
-            found[form] = Measure(unit, Fraction(10) ** power)
-    for kind, sizes in _FAMILIES:
-        found.update((unit, Measure(kind, Fraction(size))) for unit, size in sizes.items())
-    for form, (kind, size) in list(found.items()):
-        if kind == "l":  # a liter is a cubic decimeter
-            found[form] = Measure("m^3", size / 1_000)
+            found[form] = base._replace(size=base.size * Fraction(10) ** power)
     return found
+
+
+def _basic(unit: str, size: Fraction = _ONE) -> Measure:
+    return Measure(((unit, 1),), size)
 
 
 _FORM_OF: Final = _forms()

@@ -40,6 +40,7 @@ _CIS: Final = re.compile(
 """`r \\operatorname{cis} \\theta`."""
 _DEGREE_SIGN_AT_END: Final = re.compile(rf"\s?{_DEGREE_SIGN}\s?$")
 _SIZED: Final = re.compile(r"\\(?:left|right)\s?(?=[()])")
+_BRACED_POWER: Final = re.compile(r"(?a)\^\{(-?\d)\}")
 _IN_DEGREES: Final = re.compile(rf"(?a)^\s?(-?[\d.]{{1,18}})\s?{_DEGREE_SIGN}\s?$")
 
 
@@ -122,6 +123,28 @@ SPELLINGS: Final = (
         re.compile(r"\\(?:tag\*?|label|vphantom|hphantom)\s*\{[^{}]*\}|\\nonumber(?![A-Za-z])"),
         lambda _: "",
     ),
+    (re.compile(r"(\\mathbb\s?\{?R\}?)\s*-\s*(?=\\\{)"), lambda m: f"{m[1]} \\setminus "),
+    (
+        re.compile(
+            r"^\s*\$?(?:\\text\s*\{\s*)?(?:all\s+)?real(?:\s+number)?s\s+except(?:\s+for)?\s*\}?"
+            r"\s*\$?\s*([-\w\\{}/.]{1,30}?)\s*\$?\s*$"
+        ),
+        lambda m: f"\\mathbb{{R}} \\setminus \\{{{m[1]}\\}}",
+    ),
+    (
+        re.compile(
+            r"\\(?:left\s*\\)?\{\s*(?P<name>[a-z])\s*(?:\\in\s*\\mathbb\s?\{?R\}?\s*)?"
+            r"(?:\\(?:mid|vert)(?![A-Za-z])|\||:)\s*(?P=name)\s*\\neq?(?![A-Za-z])\s*"
+            r"(?P<value>[-\w./]{1,20}|-?\\[dt]?frac\s?\{\d{1,9}\}\s?\{\d{1,9}\})\s*\\(?:right\s*\\)?\}"
+        ),
+        lambda m: f"\\mathbb{{R}} \\setminus \\{{{m['value']}\\}}",
+    ),
+    (
+        re.compile(
+            r"(?a)\\equiv\s*\\pm\s*(\d{1,9})(?=\s*(?:\\[pb]?mod|\(\s*(?:\\text\s*\{\s*)?mod))"
+        ),
+        lambda m: f"\\equiv {m[1]}, -{m[1]} ",
+    ),
     (re.compile(rf"^([\[(][^\[\]()]*,[^\[\]()]*[\])]){_TRANSPOSED}"), lambda m: m[1]),
     (
         re.compile(
@@ -184,10 +207,10 @@ SPELLINGS: Final = (
     (re.compile(r"\\(vec|bar|hat)\s+([A-Za-z])(?![A-Za-z])"), lambda m: f"\\{m[1]}{{{m[2]}}}"),
     (
         re.compile(
-            r"(?a)(\\(?:text|mathrm)\s?\{[A-Za-z ,\\~^\d-]{0,40})"
-            r"\^\{(-?\d)\}([A-Za-z ,\\~^\d-]{0,40}\})"
+            r"(?a)\\(?:text|mathrm)\s?\{[A-Za-z /,;\\~^*\d-]{0,40}"
+            r"(?:\^\{-?\d\}[A-Za-z /,;\\~^*\d-]{0,40}){1,6}\}"
         ),
-        lambda m: f"{m[1]}^{m[2]}{m[3]}",
+        lambda m: _BRACED_POWER.sub(r"^\1", m[0]),
     ),
     (re.compile(r"(?<!\\)\\ "), lambda _: " "),
     (re.compile(r"(?<!\\)\\$"), lambda _: ""),

@@ -1,6 +1,7 @@
 """Units of measure: one spelling for each, and quantities of several units."""
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -56,14 +57,46 @@ _UNITS: Final = {
     "'": "arcminute arcminutes",
     "''": "arcsecond arcseconds",
     "micrometer": "microm micron microns",
+    "c": "coulomb coulombs",
+    "f": "farad farads",
+    "tesla": "teslas",
+    "henry": "henrys henries",
+    "wb": "weber webers",
+    "bq": "becquerel becquerels",
+    "sv": "sievert sieverts",
+    "lm": "lumen lumens",
+    "lx": "lux",
+    "cal": "calorie calories cals",
+    "bar": "bars",
+    "cup": "cups",
+    "pint": "pints",
+    "quart": "quarts qt qts",
+    "gallon": "gallons gal gals",
+    "acre": "acres",
+    "hectare": "hectares",
+    "atm": "atmosphere atmospheres",
+    "torr": "mmhg",
+    "gauss": "",
+    "dyne": "dynes dyn",
+    "erg": "ergs",
+    "knot": "knots",
+    "lightyear": "lightyears light-year light-years",
+    "rpm": "revolutionsperminute",
+    "rev": "revolution revolutions",
+    "psi": "",
+    "decibel": "decibels",
+    "horsepower": "",
 }
+_CAPITALS: Final = {"T": "tesla", "H": "henry"}
+"""Symbols that mean something else in small letters."""
 _UNIT_OF: Final = {
     alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases.split())
 }
-PLAIN: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha()) | {
-    "unit",
-    "units",
-}
+_PRODUCTS: Final = frozenset({"wb", "bq", "sv", "lm", "lx", "qt", "rev"})
+"""Two or three letters that are rather a product of names, unless they are set as text."""
+PLAIN: Final = (
+    frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha()) - _PRODUCTS
+) | {"unit", "units"}
 NOT_UNITS: Final = frozenset(
     [
         *("is", "are", "was", "were", "be", "isn't", "aren't", "not", "no", "nor", "or", "never"),
@@ -87,6 +120,8 @@ COUNTERS: Final = re.compile(
 _CHINESE_POWERS: Final = {"\u5e73\u65b9": "^2", "\u7acb\u65b9": "^3"}
 _PER: Final = re.compile(r"(?a)\s([A-Za-z]{1,4})\s?\^\s?-(\d)")
 """`m s^-1` is `m/s`."""
+_MARKS: Final = re.compile(r"[{}.]|\\cdot(?![A-Za-z])")
+_PER_WORD: Final = re.compile(r" (?:per|an?) (?=[a-z])")
 _PART: Final = re.compile(
     r"(?a)\s*(?:,|and(?![A-Za-z])|\\text\s*\{\s*,?\s*and\s*\})?\s*(?P<value>\d+(?:\.\d+)?)\s*"
     r"(?:\\text\s*\{\s*(?P<said>[A-Za-z]+)\.?\s*(?:,|and)?\s*\}|(?P<word>[A-Za-z]+)\.?(?![A-Za-z]))"
@@ -112,10 +147,10 @@ def compound(text: str) -> Compound | None:
             return None
         parts.append((Fraction(match["value"]), unit))
         at = match.end()
-    found = [measures.measure(unit) for _, unit in parts]
-    if len(parts) < 2 or len({one.kind if one else "" for one in found}) != 1:
+    found = [one for _, unit in parts if (one := measures.measure(unit)) is not None]
+    if len(parts) < 2 or len(found) != len(parts) or len({one.powers for one in found}) != 1:
         return None
-    sizes = [one.size for one in found if one is not None]
+    sizes = [one.size for one in found]
     if sorted(set(sizes), reverse=True) != sizes:
         return None
     total = sum((value * size for (value, _), size in zip(parts, sizes, strict=True)), Fraction())
@@ -140,13 +175,14 @@ def unit_form(said: str) -> str:
     words = []
     if said[:2] in _CHINESE_POWERS:
         said, power = said[2:], _CHINESE_POWERS[said[:2]]
+    if product := _product(_words(said)):
+        return product + power
     said = _PER.sub(lambda m: f"/{m[1]}" + ("" if m[2] == "1" else f"^{m[2]}"), said)
-    for word in re.sub(r"[{}.]", " ", said).replace(" per ", "/").split():
+    for word in _words(said):
         if word.lower() in _POWER_WORDS:
             power = _POWER_WORDS[word.lower()]
         else:
-            parts = word.split("/")
-            words.append("/".join(_base_form(one, is_part=len(parts) > 1) for one in parts))
+            words.append(_quotient_form(word))
     name, _, raised = "".join(words).partition("^")
     if raised[:1].isdigit() and "/" not in raised:
         power = f"^{raised}"
@@ -155,10 +191,25 @@ def unit_form(said: str) -> str:
     return _UNIT_OF.get(name, name) + power
 
 
+def _words(said: str) -> Sequence[str]:
+    return _PER_WORD.sub("/", _MARKS.sub(" ", said)).split()
+
+
+def _product(words: Sequence[str]) -> str:
+    """Several units of measure that are multiplied; empty if they are something else."""
+    said = "*".join(_quotient_form(word) for word in words) if len(words) > 1 else ""
+    return said if measures.measure(said) is not None else ""
+
+
+def _quotient_form(word: str) -> str:
+    parts = word.split("/")
+    return "/".join(_base_form(one, is_part=len(parts) > 1) for one in parts)
+
+
 def _base_form(said: str, *, is_part: bool) -> str:
     """One unit; the case of a symbol with a prefix matters. `is_part`: of a quotient."""
     base, mark, power = said.partition("^")
-    low = base.lower()
+    low = _CAPITALS.get(base, base.lower())
     return (measures.prefixed(base) or (_UNIT_OF.get(low, low) if is_part else low)) + mark + power
 
 

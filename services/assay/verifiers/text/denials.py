@@ -1,0 +1,80 @@
+"""Words around a value that call it a wrong answer: `Wrong answer: 5`, `\\boxed{5} is incorrect`.
+
+For all readers of responses. A heading begins its clause, so `ruling out wrong answers: B` denies
+nothing. What a question may ask for is no wrong answer: `Incorrect statement: B`, `Least likely
+option: B`.
+"""
+
+import re
+from typing import Final
+
+CHARS_MAX: Final = 60
+"""Of a heading, with the words before it that decide."""
+_WRONG: Final = (
+    r"(?:wrong|incorrect|false|bad|worst|invalid|mistaken|erroneous|discarded|eliminated|rejected"
+    r"|excluded|dismissed|tempting|misleading)"
+)
+_ANSWER: Final = r"(?:answers?|ans|options?|choices?|guess(?:es)?|picks?|selections?|results?)"
+_WORDS: Final = (
+    r"(?:(?:the|an?|my|your|one|another|some|other|obvious(?:ly)?|clear(?:ly)?|common|typical"
+    r"|popular|usual|first|most|very|all)\s+){0,4}"
+)
+_NAMES: Final = (
+    rf"{_WORDS}(?:\(?{_WRONG}\)?\s+(?:(?:final|first|common)\s+)?{_ANSWER}"
+    rf"|{_ANSWER}\s*\(\s*{_WRONG}\s*\)|(?:distractor|trap|decoy)s?)"
+)
+_MARKS: Final = r"[\s*_$\\(\[{]*"
+_STATES: Final = r"(?:[*_]*\s*(?::|=|\u2192|->)|\s+(?:is|are|was|were|would\s+be))"
+HEADING: Final = (
+    rf"(?:{_NAMES}{_STATES}"
+    rf"|{_NAMES}(?=[*_\s]*(?:<answer>|\\boxed|\\fbox))"
+    rf"|{_WRONG}[*_]*\s*:"
+    r"|(?:not|never)\s+(?:(?:the|an?|my)\s+)?(?:(?:right|correct|final)\s+)?"
+    rf"{_ANSWER}[*_]*\s*:"
+    r"|(?:do\s+not|don't|never)\s+(?:choose|pick|select|go\s+with|answer)[*_]*\s*:?)"
+)
+"""As part of a regular expression, without regard to case."""
+_DENIES: Final = (
+    r"\b(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
+    r"|(?:not|n't)\s+(?:think|believe|true|say|mean|agree|clear|conclude))(?:\s+that)?"
+    r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
+)
+CLAUSE: Final = (
+    r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|may\s+not|must\s+not)\s+be"
+    rf"|{_DENIES}answer\s+is)"
+)
+"""As part of a regular expression, too."""
+_BEFORE: Final = re.compile(
+    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}){_MARKS}$", re.IGNORECASE
+)
+_BEGINS: Final = re.compile(rf"[\s*_#>($-]*{HEADING}", re.IGNORECASE)
+_BEHIND: Final = re.compile(
+    r"[\s$*_]{0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
+    rf"(?:{_WRONG}\b(?!\s+(?:unless|if|only))"
+    r"|not\s+(?:(?:the|a)\s+)?(?:(?:final|correct|right|true)\s+)*(?:answer|correct|right)\b)"
+    rf"|\(\s*{_WRONG}(?:\s+{_ANSWER})?[!.]?\s*\))",
+    re.IGNORECASE,
+)
+_OF_ANSWER: Final = re.compile(
+    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES})$", re.IGNORECASE
+)
+
+
+def before(text: str, at: int) -> bool:
+    """Whether a heading of wrong answers ends at `at`."""
+    return _BEFORE.search(text[max(0, at - CHARS_MAX) : at]) is not None
+
+
+def begins(text: str) -> bool:
+    """Whether `text` begins with a heading of wrong answers."""
+    return _BEGINS.match(text) is not None
+
+
+def behind(text: str, at: int) -> bool:
+    """Whether the words from `at` on call what ends there wrong."""
+    return _BEHIND.match(text, at) is not None
+
+
+def of_answer(text: str, at: int) -> bool:
+    """Whether the words that end at `at`, where `answer is` begins, deny it."""
+    return _OF_ANSWER.search(text[max(0, at - CHARS_MAX) : at]) is not None
