@@ -8,6 +8,7 @@ that it refers to), in this process, through the same intake as in the service. 
 right, wrong, and refused with the reason.
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -95,5 +96,16 @@ def _row(name: str, counts: Counter[str]) -> str:
     return f"| {name} | {counts.total()} | {right} | {counts['wrong']} | {counts['refused']} |"
 
 
+def _suite(text: str) -> Path:
+    """`text` as a checkout of the suite; raises `ArgumentTypeError` if it is none."""
+    suite = Path(text)
+    missing = [name for name in ("tests", "remotes") if not (suite / name).is_dir()]
+    if missing:
+        raise argparse.ArgumentTypeError(f"{text} holds no directory {missing[0]!r}")
+    return suite
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("suite", type=_suite, metavar="DIR", help="a checkout of the suite")
+    sys.exit(main(parser.parse_args().suite))
