@@ -39,6 +39,7 @@ import time
 import venv
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +110,11 @@ class Peers:
         ]
         self._lean = _empty_environment(held)
         self._salt = time.time_ns() % 1_000_000_000
-        self._answers = list(gsm8k())
+
+    @cached_property
+    def _answers(self) -> list[Case]:
+        """Real answers; read when first used, so that other work needs no data set."""
+        return list(gsm8k())
 
     def python(self) -> dict[str, Peer]:
         """Trivial Python programs."""
