@@ -96,16 +96,15 @@ def _row(name: str, counts: Counter[str]) -> str:
     return f"| {name} | {counts.total()} | {right} | {counts['wrong']} | {counts['refused']} |"
 
 
-def _suite(text: str) -> Path:
-    """`text` as a checkout of the suite; raises `ArgumentTypeError` if it is none."""
-    suite = Path(text)
-    missing = [name for name in ("tests", "remotes") if not (suite / name).is_dir()]
-    if missing:
-        raise argparse.ArgumentTypeError(f"{text} holds no directory {missing[0]!r}")
-    return suite
+def _missing(suite: Path) -> str | None:
+    """What a checkout of the suite has and `suite` lacks."""
+    return next((name for name in ("tests", "remotes") if not (suite / name).is_dir()), None)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("suite", type=_suite, metavar="DIR", help="a checkout of the suite")
-    sys.exit(main(parser.parse_args().suite))
+    parser.add_argument("suite", type=Path, metavar="DIR", help="a checkout of the suite")
+    suite = parser.parse_args().suite
+    if (missing := _missing(suite)) is not None:
+        parser.error(f"DIR: {suite} holds no directory {missing!r}")
+    sys.exit(main(suite))

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -48,6 +49,7 @@ from assay.rollout.receipts import result_hash
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
 from assay.rollout.remote.dialects import check_logps
 from assay.rollout.server.app import Answer, Served, build_app
+from assay.rollout.server.hub import Hub, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -329,12 +331,27 @@ def base_served(models: Path, dialect: Dialect) -> Iterator[RemoteEngine]:
         yield engine
 
 
-def test_vllms_dialect_retracts_where_it_cannot_hold(models: Path) -> None:
+def test_vllms_dialect_retracts_where_it_cannot_hold(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, goes_on = Hub.parts, threading.Event()
+    goes_on.set()  # connecting asks for a token, too
+
+    async def gated(hub: Hub, *tickets: Ticket) -> AsyncIterator[tuple[int, Progress]]:
+        """Without it a fast machine ends the response before the pause."""
+        async for part in parts(hub, *tickets):
+            yield part
+            while not goes_on.is_set():
+                await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(Hub, "parts", gated)
     with base_served(models, Vllm("base")) as engine:
+        goes_on.clear()
         engine.submit([5], max_tokens=300, seeds=[9], sampling=SAMPLING, want_reward=False)
         until_tokens_came(engine)
         with engine.pause(mode=PauseMode.IN_PLACE):
             assert engine.stats().in_flight == 1
+            goes_on.set()
         (c,) = ended(engine, 1)
         assert engine.stats().retracted == 1
         with pytest.raises(InvalidRollout, match="token_bytes"):
