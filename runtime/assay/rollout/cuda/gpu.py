@@ -93,11 +93,12 @@ def describe(ordinal: int = 0) -> DeviceInfo:
     kinds = cu.CUdevice_attribute
 
     def attribute(name: str) -> int:
-        return int(cu.cuDeviceGetAttribute(kinds[f"CU_DEVICE_ATTRIBUTE_{name}"], device)[1])
+        kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")  # older bindings index no enumeration
+        return int(cu.cuDeviceGetAttribute(kind, device)[1])
 
     capability = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
     info = DeviceInfo(
-        name=cu.cuDeviceGetName(128, device)[1].rstrip(b"\0").decode(),
+        name=cu.cuDeviceGetName(128, device)[1].partition(b"\0")[0].decode(),
         capability=capability,
         multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
         memory_bytes=int(cu.cuDeviceTotalMem(device)[1]),
