@@ -1,5 +1,5 @@
 """The kernel compiles for every device that it is written for, without a driver, and spills
-nothing."""
+few words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from assay.rollout.cuda.cubin import resources_of
 from assay.rollout.cuda.errors import CorruptCubin, KernelRejected
+from assay.rollout.cuda.gpu import FEEDER, shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
 from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes
 from assay.rollout.models import ModelConfig
@@ -37,6 +38,8 @@ QWEN3_0_6B = ModelConfig(
     tied_embeddings=True,
     qk_norm=True,
 )
+FRAME_BYTES_MAX = 128
+"""Words of the loops around products and attention, none of what is within."""
 SMALL = 'extern "C" __global__ void k(float *p) { p[threadIdx.x] *= 2; }'
 SPILLING = """extern "C" __global__ void k(float *p, int n) {
   float kept[64];
@@ -47,16 +50,16 @@ SPILLING = """extern "C" __global__ void k(float *p, int n) {
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_kernel_compiles_without_a_driver_and_spills_nothing(
+def test_the_kernel_compiles_without_a_driver_and_spills_few_words(
     architecture: str, tmp_path: Path
 ) -> None:
     sizes = Sizes(QWEN3_0_6B)
     began = time.process_time()
     program = compile_program(sizes.defines, architecture, folder=tmp_path)
     print(architecture, program.resources, f"{time.process_time() - began:.1f} s of CPU")
-    assert program.resources.frame_bytes == 0
-    assert 0 < program.resources.registers * sizes.tuning.threads <= 65536
-    assert program.resources.shared_bytes < SHARED_BYTES_MAX
+    assert program.resources.frame_bytes <= FRAME_BYTES_MAX
+    assert 0 < program.resources.registers * (sizes.tuning.threads + FEEDER) <= 65536
+    assert program.resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
     again = compile_program(sizes.defines, architecture, folder=tmp_path)
     assert again == program
     assert [path.suffix for path in tmp_path.iterdir()] == [".cubin"]

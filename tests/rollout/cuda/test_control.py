@@ -117,7 +117,7 @@ class TwoMachines(RuleBasedStateMachine):
             self.desk.link.rows[name.slot] = self.py.rows[name.slot]
             assert self.desk.link.command(Kind.PREFILL, *name)
             line = Descriptor()
-            taken = LIBRARY.assay_take_command(ct.c_void_p(self.desk.link.address), ct.byref(line))
+            taken = LIBRARY.assay_take_command(self.desk.at, ct.byref(line))
             assert (taken, line.slot, line.generation) == (Status.OK, *name)
             assert self.desk.call("order", name) == Status.OK
 
@@ -201,7 +201,7 @@ class TwoMachines(RuleBasedStateMachine):
         cell = ring_at + ct.sizeof(Ring) + 64 * ((ring.tail - 1) & ring.mask)
         ct.c_uint8.from_address(cell + at_byte).value ^= 1
         line = Descriptor()
-        taken = LIBRARY.assay_take_command(ct.c_void_p(link.address), ct.byref(line))
+        taken = LIBRARY.assay_take_command(self.desk.at, ct.byref(line))
         assert taken == Status.MISMATCH
 
     @invariant()

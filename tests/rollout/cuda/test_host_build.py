@@ -73,6 +73,40 @@ def test_a_rollouts_bits_do_not_depend_on_blocks_or_the_order_of_threads() -> No
     assert len(seen) == 1
 
 
+def test_a_rollouts_bits_do_not_depend_on_how_many_rows_a_step_has() -> None:
+    """One row up to 72: every number of rows and tiles that a visit of a product can take."""
+    many = replace(EMULATED, rows=72)
+    one: dict[str, Any] = {"max_tokens": 3, "sampling": Sampling(temperature=0.9)}
+    seen: dict[int, tuple[bytes, bytes]] = {}
+    for blocks, n in [(1, 1), (9, 8), (2, 16), (40, 16), (2, 30), (2, 72), (5, 72)]:
+        with host_engine(tiny(), blocks=blocks, slots=72, tuning=many, prefill_chunk=72) as engine:
+            with engine.pause(60.0):
+                for seed in range(n):
+                    prompt, ids = [seed % 3, 7], [seed]
+                    engine.submit(prompt, seeds=ids, user_ids=ids, want_reward=False, **one)
+            for user, found in enumerate(bits(ended(engine, n))):
+                assert seen.setdefault(user, found) == found, (blocks, n)
+
+
+def test_more_queries_of_a_key_than_one_product_takes_are_those_of_float64() -> None:
+    config = replace(TINY, n_heads=20, head_dim=8)
+    rng = np.random.default_rng(3)
+    model = Model(
+        config,
+        {
+            (kind, layer): Tensor.of(rng.normal(0.7 * (len(shape) == 1), 0.2, shape))
+            for kind, layer, shape in config.tensor_shapes()
+        },
+    )
+    prompt = ids_for(model, 40)
+    with host_engine(model) as engine:
+        engine.submit(prompt, max_tokens=4, seeds=[1], sampling=GREEDY, want_reward=False)
+        (done,) = ended(engine, 1)
+        last = logits_of(engine)
+    wanted = Exact(round_to_bf16(model)).logits([*prompt, *done.tokens])[-2]
+    assert np.linalg.norm(last - wanted) / np.linalg.norm(wanted) < LOGITS_ERROR_MAX
+
+
 class Poisoned(HostMachine):
     """Scratch and KV hold NaN where the kernel has not written."""
 

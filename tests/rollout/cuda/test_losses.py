@@ -102,11 +102,11 @@ def test_one_slot_of_weights_refuses_staging() -> None:
 
 
 def test_a_rollout_that_no_arena_holds_is_refused() -> None:
-    with host_engine(tiny(), kv_blocks=3) as engine:
+    with host_engine(tiny(), kv_blocks=2) as engine:
         with pytest.raises(InvalidRollout) as refused:
-            engine.submit([1] * 10, max_tokens=4, seeds=[1])
+            engine.submit([1] * 14, max_tokens=4, seeds=[1])
         assert refused.value.field == "max_tokens"
-        engine.submit([1] * 9, max_tokens=4, seeds=[1], want_reward=False)
+        engine.submit([1] * 13, max_tokens=4, seeds=[1], want_reward=False)
         ended(engine, 1)
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 DRIVER_MIN: Final = 13000
 """CUDA version of the driver, 1000 * major + 10 * minor: cubins of the extra's compiler need it."""
 CAPABILITY_MIN: Final = (9, 0)
+FEEDER: Final = 128
+"""Threads of a block beside its workers: a whole group of warps, as registers are handed out."""
 _COPY_BYTES: Final = 1 << 24
 _WAIT_S: Final = 0.001
 
@@ -199,7 +201,7 @@ class GpuMachine:
             self._cu.cuLaunchCooperativeKernel(
                 self._function,
                 *(self.blocks, 1, 1),
-                *(self._threads, 1, 1),
+                *(self._threads + FEEDER, 1, 1),
                 self._shared_bytes,
                 self._stream,
                 ct.addressof(pointers),
@@ -238,9 +240,11 @@ def shared_bytes(sizes: Sizes) -> int:
     """Dynamic shared memory of a block (`assay_shared` in kernel/memory.h), rounded up."""
     t, c = sizes.tuning, sizes.config
     warps = t.threads // 32
-    attend = 2 * t.chunk * (2 * c.head_dim + 8) + 4 * warps * (c.head_dim + t.chunk) + 4 * t.rows
-    sample = 12 * 2048 + 12 * t.threads + 4 * warps + 64
-    return 4 * t.rows + max(4 * warps * 64 * 16, attend, sample) + 256
+    attend = warps * (2 * 16 * (c.head_dim + 32) + 4 * 16)
+    sample = 8 * 2048 + 12 * t.threads + 8 * 32 + 16
+    ring = t.stages * (1024 * t.piece + 2 * 8)
+    plan = 64 + t.rows * (6 * 4 + 2 * 16 + 1) + 32 * 6
+    return ring + plan + max(4 * warps * 64 * 20, attend, sample) + 256
 
 
 def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:

@@ -29,15 +29,20 @@ class Tuning:
     rows: int = 256
     """Token rows of a step: decoding rollouts and prompt positions together; a multiple of 8."""
     block_tokens: int = 16
-    chunk: int = 128
-    """Positions whose keys and values a block reads at once."""
+    """Positions of a KV block; a multiple of 8."""
+    chunk: int = 64
+    """Positions whose keys and values a warp reads at once; a multiple of 32."""
     threads: int = 256
+    """Workers of a block; one more warp brings weights."""
     slice: int = 1024
     """Logits that one warp reduces."""
-    prefetch_tiles: int = 2
+    piece: int = 16
+    """KiB of weights that the copy engine brings at once; a multiple of a block's warps."""
+    stages: int = 8
+    """Pieces in a block's ring of weights."""
 
 
-EMULATED: Final = Tuning(rows=16, block_tokens=4, chunk=8, threads=64, slice=64)
+EMULATED: Final = Tuning(rows=16, block_tokens=8, chunk=32, threads=64, slice=64, piece=2, stages=3)
 """For the host build, where a thread is a fiber."""
 
 
@@ -164,12 +169,13 @@ class Sizes:
     @property
     def counters(self) -> int:
         """Words of the barrier and of attention's counters."""
-        return 1 + self.tuning.rows * self.config.n_kv_heads
+        c = self.config
+        return 1 + self.tuning.rows * c.n_kv_heads * -(-c.n_heads // c.n_kv_heads // 16)
 
     @property
     def state_head(self) -> int:
         """At least the size of `assay_kernel_state`, which its lists follow."""
-        return up(1024 + 80 * self.tuning.rows, _LINE)
+        return up(1024 + 84 * self.tuning.rows, _LINE)
 
     def state_bytes(self, slots: int, kv_blocks: int) -> int:
         """The kernel's own memory (`set_up` in kernel.cu)."""
@@ -210,12 +216,12 @@ class Sizes:
             "CHUNKS_MAX": self.chunks_max,
             "THREADS": t.threads,
             "SLICE": t.slice,
-            "PREFETCH_TILES": t.prefetch_tiles,
+            "PIECE": t.piece,
+            "STAGES": t.stages,
             "QKV_OUTPUTS": self.qkv_outputs,
             "VOCAB_OUTPUTS": self.vocab_outputs,
         }
         defines = {f"A_{name}": f"{value}u" for name, value in numbers.items()}
-        defines["A_PREFETCH_TILES"] = str(t.prefetch_tiles)
         defines["A_EPS"] = f"{c.rms_eps:.9e}f"
         defines["A_SCORE_SCALE"] = f"{c.head_dim**-0.5:.9e}f"
         defines["A_STATE_BYTES"] = f"{self.state_head}ull"

@@ -1,242 +1,469 @@
-/* Attention over paged keys and values, in chunks of A_CHUNK positions.
+/* Attention over paged keys and values, in chunks of A_CHUNK positions, on tensor cores.
  *
- * A chunk's keys and values are read once for all rows that share them: the rows of a prompt's chunk, and
- * the rollouts of a group over their common prefix. Each (row, head, chunk) gives a partial result
- * by the same operations in the same order, whichever rows share the read; the block that finishes a row's
- * last chunk joins its partial results in the order of positions.
+ * One warp takes the queries of up to A_ROWS_AT_ONCE rows of a key's head over one chunk: the rows of a
+ * prompt's chunk, or rollouts of a group over their common prefix, or one rollout over what is its own. So a
+ * chunk is read once for rows that share it. A query's numbers come from its own row of the products:
+ * they do not depend on the rows beside it. Partial results of a query's chunks are joined in the order of
+ * positions by the warp that finishes the last of them.
+ *
+ * Within 32 positions, column c of tile j of the scores is position c / 2 * 8 + j * 2 + c % 2: so the lane
+ * that has a row's shares of some positions needs the values of these very positions, and they are
+ * neighbours in memory, as values lie by dimension.
  */
 #ifndef ASSAY_ATTEND_H
 #define ASSAY_ATTEND_H
 
 #include "memory.h"
 
+static_assert(A_CHUNK % 32 == 0 && A_BLOCK % 8 == 0, "a lane's eight positions are in one block");
+
 #define A_PART (A_HEAD_DIM + 2)
 #define A_HALF (A_HEAD_DIM / 2)
 #define A_PAIRS ((A_HALF + 31) / 32)
+#define A_SPANS (A_CHUNK / 32)
+#define A_DEPTHS ((A_HEAD_DIM + 31) / 32)
 
-ASSAY_FN uint64_t place_of(const assay_params *p, uint32_t layer, uint32_t table, uint32_t pos,
+/* The work of one warp. */
+typedef struct {
+    uint32_t row0, n_rows;  /* of the step */
+    uint32_t head, part;    /* of keys and values; which 16 of its queries, where it has more */
+    uint32_t first, n, chunk; /* positions */
+    uint32_t table, layer;
+} assay_span;
+
+/* ---- keys and values ----------------------------------------------------------------------------- */
+
+/* Where a position's block of a head lies, in elements. */
+ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t table, uint32_t pos,
                            uint32_t head) {
-    const uint32_t block = table_of(p->state, table)[pos / A_BLOCK];
-    return ((uint64_t)layer * p->state->desk.limits.kv_blocks + block) * A_KV_BLOCK +
-           (head * A_BLOCK + pos % A_BLOCK) * (uint64_t)A_HEAD_DIM;
+    const uint32_t block =
+        shared()->tables[(uint64_t)table * shared()->table_width + pos / A_BLOCK];
+    return ((uint64_t)layer * shared()->kv_blocks + block) * A_KV_BLOCK +
+           head * (uint64_t)(A_BLOCK * A_HEAD_DIM);
 }
 
-/* One warp: a head's norm (when the model has one) and rotation, from `raw` into `out`. */
-ASSAY_FN void turn_head(const assay_params *p, const float *raw, const float *gain, uint32_t pos,
-                        float *out) {
-    const uint32_t lane = lane_of_warp();
-    float scale = 1;
-    if (gain) {
-        float squares = 0;
-        for (uint32_t d = lane; d < A_HEAD_DIM; d += 32) squares += raw[d] * raw[d];
-        scale = 1.0f / sqrtf(warp_sum(squares) / A_HEAD_DIM + A_EPS);
-    }
+/* A head's raw values and its rotation, as a lane has them: dimensions lane + 32 * i, and their partners in the
+ * upper half. Asking for several heads before one is turned costs one way to memory. */
+typedef struct {
+    float value[A_PAIRS][2], turn[A_PAIRS][2];
+} assay_head;
+
+ASSAY_FN assay_head ask_head(const assay_params *p, const float *raw, uint32_t pos) {
     const float *turns = p->turns + (uint64_t)pos * A_HEAD_DIM;
-    for (uint32_t d = lane; d < A_HALF; d += 32) {
-        float a = raw[d] * scale, b = raw[d + A_HALF] * scale;
+    assay_head head;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) {
+        const uint32_t d = lane_of_warp() + i * 32;
+        const bool there = d < A_HALF;
+        head.value[i][0] = there ? raw[d] : 0.0f;
+        head.value[i][1] = there ? raw[d + A_HALF] : 0.0f;
+        head.turn[i][0] = there ? turns[2 * d] : 0.0f;
+        head.turn[i][1] = there ? turns[2 * d + 1] : 0.0f;
+    }
+    return head;
+}
+
+/* One warp: its norm (when the model has one) and rotation, in bf16. */
+ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to) {
+    float squares = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++)
+        squares += head->value[i][0] * head->value[i][0] + head->value[i][1] * head->value[i][1];
+    const float scale = gain ? one_over_root(warp_sum(squares) / A_HEAD_DIM + A_EPS) : 1.0f;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) {
+        const uint32_t d = lane_of_warp() + i * 32;
+        if (d >= A_HALF) continue;
+        float a = head->value[i][0] * scale, b = head->value[i][1] * scale;
         if (gain) {
             a *= gain[d];
             b *= gain[d + A_HALF];
         }
-        const float cosine = turns[2 * d], sine = turns[2 * d + 1];
-        out[d] = a * cosine - b * sine;
-        out[d + A_HALF] = b * cosine + a * sine;
+        to[d] = bf16_of(a * head->turn[i][0] - b * head->turn[i][1]);
+        to[d + A_HALF] = bf16_of(b * head->turn[i][0] + a * head->turn[i][1]);
     }
-    sync_warp();
 }
 
 /* One warp: the key and value of (row, head) into their places. */
 ASSAY_FN void append(const assay_params *p, const float *k_gain, uint32_t layer, uint32_t row,
                      uint32_t head) {
-    const assay_plan *plan = &p->state->plan;
+    const assay_plan *plan = the_plan();
     const float *qkv = scratch_f(p, A_AT_QKV) + (uint64_t)row * A_QKV_DIM;
-    float *turned = shared()->u.attend.query + warp_of_block() * A_HEAD_DIM;
-    turn_head(p, qkv + A_Q_DIM + head * A_HEAD_DIM, k_gain, plan->pos[row], turned);
-    const uint64_t at = place_of(p, layer, plan->table[row], plan->pos[row], head);
     const float *value = qkv + A_Q_DIM + A_KV_DIM + head * A_HEAD_DIM;
-    for (uint32_t d = lane_of_warp(); d < A_HEAD_DIM; d += 32) {
-        p->keys[at + d] = bf16_of(turned[d]);
-        p->values[at + d] = bf16_of(value[d]);
+    const uint32_t pos = plan->pos[row];
+    const assay_head key = ask_head(p, qkv + A_Q_DIM + head * A_HEAD_DIM, pos);
+    const uint64_t at = block_at(layer, plan->table[row], pos, head);
+#pragma unroll
+    for (uint32_t i = 0; i < (A_HEAD_DIM + 31) / 32; i++) {
+        const uint32_t d = lane_of_warp() + i * 32;
+        if (d < A_HEAD_DIM) p->values[at + d * A_BLOCK + pos % A_BLOCK] = bf16_of(value[d]);
     }
+    turn_head(&key, k_gain, p->keys + at + pos % A_BLOCK * A_HEAD_DIM);
     sync_warp();
 }
 
 ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t layer) {
-    const uint32_t n = p->state->plan.n_rows * A_KV_HEADS;
+    const uint32_t n = the_plan()->n_rows * A_KV_HEADS;
     for (uint32_t i = block_of_grid() * A_WARPS + warp_of_block(); i < n;
          i += blocks_of_grid() * A_WARPS)
         append(p, k_gain, layer, i / A_KV_HEADS, i % A_KV_HEADS);
 }
 
-ASSAY_FN void read_chunk(const assay_params *p, uint32_t layer, uint32_t table, uint32_t head,
-                         uint32_t first, uint32_t n) {
-    const uint32_t per = A_HEAD_DIM / 8;
-    for (uint32_t i = thread_of_block(); i < n * per; i += A_THREADS) {
-        const uint32_t pos = i / per, d = i % per * 8;
-        const uint64_t at = place_of(p, layer, table, first + pos, head) + d;
-        *(assay_v4 *)(void *)(shared()->u.attend.keys + pos * (A_HEAD_DIM + 8) + d) =
-            *(const assay_v4 *)(const void *)(p->keys + at);
-        *(assay_v4 *)(void *)(shared()->u.attend.values + pos * A_HEAD_DIM + d) =
-            *(const assay_v4 *)(const void *)(p->values + at);
-    }
+/* Which of a lane's eight values are among the first n: what follows has not been written. */
+ASSAY_FN assay_v4 only_first(uint32_t n) {
+    assay_v4 mask;
+    mask.x = n >= 2 ? ~0u : n == 1 ? 0xFFFFu : 0;
+    mask.y = n >= 4 ? ~0u : n == 3 ? 0xFFFFu : 0;
+    mask.z = n >= 6 ? ~0u : n == 5 ? 0xFFFFu : 0;
+    mask.w = n >= 8 ? ~0u : n == 7 ? 0xFFFFu : 0;
+    return mask;
 }
 
-ASSAY_FN float dot_key(const float *query, const uint16_t *key) {
-    float sum = 0;
-    for (uint32_t d = 0; d < A_HEAD_DIM; d += 8) {
-        const assay_v4 k = *(const assay_v4 *)(const void *)(key + d);
-        sum += query[d] * low_half(k.x) + query[d + 1] * high_half(k.x);
-        sum += query[d + 2] * low_half(k.y) + query[d + 3] * high_half(k.y);
-        sum += query[d + 4] * low_half(k.z) + query[d + 5] * high_half(k.z);
-        sum += query[d + 6] * low_half(k.w) + query[d + 7] * high_half(k.w);
-    }
-    return sum;
+/* ---- one chunk ----------------------------------------------------------------------------------- */
+
+/* Queries of the span's rows: 0 .. 15 are (row, head) by A_QUERIES_AT_ONCE. */
+ASSAY_FN uint32_t row_of_query(const assay_span *s, uint32_t query) {
+    return s->row0 + query / A_QUERIES_AT_ONCE;
+}
+ASSAY_FN uint32_t head_of_query(const assay_span *s, uint32_t query) {
+    return s->head * A_QUERIES + s->part * 16 + query % A_QUERIES_AT_ONCE;
+}
+/* Positions of the chunk that the query sees; 0: it is none of the span's. */
+ASSAY_FN uint32_t reach_of(const assay_span *s, uint32_t query) {
+    const uint32_t of_part = A_QUERIES - s->part * 16;
+    if (query / A_QUERIES_AT_ONCE >= s->n_rows || query % A_QUERIES_AT_ONCE >= of_part) return 0;
+    const uint32_t pos = the_plan()->pos[row_of_query(s, query)];
+    if (pos < s->first) return 0;
+    return pos + 1 - s->first < s->n ? pos + 1 - s->first : s->n;
 }
 
-/* One warp, one query over the first n positions of the chunk in shared memory. */
-ASSAY_FN void one_query(const float *query, uint32_t n, float *part) {
-    const uint32_t lane = lane_of_warp();
-    float *share = shared()->u.attend.share + warp_of_block() * A_CHUNK;
-    float high = -INFINITY;
-    for (uint32_t i = lane; i < n; i += 32) {
-        share[i] = dot_key(query, shared()->u.attend.keys + i * (A_HEAD_DIM + 8)) * A_SCORE_SCALE;
-        high = fmaxf(high, share[i]);
-    }
-    high = warp_max(high);
-    float sum = 0;
-    for (uint32_t i = lane; i < n; i += 32) {
-        share[i] = expf(share[i] - high);
-        sum += share[i];
-    }
-    sum = warp_sum(sum);
-    sync_warp();
-    float mixed[A_PAIRS][2];
+ASSAY_FN uint16_t *my_queries() { return shared()->u.attend.query[warp_of_block()]; }
+
+/* Normed, rotated and in bf16, into this warp's part of shared memory, two at a time. */
+ASSAY_FN void prepare_queries(const assay_params *p, const float *q_gain, const assay_span *s) {
+    const uint32_t n = s->n_rows * A_QUERIES_AT_ONCE;
+    const float *qkv = scratch_f(p, A_AT_QKV);
+#pragma unroll 1
+    for (uint32_t query = 0; query < n; query += 2) {
+        assay_head head[2];
 #pragma unroll
-    for (uint32_t j = 0; j < A_PAIRS; j++) mixed[j][0] = mixed[j][1] = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t *value =
-            (const uint32_t *)(const void *)(shared()->u.attend.values + i * A_HEAD_DIM);
-#pragma unroll
-        for (uint32_t j = 0; j < A_PAIRS; j++) {
-            const uint32_t d = lane + j * 32;
-            if (d < A_HALF) {
-                mixed[j][0] += share[i] * low_half(value[d]);
-                mixed[j][1] += share[i] * high_half(value[d]);
-            }
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t one = query + i < n ? query + i : query, row = row_of_query(s, one);
+            const uint32_t of_row = head_of_query(s, one);
+            head[i] = ask_head(p,
+                               qkv + (uint64_t)row * A_QKV_DIM +
+                                   (of_row < A_HEADS ? of_row : A_HEADS - 1) * A_HEAD_DIM,
+                               the_plan()->pos[row]);
         }
-    }
 #pragma unroll
-    for (uint32_t j = 0; j < A_PAIRS; j++) {
-        const uint32_t d = lane + j * 32;
-        if (d < A_HALF) {
-            part[2 * d] = mixed[j][0];
-            part[2 * d + 1] = mixed[j][1];
-        }
-    }
-    if (lane == 0) {
-        part[A_HEAD_DIM] = high;
-        part[A_HEAD_DIM + 1] = sum;
+        for (uint32_t i = 0; i < 2; i++)
+            if (query + i < n)
+                turn_head(head + i, q_gain, my_queries() + (query + i) * A_QUERY_STRIDE);
     }
     sync_warp();
 }
+
+/* The chunk's keys and values towards the second-level cache, while the queries are prepared. */
+ASSAY_FN void call_for(const assay_params *p, const assay_span *s) {
+    constexpr uint32_t LINES = A_BLOCK * A_HEAD_DIM * 2 / 128;
+    const uint32_t blocks = (s->n + A_BLOCK - 1) / A_BLOCK;
+    for (uint32_t i = lane_of_warp(); i < blocks * LINES; i += 32) {
+        const uint64_t at = block_at(s->layer, s->table, s->first + i / LINES * A_BLOCK, s->head);
+        prefetch(p->keys + at + i % LINES * 64);
+        prefetch(p->values + at + i % LINES * 64);
+    }
+}
+
+ASSAY_FN assay_v4 eight_at(const uint16_t *from, uint32_t d) {
+    const assay_v4 none = {0, 0, 0, 0};
+    return d < A_HEAD_DIM ? *(const assay_v4 *)(const void *)(from + d) : none;
+}
+
+/* Scores of N * 32 positions, four tiles of 16 queries by 8 for each 32; all keys are asked for at once. */
+template <uint32_t N>
+ASSAY_FN void score_spans(const assay_params *p, const assay_span *s, uint32_t from,
+                          float (*score)[4]) {
+    const uint32_t lane = lane_of_warp(), g = lane >> 2, t = lane & 3;
+    assay_v4 k[N * 4][A_DEPTHS];
+#pragma unroll
+    for (uint32_t j = 0; j < N * 4; j++) {
+        const uint32_t at = from + j / 4 * 32 + (g >> 1) * 8 + j % 4 * 2 + (g & 1);
+        const uint32_t pos = s->first + (at < s->n ? at : 0);
+        const uint16_t *key = p->keys + block_at(s->layer, s->table, pos, s->head) +
+                              pos % A_BLOCK * A_HEAD_DIM;
+#pragma unroll
+        for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
+            k[j][depth] = eight_at(key, depth * 32 + t * 8);
+        score[j][0] = score[j][1] = score[j][2] = score[j][3] = 0;
+    }
+    const uint16_t *query = my_queries() + g * A_QUERY_STRIDE;
+#pragma unroll
+    for (uint32_t depth = 0; depth < A_DEPTHS; depth++) {
+        const uint32_t d = depth * 32 + t * 8;
+        const assay_v4 a = eight_at(query, d), b = eight_at(query + 8 * A_QUERY_STRIDE, d);
+#pragma unroll
+        for (uint32_t j = 0; j < N * 4; j++) /* independent ones side by side: each takes its time */
+            multiply_add(score[j], a.x, b.x, a.y, b.y, k[j][depth].x, k[j][depth].y);
+#pragma unroll
+        for (uint32_t j = 0; j < N * 4; j++)
+            multiply_add(score[j], a.z, b.z, a.w, b.w, k[j][depth].z, k[j][depth].w);
+    }
+}
+
+ASSAY_FN float quad_max(float v) {
+    v = fmaxf(v, swap_lanes_f(v, 1));
+    return fmaxf(v, swap_lanes_f(v, 2));
+}
+ASSAY_FN float quad_sum(float v) {
+    v += swap_lanes_f(v, 1);
+    return v + swap_lanes_f(v, 2);
+}
+
+/* Scores to shares relative to the largest of their query: 0 beyond its reach. */
+ASSAY_FN void share_out(const uint32_t *reach, float (*score)[4], float *high, float *sum) {
+    const uint32_t t = thread_read_again() & 3;
+#pragma unroll
+    for (uint32_t half = 0; half < 2; half++) {
+        float most = -INFINITY;
+#pragma unroll
+        for (uint32_t i = 0; i < A_SPANS * 8; i++) {
+            float *one = &score[i / 2][half * 2 + i % 2];
+            const uint32_t at = i / 8 * 32 + t * 8 + i % 8;
+            *one = at < reach[half] ? *one * A_SCORE_SCALE : -INFINITY;
+            most = fmaxf(most, *one);
+        }
+        high[half] = quad_max(most);
+        const float from = high[half] > -INFINITY ? high[half] : 0.0f;
+        float all = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < A_SPANS * 8; i++) {
+            float *one = &score[i / 2][half * 2 + i % 2];
+            *one = exp_of(*one - from);
+            all += *one;
+        }
+        sum[half] = quad_sum(all);
+    }
+}
+
+/* A lane's values of 32 positions, eight for each tile of eight dimensions. */
+ASSAY_FN void ask_values(const assay_params *p, const assay_span *s, uint32_t from, assay_v4 *v) {
+    const uint32_t lane = lane_of_warp(), g = lane >> 2, at = from + (lane & 3) * 8;
+    const uint32_t pos = s->first + (at < s->n ? at : 0);
+    const uint16_t *values =
+        p->values + block_at(s->layer, s->table, pos, s->head) + pos % A_BLOCK;
+#pragma unroll
+    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
+        v[tile] = *(const assay_v4 *)(const void *)(values + (tile * 8 + g) * A_BLOCK);
+}
+
+/* They are mixed by their shares. */
+ASSAY_FN void mix_32(const assay_span *s, uint32_t from, const float (*share)[4], const assay_v4 *v,
+                     float (*mixed)[4]) {
+    const uint32_t at = from + (lane_of_warp() & 3) * 8;
+    const assay_v4 mask = only_first(at < s->n ? s->n - at : 0);
+    uint32_t a[2][4];
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++) {
+        a[i][0] = bf16_pair(share[2 * i][0], share[2 * i][1]);
+        a[i][1] = bf16_pair(share[2 * i][2], share[2 * i][3]);
+        a[i][2] = bf16_pair(share[2 * i + 1][0], share[2 * i + 1][1]);
+        a[i][3] = bf16_pair(share[2 * i + 1][2], share[2 * i + 1][3]);
+    }
+#pragma unroll
+    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
+        multiply_add(mixed[tile], a[0][0], a[0][1], a[0][2], a[0][3], v[tile].x & mask.x,
+                     v[tile].y & mask.y);
+#pragma unroll
+    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
+        multiply_add(mixed[tile], a[1][0], a[1][1], a[1][2], a[1][3], v[tile].z & mask.z,
+                     v[tile].w & mask.w);
+}
+
+/* ---- results ------------------------------------------------------------------------------------- */
 
 ASSAY_FN float *part_at(const assay_params *p, uint32_t row, uint32_t head, uint32_t chunk) {
     return scratch_f(p, A_AT_PARTS) +
            (((uint64_t)row * A_HEADS + head) * A_CHUNKS_MAX + chunk) * A_PART;
 }
 
-/* One warp: the partial results of (row, head), joined in the order of positions. */
+ASSAY_FN uint32_t chunks_of(uint32_t row) {
+    return the_plan()->pos[row] / A_CHUNK + 1;
+}
+
+ASSAY_FN uint16_t *attended_at(const assay_params *p, uint32_t row, uint32_t head) {
+    return scratch_h(p, A_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM;
+}
+
+/* One query's result over the chunk: the whole of it where there is no other chunk, else a part. */
+ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t query, uint32_t half,
+                           const float (*mixed)[4], float high, float sum) {
+    const uint32_t t = lane_of_warp() & 3, row = row_of_query(s, query);
+    const uint32_t head = head_of_query(s, query);
+    if (chunks_of(row) == 1) {
+        const float inverse = quotient(1.0f, sum);
+        uint32_t *out = (uint32_t *)(void *)attended_at(p, row, head);
+#pragma unroll
+        for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
+            out[tile * 4 + t] =
+                bf16_pair(mixed[tile][half * 2] * inverse, mixed[tile][half * 2 + 1] * inverse);
+        return;
+    }
+    float *part = part_at(p, row, head, s->chunk);
+#pragma unroll
+    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++) {
+        part[tile * 8 + 2 * t] = mixed[tile][half * 2];
+        part[tile * 8 + 2 * t + 1] = mixed[tile][half * 2 + 1];
+    }
+    if (t == 0) {
+        part[A_HEAD_DIM] = high;
+        part[A_HEAD_DIM + 1] = sum;
+    }
+}
+
+ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const assay_span *s) {
+    constexpr uint32_t AT_ONCE = A_SPANS * A_DEPTHS <= 8 ? A_SPANS : 1; /* as registers allow */
+    const uint32_t g = lane_of_warp() >> 2;
+    prepare_queries(p, q_gain, s);
+    const uint32_t reach[2] = {reach_of(s, g), reach_of(s, g + 8)};
+    float score[A_SPANS * 4][4], high[2], sum[2], mixed[A_HEAD_DIM / 8][4];
+    assay_v4 v[A_HEAD_DIM / 8];
+#pragma unroll
+    for (uint32_t i = 0; i < A_SPANS; i += AT_ONCE)
+        score_spans<AT_ONCE>(p, s, i * 32, score + i * 4);
+    ask_values(p, s, 0, v);
+    share_out(reach, score, high, sum);
+#pragma unroll
+    for (uint32_t i = 0; i < A_HEAD_DIM / 8; i++)
+        mixed[i][0] = mixed[i][1] = mixed[i][2] = mixed[i][3] = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_SPANS; i++) {
+        if (i) ask_values(p, s, i * 32, v);
+        mix_32(s, i * 32, score + i * 4, v, mixed);
+    }
+#pragma unroll
+    for (uint32_t half = 0; half < 2; half++)
+        if (reach[half]) leave_result(p, s, g + half * 8, half, mixed, high[half], sum[half]);
+}
+
+/* One warp: the partial results of (row, head), joined in the order of positions, some at a time. */
 ASSAY_FN void join(const assay_params *p, uint32_t row, uint32_t head) {
-    const uint32_t chunks = p->state->plan.pos[row] / A_CHUNK + 1;
-    float high = -INFINITY, sum = 0;
-    for (uint32_t c = 0; c < chunks; c++) high = fmaxf(high, part_at(p, row, head, c)[A_HEAD_DIM]);
-    for (uint32_t c = 0; c < chunks; c++) {
-        const float *part = part_at(p, row, head, c);
-        sum += part[A_HEAD_DIM + 1] * expf(part[A_HEAD_DIM] - high);
-    }
-    uint16_t *out = scratch_h(p, A_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM;
-    for (uint32_t d = lane_of_warp(); d < A_HEAD_DIM; d += 32) {
-        float mixed = 0;
-        for (uint32_t c = 0; c < chunks; c++) {
-            const float *part = part_at(p, row, head, c);
-            mixed += part[d] * expf(part[A_HEAD_DIM] - high);
+    constexpr uint32_t SOME = 4;
+    const uint32_t chunks = chunks_of(row), lane = lane_of_warp();
+    const float *parts = part_at(p, row, head, 0);
+    float high = -INFINITY, sum = 0, mixed[A_PAIRS][2];
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) mixed[i][0] = mixed[i][1] = 0;
+#pragma unroll 1
+    for (uint32_t first = 0; first < chunks; first += SOME) {
+        float highs[SOME], sums[SOME], values[SOME][A_PAIRS][2], most = high;
+#pragma unroll
+        for (uint32_t c = 0; c < SOME; c++) {
+            const bool there = first + c < chunks;
+            const float *part = parts + (there ? first + c : first) * A_PART;
+            highs[c] = there ? part[A_HEAD_DIM] : -INFINITY;
+            sums[c] = part[A_HEAD_DIM + 1];
+#pragma unroll
+            for (uint32_t i = 0; i < A_PAIRS; i++) {
+                const uint32_t d = 2 * (lane + i * 32);
+                values[c][i][0] = d < A_HEAD_DIM ? part[d] : 0.0f;
+                values[c][i][1] = d < A_HEAD_DIM ? part[d + 1] : 0.0f;
+            }
         }
-        out[d] = bf16_of(mixed / sum);
+#pragma unroll
+        for (uint32_t c = 0; c < SOME; c++) most = fmaxf(most, highs[c]);
+        const float before = exp_of(high - most); /* 0 the first time */
+        sum *= before;
+#pragma unroll
+        for (uint32_t i = 0; i < A_PAIRS; i++) {
+            mixed[i][0] *= before;
+            mixed[i][1] *= before;
+        }
+#pragma unroll
+        for (uint32_t c = 0; c < SOME; c++) {
+            const float weight = exp_of(highs[c] - most);
+            sum += sums[c] * weight;
+#pragma unroll
+            for (uint32_t i = 0; i < A_PAIRS; i++) {
+                mixed[i][0] += values[c][i][0] * weight;
+                mixed[i][1] += values[c][i][1] * weight;
+            }
+        }
+        high = most;
     }
+    const float inverse = quotient(1.0f, sum);
+    uint32_t *out = (uint32_t *)(void *)attended_at(p, row, head);
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++)
+        if (lane + i * 32 < A_HALF)
+            out[lane + i * 32] = bf16_pair(mixed[i][0] * inverse, mixed[i][1] * inverse);
 }
 
-ASSAY_FN void count_chunk(const assay_params *p, const assay_entry *e, uint32_t head) {
-    for (uint32_t i = thread_of_block(); i < e->n_rows; i += A_THREADS) {
-        const uint32_t row = e->row0 + i;
-        const uint32_t chunks = p->state->plan.pos[row] / A_CHUNK + 1;
-        uint32_t *counter = p->barrier + 1 + row * A_KV_HEADS + head;
-        const bool last = add_gpu(counter, 1) + 1 == chunks;
-        shared()->u.attend.last[i] = last;
-        if (last) *counter = 0; /* for the next layer, which follows a grid barrier */
+/* One warp: rows of which this was the last chunk to be done. */
+ASSAY_FN void join_rows(const assay_params *p, const assay_span *s) {
+    uint32_t *last = shared()->u.attend.last[warp_of_block()];
+    const uint32_t lane = lane_of_warp();
+    sync_warp(); /* with the counter's own order, what this warp wrote is seen by the last one */
+    if (lane < s->n_rows) {
+        const uint32_t row = s->row0 + lane, chunks = chunks_of(row);
+        uint32_t *counter =
+            p->barrier + 1 + (row * A_KV_HEADS + s->head) * A_QUERY_PARTS + s->part;
+        last[lane] = 0;
+        if (chunks > 1 && the_plan()->pos[row] >= s->first)
+            last[lane] = add_gpu(counter, 1) + 1 == chunks;
+        if (last[lane]) *counter = 0; /* for the next layer, which follows a grid barrier */
     }
+    sync_warp(); /* what the others counted is seen by all lanes, as by the one that counted */
+    const uint32_t left = A_QUERIES - s->part * 16;
+    const uint32_t queries = left < A_QUERIES_AT_ONCE ? left : A_QUERIES_AT_ONCE;
+    for (uint32_t i = 0; i < s->n_rows * queries; i++)
+        if (last[i / queries])
+            join(p, s->row0 + i / queries, s->head * A_QUERIES + s->part * 16 + i % queries);
+    sync_warp();
 }
 
-/* Every (row, query head) of an entry over one chunk. */
-ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, uint32_t layer,
-                           const assay_entry *e, uint32_t head, uint32_t chunk) {
-    const assay_plan *plan = &p->state->plan;
-    const uint32_t first = chunk * A_CHUNK, last_pos = plan->pos[e->row0 + e->n_rows - 1];
-    uint32_t n = last_pos + 1 - first;
-    n = n < A_CHUNK ? n : A_CHUNK;
-    read_chunk(p, layer, plan->table[e->row0], head, first, n);
-    sync_block();
-    for (uint32_t i = warp_of_block(); i < e->n_rows * A_QUERIES; i += A_WARPS) {
-        const uint32_t row = e->row0 + i / A_QUERIES, query_head = head * A_QUERIES + i % A_QUERIES;
-        const uint32_t pos = plan->pos[row];
-        if (pos < first) continue;
-        float *query = shared()->u.attend.query + warp_of_block() * A_HEAD_DIM;
-        turn_head(p,
-                  scratch_f(p, A_AT_QKV) + (uint64_t)row * A_QKV_DIM + query_head * A_HEAD_DIM,
-                  q_gain, pos, query);
-        const uint32_t reach = pos + 1 - first < n ? pos + 1 - first : n;
-        one_query(query, reach, part_at(p, row, query_head, chunk));
-    }
-    fence_gpu();
-    sync_block();
-}
-
-ASSAY_FN void join_rows(const assay_params *p, const assay_entry *e, uint32_t head,
-                        uint32_t chunk) {
-    for (uint32_t i = thread_of_block(); i < e->n_rows; i += A_THREADS)
-        shared()->u.attend.last[i] = 0;
-    sync_block();
-    /* Rows before the chunk have nothing in it; an entry's rows are in the order of positions. */
-    assay_entry with = *e;
-    while (with.n_rows && p->state->plan.pos[with.row0] / A_CHUNK < chunk) {
-        with.row0++;
-        with.n_rows--;
-    }
-    count_chunk(p, &with, head);
-    sync_block();
-    fence_gpu();
-    for (uint32_t i = warp_of_block(); i < with.n_rows * A_QUERIES; i += A_WARPS)
-        if (shared()->u.attend.last[i / A_QUERIES])
-            join(p, with.row0 + i / A_QUERIES, head * A_QUERIES + i % A_QUERIES);
-    sync_block();
+/* The span with a number; false: there is none. */
+ASSAY_FN bool span_at(uint32_t number, assay_span *s, bool *appends) {
+    const assay_plan *plan = the_plan();
+    const uint32_t lists = plan->n_entries + plan->n_runs;
+    s->head = number % A_KV_HEADS;
+    s->part = number / A_KV_HEADS % A_QUERY_PARTS;
+    const uint32_t rest = number / (A_KV_HEADS * A_QUERY_PARTS);
+    const uint32_t of_list = rest / lists, one = rest - of_list * lists;
+    const bool single = plan->tiles_max == 1; /* as in most steps; a division costs a hundred cycles */
+    s->chunk = single ? of_list : of_list / plan->tiles_max;
+    const uint32_t tile = single ? 0 : of_list - s->chunk * plan->tiles_max;
+    const bool own = one >= plan->n_runs;
+    const assay_entry *e = own ? plan->entries + one - plan->n_runs : plan->runs + one;
+    if (s->chunk < e->chunk0 || s->chunk > e->last_chunk) return false;
+    if (tile * A_ROWS_AT_ONCE >= e->n_rows) return false;
+    const uint32_t left = e->n_rows - tile * A_ROWS_AT_ONCE;
+    s->row0 = e->row0 + tile * A_ROWS_AT_ONCE;
+    s->n_rows = left < A_ROWS_AT_ONCE ? left : A_ROWS_AT_ONCE;
+    s->first = s->chunk * A_CHUNK;
+    const uint32_t last = plan->pos[s->row0 + s->n_rows - 1];
+    if (last < s->first) return false;
+    s->n = last + 1 - s->first < A_CHUNK ? last + 1 - s->first : A_CHUNK;
+    s->table = plan->table[s->row0];
+    *appends = own && !plan->prefilling && s->chunk == e->last_chunk;
+    return true;
 }
 
 ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain,
                        uint32_t layer) {
-    const assay_plan *plan = &p->state->plan;
+    const assay_plan *plan = the_plan();
     const uint32_t lists = plan->n_entries + plan->n_runs;
-    const uint32_t n = lists * plan->chunks_max * A_KV_HEADS;
-    for (uint32_t i = block_of_grid(); i < n; i += blocks_of_grid()) {
-        const uint32_t head = i % A_KV_HEADS, one = i / A_KV_HEADS % lists;
-        const uint32_t chunk = i / A_KV_HEADS / lists;
-        const bool own = one >= plan->n_runs;
-        const assay_entry e = own ? plan->entries[one - plan->n_runs] : plan->runs[one];
-        if (chunk < e.chunk0 || chunk > e.last_chunk) continue;
-        if (own && !plan->prefilling && chunk == e.last_chunk) {
-            if (warp_of_block() == 0) append(p, k_gain, layer, e.row0, head);
-            sync_block();
-        }
-        attend_chunk(p, q_gain, layer, &e, head, chunk);
-        join_rows(p, &e, head, chunk);
+    const uint32_t n = lists * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
+#pragma unroll 1
+    for (uint32_t i = warp_of_block() * blocks_of_grid() + block_of_grid(); i < n;
+         i += blocks_of_grid() * A_WARPS) {
+        assay_span s;
+        bool appends;
+        s.layer = layer;
+        if (!span_at(i, &s, &appends)) continue;
+        call_for(p, &s);
+        if (appends) append(p, k_gain, layer, s.row0, s.head);
+        attend_chunk(p, q_gain, &s);
+        join_rows(p, &s);
     }
 }
 

@@ -22,9 +22,17 @@ typedef struct {
     uint32_t generation;
 } assay_name;
 
+/* The kernel's end of a ring. What only the kernel needs of it stays out of the ring, which lies beyond the
+ * bus: `at` is the next line, `shadow` the other end as last seen. */
+typedef struct {
+    assay_ring *ring;
+    uint64_t at, shadow, mask;
+} assay_side;
+
 /* The part of the kernel's own memory that the stage operations use. */
 typedef struct {
     assay_link *link;
+    assay_side commands, scores, done;
     assay_rollout *rows;
     assay_credit credits[ASSAY_CREDITS];
     assay_limits limits;
@@ -49,33 +57,43 @@ ASSAY_FN void copy_line(void *to, const void *from) {
 
 /* ---- rings: this side's end --------------------------------------------------------------------- */
 
-ASSAY_FN assay_ring *ring_at(assay_link *link, uint64_t at) {
-    return (assay_ring *)((uint8_t *)link + at);
+ASSAY_FN assay_side side_of(assay_link *link, uint64_t at) {
+    assay_side side;
+    side.ring = (assay_ring *)((uint8_t *)link + at);
+    side.at = side.shadow = load_sys(&side.ring->head); /* both ends of a fresh ring */
+    side.mask = side.ring->mask;
+    return side;
 }
 
-ASSAY_FN assay_descriptor *cell_of(assay_ring *r, uint64_t at) {
-    return (assay_descriptor *)(void *)(r + 1) + (at & r->mask);
+ASSAY_FN void open_rings(assay_desk *k) {
+    k->commands = side_of(k->link, k->link->commands_at);
+    k->scores = side_of(k->link, k->link->rewards_at);
+    k->done = side_of(k->link, k->link->done_at);
 }
 
-ASSAY_FN bool ring_has_room(assay_ring *r) {
-    if (r->mask + 1 - (r->staged - r->head_shadow) == 0) r->head_shadow = load_sys(&r->head);
-    return r->mask + 1 - (r->staged - r->head_shadow) != 0;
+ASSAY_FN assay_descriptor *cell_of(const assay_side *side, uint64_t at) {
+    return (assay_descriptor *)(void *)(side->ring + 1) + (at & side->mask);
 }
 
-ASSAY_FN bool ring_put(assay_ring *r, void *line) {
-    if (!ring_has_room(r)) return false;
+ASSAY_FN bool ring_has_room(assay_side *side) {
+    if (side->at - side->shadow > side->mask) side->shadow = load_sys(&side->ring->head);
+    return side->at - side->shadow <= side->mask;
+}
+
+ASSAY_FN bool ring_put(assay_side *side, void *line) {
+    if (!ring_has_room(side)) return false;
     uint64_t *words = (uint64_t *)line;
     words[7] = cookie_of(words);
-    copy_line(cell_of(r, r->staged++), line);
-    store_sys(&r->tail, r->staged);
+    copy_line(cell_of(side, side->at++), line);
+    store_sys(&side->ring->tail, side->at);
     return true;
 }
 
-ASSAY_FN int ring_get(assay_ring *r, assay_descriptor *out) {
-    if (r->tail_shadow == r->taken) r->tail_shadow = load_sys(&r->tail);
-    if (r->tail_shadow == r->taken) return ASSAY_EMPTY;
-    copy_line(out, cell_of(r, r->taken++));
-    store_sys(&r->head, r->taken);
+ASSAY_FN int ring_get(assay_side *side, assay_descriptor *out) {
+    if (side->shadow == side->at) side->shadow = load_sys(&side->ring->tail);
+    if (side->shadow == side->at) return ASSAY_EMPTY;
+    copy_line(out, cell_of(side, side->at++));
+    store_sys(&side->ring->head, side->at);
     return out->cookie == cookie_of((const uint64_t *)out) ? ASSAY_OK : ASSAY_MISMATCH;
 }
 
@@ -174,7 +192,7 @@ ASSAY_FN int stage_end(assay_desk *k, assay_name name, uint32_t from, uint8_t ou
     c.reward_id = row->reward_id;
     c.posted = ticks;
     c.reward = row->reward;
-    return ring_put(ring_at(k->link, k->link->done_at), &c) ? ASSAY_OK : ASSAY_SATURATED;
+    return ring_put(&k->done, &c) ? ASSAY_OK : ASSAY_SATURATED;
 }
 
 ASSAY_FN int pass_unscored(assay_desk *k, assay_name name, uint64_t ticks) {
@@ -194,8 +212,7 @@ ASSAY_FN int pass_unscored(assay_desk *k, assay_name name, uint64_t ticks) {
 ASSAY_FN int stage_decoded(assay_desk *k, assay_name name, uint64_t ticks) {
     assay_rollout *row = &k->rows[name.slot];
     if (row->flags & ASSAY_FLAG_NO_REWARD) return pass_unscored(k, name, ticks);
-    assay_ring *ring = ring_at(k->link, k->link->rewards_at);
-    if (!ring_has_room(ring) || !take_credit(k, ASSAY_CREDIT_REWARD, 1)) return ASSAY_SATURATED;
+    if (!ring_has_room(&k->scores) || !take_credit(k, ASSAY_CREDIT_REWARD, 1)) return ASSAY_SATURATED;
     row->holds |= ASSAY_HOLD_REWARD;
     give_holds(k, row, ASSAY_HOLD_DECODE);
     assay_descriptor d;
@@ -211,7 +228,7 @@ ASSAY_FN int stage_decoded(assay_desk *k, assay_name name, uint64_t ticks) {
     d.posted = ticks;
     d.aux = 0;
     int status = move_on(k, name, ASSAY_DECODING, ASSAY_REWARD_PENDING);
-    if (status == ASSAY_OK) (void)ring_put(ring, &d);
+    if (status == ASSAY_OK) (void)ring_put(&k->scores, &d);
     return status;
 }
 

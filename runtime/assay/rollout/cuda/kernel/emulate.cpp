@@ -25,8 +25,9 @@ struct warp {
 };
 
 struct block {
-    uint32_t arrived, generation;
-    alignas(16) uint8_t memory[sizeof(assay_shared)];
+    uint32_t arrived, generation;         /* workers */
+    uint32_t all_arrived, all_generation; /* and the feeder */
+    alignas(128) uint8_t memory[sizeof(assay_shared)];
 };
 
 struct grid {
@@ -119,7 +120,27 @@ void sync_block() {
     block *b = &here->blocks[me->block];
     arrive(&b->arrived, &b->generation, A_THREADS);
 }
+void sync_all() {
+    block *b = &here->blocks[me->block];
+    arrive(&b->all_arrived, &b->all_generation, A_ALL_THREADS);
+}
 void sync_warp() { (void)meet(0); }
+
+/* A gate's word: arrivals missing, those of a whole phase, and the parity of the phase under way. */
+void gate_init(uint64_t *gate, uint32_t arrivals) {
+    *gate = (uint64_t)arrivals << 32 | arrivals;
+}
+void gate_arrive(uint64_t *gate) {
+    if (((--*gate) & 0xFFFFFFFFu) != 0) return;
+    *gate = (*gate ^ 1ull << 63) | (*gate >> 32 & 0xFFFFu);
+}
+void gate_wait(uint64_t *gate, uint32_t parity) {
+    while (*(volatile uint64_t *)gate >> 63 == parity) leave();
+}
+void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t) {
+    memcpy(to, from, bytes);
+    gate_arrive(gate);
+}
 
 uint32_t swap_lanes(uint32_t v, uint32_t mask) {
     warp *w = my_warp();
@@ -165,22 +186,25 @@ extern "C" int assay_emulate(const assay_params *params, uint32_t n_blocks, uint
     grid g = {};
     g.params = *params;
     g.n_blocks = n_blocks;
-    g.n = n_blocks * A_THREADS;
+    g.n = n_blocks * A_ALL_THREADS;
     g.random = seed;
     g.fibers = (fiber *)calloc(g.n, sizeof *g.fibers);
     g.warps = (warp *)calloc(g.n / 32, sizeof *g.warps);
-    g.blocks = (block *)aligned_alloc(64, (n_blocks * sizeof *g.blocks + 63) / 64 * 64);
+    g.blocks = (block *)aligned_alloc(128, n_blocks * sizeof *g.blocks);
     g.order = (uint32_t *)calloc(g.n, sizeof *g.order);
     uint8_t *stacks = (uint8_t *)malloc((size_t)g.n * STACK_BYTES);
     const bool whole = g.fibers && g.warps && g.blocks && g.order && stacks;
     for (uint32_t i = 0; whole && i < g.n; i++) {
         g.fibers[i].number = i;
-        g.fibers[i].thread = i % A_THREADS;
-        g.fibers[i].block = i / A_THREADS;
+        g.fibers[i].thread = i % A_ALL_THREADS;
+        g.fibers[i].block = i / A_ALL_THREADS;
         g.order[i] = i;
     }
     if (whole) memset(g.blocks, 0x5A, n_blocks * sizeof *g.blocks);
-    for (uint32_t b = 0; whole && b < n_blocks; b++) g.blocks[b].arrived = g.blocks[b].generation = 0;
+    for (uint32_t b = 0; whole && b < n_blocks; b++) {
+        g.blocks[b].arrived = g.blocks[b].generation = 0;
+        g.blocks[b].all_arrived = g.blocks[b].all_generation = 0;
+    }
     here = &g;
     for (volatile uint32_t left = whole ? g.n : 0; left > 0;) {
         if (seed) disturb(&g);
@@ -225,6 +249,7 @@ extern "C" void assay_desk_init(assay_desk *k, assay_link *link, assay_rollout *
     k->link = link;
     k->limits = l;
     k->rows = rows;
+    open_rings(k);
     for (int i = 0; i < ASSAY_CREDITS; i++)
         k->credits[i].available = k->credits[i].limit = credits[i];
     for (uint32_t i = 0; i < l.slots; i++) rows[i].word = word_of(l.generation_first, ASSAY_FREE);
@@ -269,6 +294,6 @@ extern "C" int assay_stage_release(assay_desk *k, uint32_t slot, uint32_t genera
     return stage_release(k, named(slot, generation));
 }
 extern "C" int assay_stage_take(assay_desk *k, uint32_t kind) { return take_credit(k, kind, 1); }
-extern "C" int assay_take_command(assay_link *link, assay_descriptor *out) {
-    return ring_get(ring_at(link, link->commands_at), out);
+extern "C" int assay_take_command(assay_desk *k, assay_descriptor *out) {
+    return ring_get(&k->commands, out);
 }

@@ -5,6 +5,7 @@
 #ifndef ASSAY_EMULATE_H
 #define ASSAY_EMULATE_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -17,16 +18,28 @@ uint32_t block_of_grid();
 uint32_t blocks_of_grid();
 uint8_t *shared_memory();
 void sync_block();
+void sync_all();
 void sync_warp();
 uint32_t swap_lanes(uint32_t v, uint32_t mask);
 void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                   uint32_t b1);
+void gate_init(uint64_t *gate, uint32_t arrivals);
+void gate_arrive(uint64_t *gate);
+void gate_wait(uint64_t *gate, uint32_t parity);
+void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t policy);
 void doze();
 void doze_long();
 uint64_t now_ns();
 
 static inline uint64_t load_sys(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store_sys(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+static inline void peek_sys(const uint64_t *p, uint64_t *one, uint64_t *two) {
+    *one = __atomic_load_n(p, __ATOMIC_RELAXED);
+    *two = __atomic_load_n(p + 1, __ATOMIC_RELAXED);
+}
+static inline void tell_sys(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
+static inline void fence_sys() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+static inline void prefetch(const void *) {}
 static inline uint32_t load_gpu(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline uint32_t add_gpu(uint32_t *p, uint32_t n) {
     return __atomic_fetch_add(p, n, __ATOMIC_ACQ_REL);
@@ -34,8 +47,10 @@ static inline uint32_t add_gpu(uint32_t *p, uint32_t n) {
 static inline void fence_gpu() {}
 static inline void add_shared(uint64_t *p, uint64_t n) { *p += n; }
 static inline void add_shared(uint32_t *p, uint32_t n) { *p += n; }
-static inline void prefetch(const void *, uint32_t) {}
-static inline assay_v4 load_once(const assay_v4 *p) { return *p; }
+static inline void gates_are_there() {}
+static inline uint32_t thread_read_again() { return thread_of_block(); }
+static inline void need_few_registers() {}
+static inline void need_many_registers() {}
 static inline float float_of(uint32_t bits) {
     float v;
     memcpy(&v, &bits, sizeof v);
@@ -46,5 +61,17 @@ static inline uint32_t bits_of(float v) {
     memcpy(&bits, &v, sizeof bits);
     return bits;
 }
+static inline float exp_of(float v) { return expf(v); }
+static inline float one_over_root(float v) { return 1.0f / sqrtf(v); }
+static inline float quotient(float a, float b) { return a / b; }
+static inline uint16_t bf16_of(float v) {
+    const uint32_t bits = bits_of(v);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FFF;
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+static inline uint32_t bf16_pair(float low, float high) {
+    return (uint32_t)bf16_of(high) << 16 | bf16_of(low);
+}
+static inline uint64_t read_once() { return 0; }
 
 #endif

@@ -1,5 +1,6 @@
 /* The persistent kernel: one launch for the life of an engine. Block 0 talks to the host and plans; all
- * blocks run the layers, with a grid barrier after each product. Five barriers a layer and five a step.
+ * blocks run the layers, with a grid barrier after each product: five per layer and five per step. In each
+ * block one warp, the feeder, brings weights; the others, the workers, do all else.
  */
 #include "attend.h"
 #include "project.h"
@@ -29,6 +30,7 @@ ASSAY_COLD void set_up(const assay_params *p) {
     s->versions = (uint32_t *)(void *)(link + p->link->versions_at);
     s->progress = (uint64_t *)(void *)(link + p->link->progress_at);
     s->instants = (assay_instant *)(void *)(link + p->link->trace_at);
+    open_rings(&s->desk);
     s->desk.rows = (assay_rollout *)behind(&at, limits.slots * sizeof(assay_rollout));
     s->runs = (assay_run *)behind(&at, limits.slots * sizeof(assay_run));
     s->prefixes = (assay_prefix *)behind(&at, limits.slots * sizeof(assay_prefix));
@@ -86,7 +88,8 @@ ASSAY_FN void settle_tokens(const assay_params *p) {
             s->versions[at] = plan->version;
             run->last = tokens[i];
             row->n_generated++;
-            store_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
+            fence_sys();
+            tell_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
             plan->ended[i] = fate_of(row, tokens[i], row->n_generated);
         }
         if (plan->ended[i] != FATE_GOES_ON) shared()->u.control.any_ended = 1;
@@ -105,16 +108,32 @@ ASSAY_FN void report(assay_kernel_state *s) {
     const uint64_t counts[] = {s->desk.submitted, s->desk.completed, s->desk.failed,
                                s->desk.stale,     s->desk.illegal,   s->generated,
                                s->n_free,             s->kv_used_max};
-    for (int i = 0; i < 8; i++) link->counts[i] = counts[i];
-    link->corrupt = s->desk.corrupt;
-    link->steps = s->steps_planned;
-    store_sys(&link->heartbeat, now_ns());
+    for (int i = 0; i < 8; i++) tell_sys(link->counts + i, counts[i]);
+    tell_sys(&link->corrupt, s->desk.corrupt);
+    tell_sys(&link->steps, s->steps_planned);
+    tell_sys(&link->barriers, s->barriers);
+    tell_sys(&link->heartbeat, now_ns());
+}
+
+/* What the host says, read over the bus at once. */
+typedef struct {
+    uint64_t stop, hold, weights, echo, tail;
+} assay_said;
+
+ASSAY_FN assay_said listen(const assay_kernel_state *s) {
+    const assay_link *link = s->desk.link;
+    assay_said said;
+    uint64_t unused;
+    peek_sys(&link->stop, &said.stop, &said.hold);
+    peek_sys(&link->weights, &said.weights, &said.echo);
+    peek_sys(&s->desk.commands.ring->tail, &said.tail, &unused);
+    return said;
 }
 
 /* Whether the host holds the kernel between two steps; sets what it asks for. */
-ASSAY_FN bool held_by_host(assay_kernel_state *s) {
+ASSAY_FN bool held_by_host(assay_kernel_state *s, const assay_said *said) {
     assay_link *link = s->desk.link;
-    const uint64_t hold = load_sys(&link->hold);
+    const uint64_t hold = said->hold;
     const uint32_t mode = (uint32_t)(hold & 3);
     if (hold != s->hold && mode == ASSAY_HOLD_RETRACT) retract_all(s);
     if (hold != s->hold) s->dirty = 1;
@@ -124,8 +143,9 @@ ASSAY_FN bool held_by_host(assay_kernel_state *s) {
         if (s->told_held != hold) store_sys(&link->held, hold);
         s->told_held = hold;
     }
-    const uint64_t weights = load_sys(&link->weights);
+    const uint64_t weights = said->weights;
     if (held && weights != s->weights) {
+        fence_sys(); /* what the copy engine wrote before the word */
         s->weights = weights;
         s->dirty = 1;
         for (uint32_t i = 0; i < s->desk.limits.slots; i++) s->prefixes[i].version = ASSAY_NONE;
@@ -151,24 +171,22 @@ ASSAY_FN void admit_all(assay_kernel_state *s) {
 enum assay_verdict { IDLE = 0, STEP = 1, NEXT = 2, EXIT = 3 };
 
 /* One thread: everything that is decided between two steps. NEXT: the same rollouts, one token on. */
-ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
+ASSAY_COLD uint32_t decide(assay_kernel_state *s, const assay_said *said) {
     assay_link *link = s->desk.link;
-    const uint64_t echo = load_sys(&link->echo);
-    if (echo != s->told_echo) {
-        store_sys(&link->echoed_at, now_ns());
-        store_sys(&link->echoed, echo);
+    if (said->echo != s->told_echo) {
+        tell_sys(&link->echoed_at, now_ns());
+        store_sys(&link->echoed, said->echo);
     }
-    s->told_echo = echo;
-    const uint64_t stop = load_sys(&link->stop);
-    s->tracing = stop & 2;
-    const bool whole = drain(s);
-    if (!whole || (stop & 1)) {
+    s->told_echo = said->echo;
+    s->tracing = said->stop & 2;
+    const bool whole = drain(s, said->tail);
+    if (!whole || (said->stop & 1)) {
         report(s);
         s->plan.exit = 1;
         return EXIT;
     }
     if (s->n_parked) retry_parked(s);
-    const bool held = held_by_host(s);
+    const bool held = held_by_host(s, said);
     if (!held && s->n_waiting) admit_all(s);
     const bool same = !s->dirty;
     if (!held && s->dirty) make_plan(s);
@@ -191,6 +209,7 @@ ASSAY_FN void fill_rows(const assay_params *p, bool next) {
     for (uint32_t r = thread_of_block(); r < plan->n_rows; r += A_THREADS) {
         const uint32_t slot = plan->slot[r];
         const assay_rollout *row = &s->desk.rows[slot];
+        if (!next) plan->scale[r] = scale_of(&row->sampler);
         if (next) {
             plan->pos[r]++;
             plan->entries[r].last_chunk = plan->pos[r] / A_CHUNK;
@@ -207,8 +226,12 @@ ASSAY_FN void fill_rows(const assay_params *p, bool next) {
 /* Block 0: the tokens of the step before, then the plan of the next one. */
 ASSAY_COLD void between_steps(const assay_params *p) {
     assay_kernel_state *s = p->state;
+    assay_said said = {0, 0, 0, 0, 0};
     sync_block(); /* what is in shared memory from before is no longer read */
-    if (thread_of_block() == 0) shared()->u.control.any_ended = 0;
+    if (thread_of_block() == 0) {
+        said = listen(s); /* on its way while tokens are settled */
+        shared()->u.control.any_ended = 0;
+    }
     sync_block();
     settle_tokens(p);
     sync_block();
@@ -221,7 +244,7 @@ ASSAY_COLD void between_steps(const assay_params *p) {
     }
     for (;;) {
         if (thread_of_block() == 0) {
-            shared()->u.control.verdict = decide(s);
+            shared()->u.control.verdict = decide(s, &said);
             shared()->u.control.chunks = s->plan.chunks_max;
         }
         sync_block();
@@ -232,49 +255,81 @@ ASSAY_COLD void between_steps(const assay_params *p) {
             return;
         }
         doze_long();
+        if (thread_of_block() == 0) said = listen(s);
         sync_block();
     }
 }
 
 /* ---- a step: all blocks ------------------------------------------------------------------------- */
 
-ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t layer,
-                       uint32_t *round) {
-    const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)layer * A_LAYER_BYTES;
-    const bool last = layer + 1 == A_LAYERS;
-    announce(matrix(w, A_AT_OUT_WEIGHTS), A_Q_DIM / 32, A_TILES_DIM);
-    project_qkv(p, w);
+ASSAY_FN const float *next_gain(const uint8_t *weights, const uint8_t *w, uint32_t layer) {
+    return layer + 1 == A_LAYERS ? vector_at(weights, A_AT_FINAL_NORM)
+                                 : vector_at(w + A_LAYER_BYTES, A_AT_ATTN_NORM);
+}
+
+/* The feeder's one thread: a step's weights, in the order in which `step` uses them. */
+ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
+    const assay_plan *plan = &p->state->plan;
+    const uint8_t *weights = p->weights[plan->weights];
+    const uint64_t policy = read_once();
+#pragma unroll 1
+    for (uint32_t product = 0; product <= 4 * A_LAYERS; product++) {
+        const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)(product / 4) * A_LAYER_BYTES;
+        const uint32_t which = product % 4;
+        const assay_job job = product == 4 * A_LAYERS ? logits_of(p, plan, weights)
+                              : which == 0            ? qkv_of(p, plan, w)
+                              : which == 1            ? out_of(p, plan, w)
+                              : which == 2            ? gate_up_of(p, plan, w)
+                                                      : down_of(p, plan, w, nullptr);
+        if (job.n_rows) feed(&job, end, policy);
+    }
+}
+
+ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t layer,
+                           assay_ring_end *end, uint32_t *round) {
+    const assay_job job = qkv_of(p, the_plan(), w);
+    project<TO_QKV>(p, &job, OF_QKV, end);
     grid_barrier(p, round);
     const float *q_gain = A_QK_NORM ? vector_at(w, A_AT_Q_NORM) : nullptr;
     const float *k_gain = A_QK_NORM ? vector_at(w, A_AT_K_NORM) : nullptr;
-    if (p->state->plan.prefilling) {
+    if (the_plan()->prefilling) {
         append_all(p, k_gain, layer);
         grid_barrier(p, round);
     }
-    announce(matrix(w, A_AT_GATE_UP), A_DIM / 32, A_HIDDEN / 8);
     attend(p, q_gain, k_gain, layer);
-    grid_barrier(p, round);
-    project_residual(p, w, false, vector_at(w, A_AT_FFN_NORM));
-    announce(matrix(w, A_AT_DOWN), A_HIDDEN / 32, A_TILES_DIM);
-    grid_barrier(p, round);
-    project_gated(p, w);
-    announce(last ? matrix(weights, A_AT_HEAD) : matrix(w + A_LAYER_BYTES, A_AT_QKV_WEIGHTS),
-             A_DIM / 32, last ? A_VOCAB_OUTPUTS / 16 : A_QKV_OUTPUTS / 16);
-    grid_barrier(p, round);
-    project_residual(p, w, true, last ? vector_at(weights, A_AT_FINAL_NORM)
-                                      : vector_at(w + A_LAYER_BYTES, A_AT_ATTN_NORM));
-    grid_barrier(p, round);
 }
 
-ASSAY_FN void step(const assay_params *p, uint32_t *round) {
-    const assay_plan *plan = &p->state->plan;
-    const uint8_t *weights = p->weights[plan->weights];
-    announce(matrix(weights + A_AT_LAYERS, A_AT_QKV_WEIGHTS), A_DIM / 32, A_QKV_OUTPUTS / 16);
+/* Attention and its projection, then the gated network and its: one code for what both add to the residual. */
+ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t layer,
+                       assay_ring_end *end, uint32_t *round) {
+    const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)layer * A_LAYER_BYTES;
+#pragma unroll 1
+    for (uint32_t second = 0; second < 2; second++) {
+        assay_job job;
+        if (!second) {
+            attention_of(p, w, layer, end, round);
+            job = out_of(p, the_plan(), w);
+        } else {
+            job = gate_up_of(p, the_plan(), w);
+            project<TO_GATED>(p, &job, OF_GATE_UP, end);
+            job = down_of(p, the_plan(), w, next_gain(weights, w, layer));
+        }
+        grid_barrier(p, round);
+        project<TO_RESIDUAL>(p, &job, second ? OF_DOWN : OF_OUT, end);
+        grid_barrier(p, round);
+    }
+}
+
+ASSAY_FN void step(const assay_params *p, assay_ring_end *end, uint32_t *round) {
+    const uint8_t *weights = p->weights[the_plan()->weights];
+    plan_visits(p, weights);
     embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
     grid_barrier(p, round);
-    for (uint32_t layer = 0; layer < A_LAYERS; layer++) layer_of(p, weights, layer, round);
-    if (plan->n_logits) {
-        project_logits(p, weights);
+#pragma unroll 1
+    for (uint32_t layer = 0; layer < A_LAYERS; layer++) layer_of(p, weights, layer, end, round);
+    if (the_plan()->n_logits) {
+        const assay_job job = logits_of(p, the_plan(), weights);
+        project<TO_LOGITS>(p, &job, OF_LOGITS, end);
         grid_barrier(p, round);
         slice_all(p);
         grid_barrier(p, round);
@@ -283,25 +338,61 @@ ASSAY_FN void step(const assay_params *p, uint32_t *round) {
     grid_barrier(p, round);
 }
 
+/* `round` overflows, its differences do not. */
+ASSAY_FN void count_barriers(assay_kernel_state *s, uint32_t round) {
+    s->barriers += (round - s->round_counted) / blocks_of_grid();
+    s->round_counted = round;
+}
+
+/* ---- the two roles of a block's warps ------------------------------------------------------------ */
+
+/* The warp behind the workers keeps the ring of weights full. */
+ASSAY_FN void run_feeder(const assay_params *p) {
+    assay_ring_end end = {0};
+    for (;;) {
+        sync_all();
+        if (p->state->plan.exit) return;
+        if (thread_of_block() == A_THREADS) feed_step(p, &end);
+        sync_warp();
+    }
+}
+
+ASSAY_FN void run_workers(const assay_params *p) {
+    assay_ring_end end = {0};
+    uint32_t round = 0;
+    const bool counts = block_of_grid() == 0 && thread_of_block() == 0;
+    if (counts) set_up(p);
+    for (;;) {
+        if (counts) count_barriers(p->state, round);
+        if (block_of_grid() == 0) between_steps(p);
+        grid_barrier(p, &round);
+        sync_all(); /* the plan is there */
+        copy_plan(p);
+        if (the_plan()->exit) break;
+        step(p, &end, &round);
+    }
+    if (counts) store_sys(&p->state->desk.link->ended, 1);
+}
+
 #if defined(__CUDACC_RTC__)
-extern "C" __global__ __launch_bounds__(A_THREADS, 1) void assay_decode(const __grid_constant__ assay_params params)
+extern "C" __global__ __launch_bounds__(A_ALL_THREADS, 1) void assay_decode(const __grid_constant__ assay_params params)
 #else
 extern "C" void assay_decode(const assay_params params)
 #endif
 {
-    const assay_params *p = &params;
-    uint32_t round = 0, counted = 0;
-    uint64_t barriers = 0;
-    const bool counts = block_of_grid() == 0 && thread_of_block() == 0;
-    if (counts) set_up(p);
-    for (;;) {
-        barriers += (round - counted) / blocks_of_grid(); /* `round` overflows, its differences do not */
-        counted = round;
-        if (counts) store_sys(&p->state->desk.link->barriers, barriers);
-        if (block_of_grid() == 0) between_steps(p);
-        grid_barrier(p, &round);
-        if (p->state->plan.exit) break;
-        step(p, &round);
+    if (thread_of_block() == 0) {
+        for (uint32_t i = 0; i < A_STAGES; i++) {
+            gate_init(shared()->full + i, 1);
+            gate_init(shared()->empty + i, A_WARPS);
+        }
+        gates_are_there();
     }
-    if (counts) store_sys(&p->state->desk.link->ended, 1);
+    sync_all();
+    if (warp_of_block() < A_WARPS) {
+        need_many_registers();
+        run_workers(&params);
+    } else {
+        need_few_registers();
+        run_feeder(&params);
+    }
 }

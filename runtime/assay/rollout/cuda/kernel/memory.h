@@ -1,48 +1,62 @@
-/* Where everything lies: the kernel's parameters, scratch and weights. Sizes come from the compiler's
- * command line (`A_...`, made by `program.py` from the model); the offsets are computed there, once.
+/* Where everything lies: the kernel's parameters, scratch, weights and shared memory. Sizes come from the
+ * compiler's command line (`A_...`, made by `sizes.py` from the model); the offsets are computed there, once.
  */
 #ifndef ASSAY_MEMORY_H
 #define ASSAY_MEMORY_H
 
 #include "schedule.h"
 
-#define A_WARPS (A_THREADS / 32)
-#define A_QUERIES (A_HEADS / A_KV_HEADS)
+#define A_WARPS (A_THREADS / 32) /* of workers */
 #define A_Q_DIM (A_HEADS * A_HEAD_DIM)
 #define A_KV_DIM (A_KV_HEADS * A_HEAD_DIM)
 #define A_QKV_DIM (A_Q_DIM + 2 * A_KV_DIM)
 #define A_TILES_DIM (A_DIM / 16)
 #define A_KV_BLOCK (A_KV_HEADS * A_BLOCK * A_HEAD_DIM) /* elements of K, and of V, in a block of a layer */
 
+#define A_PIECE_BYTES (A_PIECE * 1024) /* of weights: 16 outputs by A_PIECE * 32 inputs */
+#define A_ROWS_SUMMED 64               /* rows of tiles whose partial sums are there at once */
+#define A_PART_STRIDE 20               /* floats between the rows of partial sums: no bank conflicts */
+#define A_QUERY_STRIDE (A_HEAD_DIM + 32) /* bf16 values between queries, likewise */
+
 typedef struct {
     assay_kernel_state *state;
     assay_link *link;
     uint8_t *scratch;
     const uint8_t *weights[2];
-    uint16_t *keys; /* bf16 [layers][kv_blocks][kv_heads][block][head_dim] */
-    uint16_t *values;
+    uint16_t *keys;   /* bf16 [layers][kv_blocks][kv_heads][block][head_dim] */
+    uint16_t *values; /* bf16 [layers][kv_blocks][kv_heads][head_dim][block] */
     const float *turns; /* [seq_max][head_dim / 2][2]: cosine, sine */
     uint32_t *barrier;  /* [0]: arrivals so far; [1..]: attention's counters [rows][kv_heads] */
 } assay_params;
 
+enum assay_product { OF_QKV, OF_OUT, OF_GATE_UP, OF_DOWN, OF_LOGITS, A_PRODUCTS };
+
+/* A block's visits of a product's tiles: n are left; the next begins at (tile, row), takes so many tiles and
+ * rows, and is followed by the one `tiles_on` and `rows_on` further on, among `groups` of tiles. */
 typedef struct {
-    float inv[A_ROWS];
+    uint32_t n, tile, row, tiles, rows, groups, tiles_on, rows_on;
+} assay_visits;
+
+typedef struct {
+    alignas(128) uint8_t ring[A_STAGES * A_PIECE_BYTES]; /* weights on their way from device memory */
+    uint64_t full[A_STAGES], empty[A_STAGES];
+    assay_plan plan;   /* of this step */
+    assay_visits visits[A_PRODUCTS];
+    assay_rollout *rollouts;
+    uint32_t *tables;  /* of KV blocks */
+    uint32_t table_width, kv_blocks;
     union {
-        float partial[A_WARPS * 64 * 16];
+        float partial[A_WARPS * A_ROWS_SUMMED * A_PART_STRIDE];
         struct {
-            uint16_t keys[A_CHUNK * (A_HEAD_DIM + 8)];
-            uint16_t values[A_CHUNK * A_HEAD_DIM];
-            float query[A_WARPS * A_HEAD_DIM];
-            float share[A_WARPS * A_CHUNK];
-            uint32_t last[A_ROWS];
+            uint16_t query[A_WARPS][16 * A_QUERY_STRIDE];
+            uint32_t last[A_WARPS][16];
         } attend;
         struct {
             uint64_t mass[2048];
-            uint32_t count[2048];
             uint64_t part[A_THREADS];
             uint32_t ties[A_THREADS];
-            float high[A_WARPS];
-            uint32_t threshold, n_ties, at_thread;
+            double lane[32];
+            uint32_t threshold;
             uint64_t left;
         } sample;
         struct {
@@ -64,6 +78,37 @@ ASSAY_FN const assay_v4 *matrix(const uint8_t *weights, uint64_t at) {
 }
 ASSAY_FN const float *vector_at(const uint8_t *weights, uint64_t at) {
     return (const float *)(const void *)(weights + at);
+}
+
+ASSAY_FN const assay_plan *the_plan() { return &shared()->plan; }
+
+/* The workers: this step's plan, and where rollouts and tables of blocks lie, into shared memory. */
+ASSAY_FN void copy_plan(const assay_params *p) {
+    static_assert(sizeof(assay_plan) % 4 == 0, "copied by words");
+    const assay_kernel_state *s = p->state;
+    const uint32_t *from = (const uint32_t *)(const void *)&s->plan;
+    uint32_t *to = (uint32_t *)(void *)&shared()->plan;
+#pragma unroll 8
+    for (uint32_t i = thread_of_block(); i < sizeof(assay_plan) / 4; i += A_THREADS) to[i] = from[i];
+    if (thread_of_block() == 0) {
+        shared()->rollouts = s->desk.rows;
+        shared()->tables = s->tables;
+        shared()->table_width = s->table_width;
+        shared()->kv_blocks = s->desk.limits.kv_blocks;
+    }
+    sync_block();
+}
+
+/* One end of the ring of weights, in one register: the stage that is next, and above it the parity of the
+ * phase of its gates. */
+typedef struct {
+    uint32_t at;
+} assay_ring_end;
+
+ASSAY_FN uint32_t stage_of(const assay_ring_end *end) { return end->at & 0xFFFFu; }
+ASSAY_FN uint32_t parity_of(const assay_ring_end *end) { return end->at >> 16; }
+ASSAY_FN void next_stage(assay_ring_end *end) {
+    end->at = stage_of(end) + 1 < A_STAGES ? end->at + 1 : (end->at & 0x10000u) ^ 0x10000u;
 }
 
 /* All blocks arrive before one leaves; what they wrote before is seen after. */

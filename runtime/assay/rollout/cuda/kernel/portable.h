@@ -10,6 +10,9 @@
 
 #if defined(__CUDACC_RTC__)
 
+/* Of a block: its workers, and the feeder's group of four warps, of which one works. Registers are handed out
+ * by such groups: the feeder gives most of its share to the workers. */
+#define A_ALL_THREADS (A_THREADS + 128)
 #define ASSAY_FN static __device__ __forceinline__
 #define ASSAY_COLD static __device__ __forceinline__
 #define INFINITY __int_as_float(0x7F800000)
@@ -27,6 +30,14 @@ ASSAY_FN uint64_t load_sys(const uint64_t *p) {
 ASSAY_FN void store_sys(uint64_t *p, uint64_t v) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+/* Without an order of their own: several of them cross the bus at once. */
+ASSAY_FN void peek_sys(const uint64_t *p, uint64_t *one, uint64_t *two) {
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*one), "=l"(*two) : "l"(p));
+}
+ASSAY_FN void tell_sys(uint64_t *p, uint64_t v) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+ASSAY_FN void fence_sys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 ASSAY_FN uint32_t load_gpu(const uint32_t *p) {
     uint32_t v;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -50,26 +61,63 @@ ASSAY_FN uint64_t now_ns() {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
     return t;
 }
-ASSAY_FN void sync_block() { __syncthreads(); }
+/* A block's workers, and with its feeder all of its threads. */
+ASSAY_FN void sync_block() { asm volatile("bar.sync 1, %0;" ::"n"(A_THREADS) : "memory"); }
+ASSAY_FN void sync_all() { __syncthreads(); }
+ASSAY_FN void need_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+ASSAY_FN void need_many_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 ASSAY_FN void sync_warp() { __syncwarp(); }
 ASSAY_FN uint32_t swap_lanes(uint32_t v, uint32_t mask) { return __shfl_xor_sync(~0u, v, mask); }
 ASSAY_FN uint32_t thread_of_block() { return threadIdx.x; }
+/* The same, read where it is used: what follows from it does not occupy a register all the time. */
+ASSAY_FN uint32_t thread_read_again() {
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
 ASSAY_FN uint32_t block_of_grid() { return blockIdx.x; }
 ASSAY_FN uint32_t blocks_of_grid() { return gridDim.x; }
 ASSAY_FN uint8_t *shared_memory() {
     extern __shared__ __align__(16) uint8_t dynamic_memory[];
     return dynamic_memory;
 }
-/* Start moving bytes towards the second-level cache: the next phase's weights during a barrier. */
-ASSAY_FN void prefetch(const void *p, uint32_t bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
+/* Start moving a line towards the second-level cache. */
+ASSAY_FN void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+/* A gate in shared memory (an mbarrier): its phase ends when all arrived and all bytes came. Phases
+ * differ by parity; of a fresh gate, the phase of parity 1 counts as ended. */
+ASSAY_FN uint32_t shared_at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+ASSAY_FN void gate_init(uint64_t *gate, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(gate)), "r"(arrivals)
+                 : "memory");
 }
-ASSAY_FN assay_v4 load_once(const assay_v4 *p) {
-    assay_v4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
+ASSAY_FN void gates_are_there() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+ASSAY_FN void gate_arrive(uint64_t *gate) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(gate)) : "memory");
+}
+ASSAY_FN void gate_wait(uint64_t *gate, uint32_t parity) {
+    asm volatile("{\n"
+                 ".reg .pred ended;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+                 "@!ended bra again;\n"
+                 "}" ::"r"(shared_at(gate)), "r"(parity)
+                 : "memory");
+}
+/* Arrive, and have the copy engine bring bytes, which the gate's phase waits for. */
+ASSAY_FN uint64_t read_once() { /* for the second-level cache: what is read once a step leaves first */
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+ASSAY_FN void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes,
+                        uint64_t policy) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(gate)),
+                 "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;" ::"r"(shared_at(to)),
+                 "l"(from), "r"(bytes), "r"(shared_at(gate)), "l"(policy)
+                 : "memory");
 }
 /* c (16 features x 8 rows, float32) += a (16 x 16, bf16) * b (16 x 8, bf16). */
 ASSAY_FN void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
@@ -81,10 +129,28 @@ ASSAY_FN void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint
 }
 ASSAY_FN float float_of(uint32_t bits) { return __uint_as_float(bits); }
 ASSAY_FN uint32_t bits_of(float v) { return __float_as_uint(v); }
+/* To some 2 units in the last place, in few instructions. */
+ASSAY_FN float exp_of(float v) {
+    float e;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"(v * 1.4426950408889634f));
+    return e;
+}
+ASSAY_FN float one_over_root(float v) {
+    float r;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+}
+ASSAY_FN float quotient(float a, float b) { return __fdividef(a, b); }
+ASSAY_FN uint32_t bf16_pair(float low, float high) {
+    uint32_t two;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+ASSAY_FN uint16_t bf16_of(float v) { return (uint16_t)bf16_pair(v, 0.0f); }
 
 #else
 
-#include <math.h>
+#define A_ALL_THREADS (A_THREADS + 32)
 
 #include "emulate.h"
 
@@ -108,11 +174,6 @@ ASSAY_FN float warp_sum(float v) {
 ASSAY_FN float warp_max(float v) {
     for (uint32_t m = 16; m > 0; m >>= 1) v = fmaxf(v, swap_lanes_f(v, m));
     return v;
-}
-ASSAY_FN uint16_t bf16_of(float v) {
-    uint32_t bits = bits_of(v);
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(bits >> 16 | 64u);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 ASSAY_FN float low_half(uint32_t two) { return float_of(two << 16); }
 ASSAY_FN float high_half(uint32_t two) { return float_of(two & 0xFFFF0000u); }

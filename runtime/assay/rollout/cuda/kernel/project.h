@@ -1,6 +1,10 @@
 /* Products of weights and activations on tensor cores, and what follows each product.
  *
- * A tile is 16 outputs; its warps share the inputs and are summed in a fixed order, so that a row's
+ * Weights come through a ring in shared memory. A block's feeder walks the very list of tiles that its
+ * workers walk, and has the copy engine fill the ring as far ahead as it has room: weights depend on no
+ * activation, so device memory works during barriers and attention, too.
+ *
+ * A tile is 16 outputs; a block's warps share its inputs and are summed in a fixed order, so that a row's
  * numbers do not depend on the rows beside it. Weights lie in the order in which lanes read them: 1 KiB
  * for 16 outputs by 32 inputs. RMSNorm's gain enters with the input (bf16), its scale follows the product:
  * each producer of the residual leaves the sums of squares of its tiles.
@@ -10,193 +14,389 @@
 
 #include "memory.h"
 
-enum assay_product { TO_QKV, TO_RESIDUAL, TO_GATED, TO_LOGITS };
+static_assert(A_PIECE % A_WARPS == 0, "every warp has the same chunks of a piece");
+
+#define A_VISIT_ROWS 64 /* at most */
+
+enum assay_use { TO_QKV, TO_RESIDUAL, TO_GATED, TO_LOGITS };
 
 typedef struct {
-    const assay_v4 *weights;
+    const uint8_t *weights;
     const uint16_t *input; /* bf16 [rows][chunks * 32] */
     uint32_t chunks;       /* inputs / 32 */
     uint32_t tiles;        /* outputs / 16 */
     uint32_t n_rows;
+    bool alone;            /* one tile per visit: there are about as many blocks */
+    uint32_t skew;         /* the first tile is not block 0's: neighbouring products occupy others */
     const uint32_t *rows;  /* which rows of the input; NULL: all in order */
     const float *bias;     /* TO_QKV */
     const float *gain;     /* TO_RESIDUAL: of the norm that follows */
 } assay_job;
 
-/* 1 / RMS of every row of the residual, for the product that follows. */
-ASSAY_FN void scale_rows(const assay_params *p, uint32_t n, const uint32_t *rows) {
-    const float *squares = scratch_f(p, A_AT_SQUARES);
-    for (uint32_t i = thread_of_block(); i < n; i += A_THREADS) {
-        const float *of_row = squares + (uint64_t)(rows ? rows[i] : i) * A_TILES_DIM;
-        float sum = 0;
-        for (uint32_t t = 0; t < A_TILES_DIM; t++) sum += of_row[t];
-        shared()->inv[i] = 1.0f / sqrtf(sum / A_DIM + A_EPS);
-    }
-    sync_block();
-}
+/* ---- which product, which tiles ------------------------------------------------------------------ */
 
-template <int NB>
-ASSAY_FN void multiply_tile(const assay_job *job, uint32_t tile, uint32_t row0) {
-    const uint32_t lane = lane_of_warp(), warp = warp_of_block(), g = lane >> 2, t = lane & 3;
-    float sum[NB][4];
-    uint32_t from[NB]; /* of the input, elements */
-#pragma unroll
-    for (int j = 0; j < NB; j++) {
-        sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
-        uint32_t row = row0 + j * 8 + g;
-        row = row < job->n_rows ? row : job->n_rows - 1;
-        if (job->rows) row = job->rows[row];
-        from[j] = row * job->chunks * 32 + t * 8;
-    }
-    const assay_v4 *w = job->weights + (uint64_t)tile * job->chunks * 64 + lane;
-#pragma unroll(NB <= 2 ? 4 : 1)
-    for (uint32_t c = warp; c < job->chunks; c += A_WARPS) {
-        const assay_v4 a = load_once(w + c * 64), b = load_once(w + c * 64 + 32);
-#pragma unroll
-        for (int j = 0; j < NB; j++) {
-            const assay_v4 x = *(const assay_v4 *)(const void *)(job->input + from[j] + c * 32);
-            multiply_add(sum[j], a.x, b.x, a.y, b.y, x.x, x.y);
-            multiply_add(sum[j], a.z, b.z, a.w, b.w, x.z, x.w);
-        }
-    }
-    float *to = shared()->u.partial + warp * (NB * 8 * 16);
-#pragma unroll
-    for (int j = 0; j < NB; j++) {
-        float *one = to + (j * 8 + 2 * t) * 16 + g;
-        one[0] = sum[j][0];
-        one[16] = sum[j][1];
-        one[8] = sum[j][2];
-        one[24] = sum[j][3];
-    }
-}
-
-ASSAY_FN void add_to_residual(const assay_params *p, const assay_job *job, uint32_t tile,
-                              uint32_t row, uint32_t output, float v, bool there) {
-    const uint64_t at = (uint64_t)row * A_DIM + tile * 16 + output;
-    float x = 0;
-    if (there) {
-        float *residual = scratch_f(p, A_AT_RESIDUAL);
-        x = residual[at] + v;
-        residual[at] = x;
-        scratch_h(p, A_AT_NORMED)[at] = bf16_of(x * job->gain[tile * 16 + output]);
-    }
-    float squares = x * x;
-    for (uint32_t m = 8; m > 0; m >>= 1) squares += swap_lanes_f(squares, m);
-    if (there && output == 0)
-        scratch_f(p, A_AT_SQUARES)[(uint64_t)row * A_TILES_DIM + tile] = squares;
-}
-
-ASSAY_FN void gate(const assay_params *p, uint32_t tile, uint32_t row, uint32_t output, float v,
-                   bool there) {
-    const float up = swap_lanes_f(v, 8);
-    if (there && output < 8)
-        scratch_h(p, A_AT_GATED)[(uint64_t)row * A_HIDDEN + tile * 8 + output] =
-            bf16_of(v / (1.0f + expf(-v)) * up);
-}
-
-/* Whole warps come here: 16 neighbouring lanes hold the outputs of one row. */
-template <int KIND, int NB>
-ASSAY_FN void settle_tile(const assay_params *p, const assay_job *job, uint32_t tile,
-                          uint32_t row0) {
-    for (uint32_t i = thread_of_block(); i < NB * 128; i += A_THREADS) {
-        float v = 0;
-        for (uint32_t w = 0; w < A_WARPS; w++) v += shared()->u.partial[w * (NB * 128) + i];
-        const uint32_t row = row0 + i / 16, output = i % 16;
-        const bool there = row < job->n_rows;
-        if (KIND == TO_RESIDUAL) {
-            add_to_residual(p, job, tile, row, output, v, there);
-            continue;
-        }
-        v *= there ? shared()->inv[row] : 0.0f;
-        if (KIND == TO_GATED) gate(p, tile, row, output, v, there);
-        const uint32_t at = tile * 16 + output;
-        if (KIND == TO_QKV && there && at < A_QKV_DIM)
-            scratch_f(p, A_AT_QKV)[(uint64_t)row * A_QKV_DIM + at] =
-                job->bias ? v + job->bias[at] : v;
-        if (KIND == TO_LOGITS && there && at < A_VOCAB)
-            scratch_f(p, A_AT_LOGITS)[(uint64_t)row * A_VOCAB + at] = v;
-    }
-}
-
-template <int KIND, int NB>
-ASSAY_FN void one_tile(const assay_params *p, const assay_job *job, uint32_t tile,
-                       uint32_t row0) {
-    multiply_tile<NB>(job, tile, row0);
-    sync_block();
-    settle_tile<KIND, NB>(p, job, tile, row0);
-    sync_block();
-}
-
-template <int KIND>
-ASSAY_FN void all_tiles(const assay_params *p, const assay_job *job) {
-    if (KIND != TO_RESIDUAL) scale_rows(p, job->n_rows, job->rows);
-    for (uint32_t tile = block_of_grid(); tile < job->tiles; tile += blocks_of_grid())
-        for (uint32_t row0 = 0; row0 < job->n_rows; row0 += 64) {
-            const uint32_t left = job->n_rows - row0;
-            if (left <= 8)
-                one_tile<KIND, 1>(p, job, tile, row0);
-            else if (left <= 16)
-                one_tile<KIND, 2>(p, job, tile, row0);
-            else if (left <= 32)
-                one_tile<KIND, 4>(p, job, tile, row0);
-            else
-                one_tile<KIND, 8>(p, job, tile, row0);
-        }
-}
-
-ASSAY_FN assay_job job_of(const assay_params *p, const uint8_t *weights, uint64_t matrix_at,
+ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, const uint8_t *weights,
                           uint64_t input_at, uint32_t inputs, uint32_t outputs) {
     assay_job job;
-    job.weights = matrix(weights, matrix_at);
+    job.weights = weights;
     job.input = scratch_h(p, input_at);
     job.chunks = inputs / 32;
     job.tiles = outputs / 16;
-    job.n_rows = p->state->plan.n_rows;
+    job.n_rows = plan->n_rows;
+    job.alone = false;
+    job.skew = 0;
     job.rows = nullptr;
     job.bias = nullptr;
     job.gain = nullptr;
     return job;
 }
 
-/* `w`: a layer's weights, or with project_logits the model's. */
-ASSAY_COLD void project_qkv(const assay_params *p, const uint8_t *w) {
-    assay_job job = job_of(p, w, A_AT_QKV_WEIGHTS, A_AT_NORMED, A_DIM, A_QKV_OUTPUTS);
+/* `w`: a layer's weights, or of the head the model's. */
+ASSAY_FN assay_job qkv_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
+    assay_job job = job_of(p, plan, w + A_AT_QKV_WEIGHTS, A_AT_NORMED, A_DIM, A_QKV_OUTPUTS);
     job.bias = A_QKV_BIAS ? vector_at(w, A_AT_QKV_BIAS) : nullptr;
-    all_tiles<TO_QKV>(p, &job);
+    return job;
 }
-
-/* One function for both: `from` is what is added to the residual, `gain` of the norm that follows. */
-ASSAY_COLD void project_residual(const assay_params *p, const uint8_t *w, bool from_gated,
-                                 const float *gain) {
-    assay_job job = from_gated ? job_of(p, w, A_AT_DOWN, A_AT_GATED, A_HIDDEN, A_DIM)
-                               : job_of(p, w, A_AT_OUT_WEIGHTS, A_AT_ATTENDED, A_Q_DIM, A_DIM);
+ASSAY_FN assay_job out_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
+    assay_job job = job_of(p, plan, w + A_AT_OUT_WEIGHTS, A_AT_ATTENDED, A_Q_DIM, A_DIM);
+    job.alone = true;
+    job.gain = vector_at(w, A_AT_FFN_NORM);
+    return job;
+}
+ASSAY_FN assay_job gate_up_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
+    return job_of(p, plan, w + A_AT_GATE_UP, A_AT_NORMED, A_DIM, 2 * A_HIDDEN);
+}
+/* `gain`: of the next layer's norm, or of the final one. */
+ASSAY_FN assay_job down_of(const assay_params *p, const assay_plan *plan, const uint8_t *w,
+                           const float *gain) {
+    assay_job job = job_of(p, plan, w + A_AT_DOWN, A_AT_GATED, A_HIDDEN, A_DIM);
+    job.alone = true;
+    job.skew = blocks_of_grid() / 2;
     job.gain = gain;
-    all_tiles<TO_RESIDUAL>(p, &job);
+    return job;
+}
+ASSAY_FN assay_job logits_of(const assay_params *p, const assay_plan *plan, const uint8_t *weights) {
+    assay_job job = job_of(p, plan, weights + A_AT_HEAD, A_AT_NORMED, A_DIM, A_VOCAB_OUTPUTS);
+    job.n_rows = plan->n_logits;
+    job.rows = plan->logit_row;
+    return job;
 }
 
-ASSAY_COLD void project_gated(const assay_params *p, const uint8_t *w) {
-    assay_job job = job_of(p, w, A_AT_GATE_UP, A_AT_NORMED, A_DIM, 2 * A_HIDDEN);
-    all_tiles<TO_GATED>(p, &job);
+/* Rows of a visit: as many as accumulators hold, fewer where there are more blocks than tiles. */
+ASSAY_FN uint32_t rows_of_visit(const assay_job *job) {
+    uint32_t rows = A_VISIT_ROWS;
+    while (rows > 8) {
+        const uint32_t visits = (job->n_rows + rows / 2 - 1) / (rows / 2);
+        if (job->tiles * visits > blocks_of_grid() && rows / 2 < job->n_rows) break;
+        rows /= 2;
+    }
+    return rows;
 }
 
-ASSAY_COLD void project_logits(const assay_params *p, const uint8_t *weights) {
-    assay_job job = job_of(p, weights, A_AT_HEAD, A_AT_NORMED, A_DIM, A_VOCAB_OUTPUTS);
-    job.n_rows = p->state->plan.n_logits;
-    job.rows = p->state->plan.logit_row;
-    all_tiles<TO_LOGITS>(p, &job);
+/* Tiles of a visit: what each block has of few rows; they share the reads of activations and the waits. */
+ASSAY_FN uint32_t tiles_of_visit(const assay_job *job, uint32_t rows) {
+    const uint32_t each = (job->tiles + blocks_of_grid() - 1) / blocks_of_grid();
+    const uint32_t most = job->alone ? 1 : rows == 32 ? 2 : rows == 64 ? 3 : 4;
+    return each < most ? each : most;
 }
 
-/* The first tiles that this block reads in the next product: memory works while blocks wait. */
-ASSAY_FN void announce(const assay_v4 *weights, uint32_t chunks, uint32_t tiles) {
-    if (thread_of_block() != 0) return;
-    uint32_t tile = block_of_grid();
-    for (int i = 0; i < A_PREFETCH_TILES && tile < tiles; i++, tile += blocks_of_grid())
-        prefetch(weights + (uint64_t)tile * chunks * 64, chunks * 1024);
+/* How a block's visits follow from its job; which visit a row is in changes none of its bits. */
+ASSAY_FN assay_visits visits_of(const assay_job *job) {
+    assay_visits v;
+    v.rows = rows_of_visit(job);
+    v.tiles = tiles_of_visit(job, v.rows);
+    v.groups = (job->tiles + v.tiles - 1) / v.tiles;
+    const uint32_t all = v.groups * ((job->n_rows + v.rows - 1) / v.rows);
+    const uint32_t first = (block_of_grid() + job->skew) % blocks_of_grid();
+    v.n = all > first ? (all - first + blocks_of_grid() - 1) / blocks_of_grid() : 0;
+    v.tile = first % v.groups * v.tiles;
+    v.row = first / v.groups * v.rows;
+    v.tiles_on = blocks_of_grid() % v.groups * v.tiles;
+    v.rows_on = blocks_of_grid() / v.groups * v.rows;
+    return v;
 }
+
+/* The next visit of this block. */
+ASSAY_FN void move_on_visit(assay_visits *v) {
+    v->n--;
+    v->tile += v->tiles_on;
+    v->row += v->rows_on;
+    if (v->tile < v->groups * v->tiles) return;
+    v->tile -= v->groups * v->tiles;
+    v->row += v->rows;
+}
+
+/* Five threads of the workers, once per step: the products' visits. */
+ASSAY_FN void plan_visits(const assay_params *p, const uint8_t *weights) {
+    const assay_plan *plan = the_plan();
+    const uint8_t *w = weights + A_AT_LAYERS;
+    const uint32_t one = thread_of_block();
+    if (one >= A_PRODUCTS) return;
+    const assay_job job = one == OF_QKV       ? qkv_of(p, plan, w)
+                          : one == OF_OUT     ? out_of(p, plan, w)
+                          : one == OF_GATE_UP ? gate_up_of(p, plan, w)
+                          : one == OF_DOWN    ? down_of(p, plan, w, nullptr)
+                                              : logits_of(p, plan, weights);
+    if (job.n_rows) shared()->visits[one] = visits_of(&job);
+}
+
+/* The feeder's one thread: the pieces of every visit into the ring. */
+ASSAY_FN void feed(const assay_job *job, assay_ring_end *end, uint64_t policy) {
+    for (assay_visits v = visits_of(job); v.n; move_on_visit(&v)) {
+        const uint32_t first = v.tile;
+        const uint32_t until = first + v.tiles < job->tiles ? first + v.tiles : job->tiles;
+        for (uint32_t c = 0; c < job->chunks; c += A_PIECE)
+            for (uint32_t tile = first; tile < until; tile++) {
+                const uint32_t n = job->chunks - c < A_PIECE ? job->chunks - c : A_PIECE;
+                const uint32_t stage = stage_of(end);
+                gate_wait(shared()->empty + stage, parity_of(end) ^ 1);
+                gate_fill(shared()->full + stage, shared()->ring + stage * A_PIECE_BYTES,
+                          job->weights + ((uint64_t)tile * job->chunks + c) * 1024, n * 1024,
+                          policy);
+                next_stage(end);
+            }
+    }
+}
+
+/* ---- the product --------------------------------------------------------------------------------- */
+
+/* A warp's share of up to NT tiles times NB * 8 rows, into `sum`. Activations of several pieces are asked for
+ * at once, before the weights are waited for. */
+template <int NB, int NT>
+ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t row0,
+                             assay_ring_end *end, float (*sum)[4]) {
+    constexpr uint32_t PER = A_PIECE / A_WARPS;
+    constexpr uint32_t AHEAD = NB == 1 ? (NT == 1 ? 6 : 2) : NB == 2 && NT == 1 ? 3 : 1;
+    const uint32_t lane = lane_of_warp(), warp = warp_of_block(), g = lane >> 2, t = lane & 3;
+    uint32_t from[NB]; /* of the input, elements */
+#pragma unroll
+    for (int j = 0; j < NT * NB; j++) sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
+#pragma unroll
+    for (int j = 0; j < NB; j++) {
+        uint32_t row = row0 + j * 8 + g;
+        row = row < job->n_rows ? row : job->n_rows - 1;
+        if (job->rows) row = job->rows[row];
+        from[j] = row * job->chunks * 32 + t * 8;
+    }
+#pragma unroll 1
+    for (uint32_t first = 0; first < job->chunks; first += AHEAD * A_PIECE) {
+        assay_v4 x[AHEAD * PER][NB];
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD * PER; i++) {
+            const uint32_t c = first + i * A_WARPS + warp;
+#pragma unroll
+            for (int j = 0; j < NB; j++) {
+                x[i][j] = {0, 0, 0, 0};
+                if (c < job->chunks)
+                    x[i][j] = *(const assay_v4 *)(const void *)(job->input + from[j] + c * 32);
+            }
+        }
+#pragma unroll
+        for (uint32_t next = 0; next < AHEAD * NT; next++) {
+            const uint32_t ahead = next / NT, of_tile = next % NT;
+            if (first + ahead * A_PIECE >= job->chunks || of_tile >= n_tiles) continue;
+            const uint32_t stage = stage_of(end);
+            const uint8_t *piece = shared()->ring + stage * A_PIECE_BYTES + lane * 16;
+            gate_wait(shared()->full + stage, parity_of(end));
+#pragma unroll
+            for (uint32_t k = 0; k < PER; k++) {
+                const uint32_t of_piece = k * A_WARPS + warp;
+                if (first + ahead * A_PIECE + of_piece >= job->chunks) continue;
+                const assay_v4 *w = (const assay_v4 *)(const void *)(piece + of_piece * 1024);
+                const assay_v4 a = w[0], b = w[32];
+                const assay_v4 *y = x[ahead * PER + k];
+                float(*to)[4] = sum + of_tile * NB;
+#pragma unroll
+                for (int j = 0; j < NB; j++) /* independent ones side by side: each takes its time */
+                    multiply_add(to[j], a.x, b.x, a.y, b.y, y[j].x, y[j].y);
+#pragma unroll
+                for (int j = 0; j < NB; j++)
+                    multiply_add(to[j], a.z, b.z, a.w, b.w, y[j].z, y[j].w);
+            }
+            sync_warp();
+            if (lane == 0) gate_arrive(shared()->empty + stage);
+            next_stage(end);
+        }
+    }
+}
+
+/* A warp's sums of 8 * N rows of tiles, beside those of the other warps. */
+template <int N> ASSAY_FN void leave_partial(const float (*sum)[4]) {
+    const uint32_t lane = lane_of_warp(), g = lane >> 2, t = lane & 3;
+    float *to = shared()->u.partial + warp_of_block() * (A_ROWS_SUMMED * A_PART_STRIDE);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        float *one = to + (j * 8 + 2 * t) * A_PART_STRIDE + g;
+        one[0] = sum[j][0];
+        one[A_PART_STRIDE] = sum[j][1];
+        one[8] = sum[j][2];
+        one[A_PART_STRIDE + 8] = sum[j][3];
+    }
+}
+
+/* ---- what follows it ----------------------------------------------------------------------------- */
+
+#define A_SHARE ((A_TILES_DIM + 15) / 16)
+#define A_BESIDE (A_SHARE <= 4 ? (A_SHARE < 2 ? 2 : A_SHARE) : 4)
+
+/* One output of one row, which one thread settles. */
+typedef struct {
+    uint32_t row, tile, output; /* output: 0 .. 15 of its tile */
+    bool there;
+    /* Asked for before the product and not looked at until after it. TO_RESIDUAL: the residual and the gain.
+     * Others: this thread's share of the row's sums of squares. */
+    float beside[A_BESIDE];
+} assay_output;
+
+template <int KIND>
+ASSAY_FN void ask_beside(const assay_params *p, const assay_job *job, assay_output *o) {
+#pragma unroll
+    for (uint32_t i = 0; i < A_BESIDE; i++) o->beside[i] = 0;
+    if (!o->there) return;
+    if (KIND == TO_RESIDUAL) {
+        const uint32_t at = o->tile * 16 + o->output;
+        o->beside[0] = scratch_f(p, A_AT_RESIDUAL)[(uint64_t)o->row * A_DIM + at];
+        o->beside[1] = job->gain[at];
+        return;
+    }
+    const float *squares = scratch_f(p, A_AT_SQUARES) +
+                           (uint64_t)(job->rows ? job->rows[o->row] : o->row) * A_TILES_DIM;
+#pragma unroll
+    for (uint32_t i = 0; i < A_SHARE; i++) {
+        const uint32_t t = o->output + i * 16;
+        const float one = t < A_TILES_DIM ? squares[t] : 0.0f;
+        if (i < A_BESIDE)
+            o->beside[i] = one;
+        else
+            o->beside[i % A_BESIDE] += one;
+    }
+}
+
+/* The sum over the 16 neighbouring lanes that hold the outputs of one row. */
+ASSAY_FN float row_sum(float v) {
+    for (uint32_t m = 8; m > 0; m >>= 1) v += swap_lanes_f(v, m);
+    return v;
+}
+
+ASSAY_FN void add_to_residual(const assay_params *p, const assay_output *o, float v) {
+    const uint64_t at = (uint64_t)o->row * A_DIM + o->tile * 16 + o->output;
+    const float x = o->there ? o->beside[0] + v : 0.0f;
+    if (o->there) {
+        scratch_f(p, A_AT_RESIDUAL)[at] = x;
+        scratch_h(p, A_AT_NORMED)[at] = bf16_of(x * o->beside[1]);
+    }
+    const float squares = row_sum(x * x);
+    if (o->there && o->output == 0)
+        scratch_f(p, A_AT_SQUARES)[(uint64_t)o->row * A_TILES_DIM + o->tile] = squares;
+}
+
+ASSAY_FN void gate(const assay_params *p, const assay_output *o, float v) {
+    const float up = swap_lanes_f(v, 8);
+    if (o->there && o->output < 8)
+        scratch_h(p, A_AT_GATED)[(uint64_t)o->row * A_HIDDEN + o->tile * 8 + o->output] =
+            bf16_of(quotient(v, 1.0f + exp_of(-v)) * up);
+}
+
+/* Whole warps come here: 16 neighbouring lanes hold the outputs of one row. */
+template <int KIND>
+ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *partial,
+                     const assay_output *o) {
+    float v = 0;
+#pragma unroll
+    for (uint32_t w = 0; w < A_WARPS; w++) v += partial[w * (A_ROWS_SUMMED * A_PART_STRIDE)];
+    if (KIND == TO_RESIDUAL) {
+        add_to_residual(p, o, v);
+        return;
+    }
+    float squares = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
+    v *= one_over_root(row_sum(squares) / A_DIM + A_EPS);
+    if (KIND == TO_GATED) gate(p, o, v);
+    const uint32_t at = o->tile * 16 + o->output;
+    if (KIND == TO_QKV && o->there && at < A_QKV_DIM)
+        scratch_f(p, A_AT_QKV)[(uint64_t)o->row * A_QKV_DIM + at] =
+            job->bias ? v + job->bias[at] : v;
+    if (KIND == TO_LOGITS && o->there && at < A_VOCAB)
+        scratch_f(p, A_AT_LOGITS)[(uint64_t)o->row * A_VOCAB + at] = v;
+}
+
+/* The output with a number among those of `n_tiles` tiles and NB * 8 rows. */
+template <int NB>
+ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t tile, uint32_t n_tiles,
+                                uint32_t row0) {
+    assay_output o;
+    o.output = number % 16;
+    o.row = row0 + number / 16 % (NB * 8);
+    o.tile = tile + number / (NB * 128);
+    o.there = o.row < job->n_rows && number / (NB * 128) < n_tiles;
+    return o;
+}
+
+/* All tiles of a visit, as many at once as there is room for their partial sums. */
+template <int KIND, int NB, int NT>
+ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t tile, uint32_t n_tiles,
+                        uint32_t row0, assay_ring_end *end) {
+    constexpr int ROUNDS = (NB * NT + 7) / 8, OF_ROUND = NB * NT / ROUNDS; /* eights of rows */
+    constexpr int MINE = (OF_ROUND * 128 + A_THREADS - 1) / A_THREADS;
+    constexpr bool EARLY = ROUNDS == 1; /* what is beside the sums is asked for before the product */
+    assay_output mine[MINE];
+#pragma unroll
+    for (int i = 0; EARLY && i < MINE; i++) {
+        mine[i] = output_at<NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
+        ask_beside<KIND>(p, job, mine + i);
+    }
+    float sum[NT * NB][4];
+    multiply_tiles<NB, NT>(job, n_tiles, row0, end, sum);
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+        if (r * OF_ROUND / NB >= (int)n_tiles) break;
+        leave_partial<OF_ROUND>(sum + r * OF_ROUND);
+#pragma unroll
+        for (int i = 0; !EARLY && i < MINE; i++) {
+            const uint32_t number = (r * MINE + i) * A_THREADS + thread_of_block();
+            mine[i] = output_at<NB>(job, number, tile, n_tiles, row0);
+            ask_beside<KIND>(p, job, mine + i);
+        }
+        sync_block();
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            const uint32_t number = i * A_THREADS + thread_of_block();
+            if (number / (NB * 128) + r * OF_ROUND / NB >= n_tiles || number >= OF_ROUND * 128)
+                continue;
+            settle<KIND>(p, job,
+                         shared()->u.partial + number / 16 * A_PART_STRIDE + number % 16,
+                         mine + i);
+        }
+        sync_block();
+    }
+}
+
+/* The workers of all blocks: every visit of a job. */
+template <int KIND>
+ASSAY_FN void project(const assay_params *p, const assay_job *job, uint32_t product,
+                      assay_ring_end *end) {
+    constexpr bool ALONE = KIND == TO_RESIDUAL;
+#pragma unroll 1
+    for (assay_visits v = shared()->visits[product]; v.n; move_on_visit(&v)) {
+        const uint32_t tile = v.tile, row0 = v.row;
+        const uint32_t n = job->tiles - tile < v.tiles ? job->tiles - tile : v.tiles;
+        if (v.rows == 8)
+            one_visit<KIND, 1, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
+        else if (v.rows == 16)
+            one_visit<KIND, 2, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
+        else if (v.rows == 32)
+            one_visit<KIND, 4, ALONE ? 1 : 2>(p, job, tile, n, row0, end);
+        else
+            one_visit<KIND, 8, ALONE ? 1 : 3>(p, job, tile, n, row0, end);
+    }
+}
+
+/* ---- the input ----------------------------------------------------------------------------------- */
 
 /* The embedding of every row's token, from the packed matrix. */
 ASSAY_FN void embed(const assay_params *p, const uint8_t *weights, const float *gain) {
-    const assay_plan *plan = &p->state->plan;
+    const assay_plan *plan = the_plan();
     const uint16_t *table = (const uint16_t *)(const void *)(weights + A_AT_EMBED);
     const uint32_t pairs = plan->n_rows * A_TILES_DIM * 16;
     for (uint32_t i = block_of_grid() * A_THREADS + thread_of_block(); i < pairs;
@@ -207,8 +407,7 @@ ASSAY_FN void embed(const assay_params *p, const uint8_t *weights, const float *
         const float x = float_of((uint32_t)table[(line * 32 + lane) * 8 + k % 8] << 16);
         scratch_f(p, A_AT_RESIDUAL)[(uint64_t)row * A_DIM + k] = x;
         scratch_h(p, A_AT_NORMED)[(uint64_t)row * A_DIM + k] = bf16_of(x * gain[k]);
-        float squares = x * x;
-        for (uint32_t m = 8; m > 0; m >>= 1) squares += swap_lanes_f(squares, m);
+        const float squares = row_sum(x * x);
         if (k % 16 == 0) scratch_f(p, A_AT_SQUARES)[(uint64_t)row * A_TILES_DIM + k / 16] = squares;
     }
 }

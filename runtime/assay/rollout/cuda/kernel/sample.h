@@ -10,6 +10,7 @@
 #include "memory.h"
 
 #define A_SLICES ((A_VOCAB + A_SLICE - 1) / A_SLICE)
+#define A_LANE_SLICES ((A_SLICES + 31) / 32)
 
 typedef struct {
     float high;
@@ -33,9 +34,9 @@ ASSAY_FN double uniform_of(uint64_t seed, uint64_t position) {
     return ((double)(((uint64_t)c1 << 32 | c0) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-ASSAY_FN const assay_sampler *sampler_of(const assay_params *p, uint32_t logit) {
-    const assay_plan *plan = &p->state->plan;
-    return &p->state->desk.rows[plan->slot[plan->logit_row[logit]]].sampler;
+ASSAY_FN const assay_sampler *sampler_of(uint32_t logit) {
+    const assay_plan *plan = the_plan();
+    return &shared()->rollouts[plan->slot[plan->logit_row[logit]]].sampler;
 }
 
 ASSAY_FN float scale_of(const assay_sampler *how) {
@@ -46,33 +47,46 @@ ASSAY_FN assay_slice *slices_of(const assay_params *p, uint32_t logit) {
     return (assay_slice *)(void *)(p->scratch + A_AT_SLICES) + (uint64_t)logit * A_SLICES;
 }
 
-/* One warp a slice: its first largest logit, and the sum of exponentials relative to it. */
+/* The largest of a warp's values and the first place that has it. */
+ASSAY_FN void keep_larger(float *high, uint32_t *at) {
+    for (uint32_t m = 16; m > 0; m >>= 1) {
+        const float other = swap_lanes_f(*high, m);
+        const uint32_t other_at = swap_lanes(*at, m);
+        if (other > *high || (other == *high && other_at < *at)) {
+            *high = other;
+            *at = other_at;
+        }
+    }
+}
+
+/* A warp per slice: its first largest logit, and the sum of exponentials relative to it. */
 ASSAY_COLD void slice_all(const assay_params *p) {
-    const uint32_t n = p->state->plan.n_logits * A_SLICES, lane = lane_of_warp();
+    const uint32_t n = the_plan()->n_logits * A_SLICES, lane = lane_of_warp();
     for (uint32_t i = block_of_grid() * A_WARPS + warp_of_block(); i < n;
          i += blocks_of_grid() * A_WARPS) {
         const uint32_t logit = i / A_SLICES, first = i % A_SLICES * A_SLICE;
         const uint32_t end = first + A_SLICE < A_VOCAB ? first + A_SLICE : A_VOCAB;
         const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
-        const float scale = scale_of(sampler_of(p, logit));
+        const float scale = the_plan()->scale[the_plan()->logit_row[logit]];
+        float mine[A_SLICE / 32];
+#pragma unroll
+        for (uint32_t j = 0; j < A_SLICE / 32; j++) {
+            const uint32_t v = first + lane + j * 32;
+            mine[j] = v < end ? logits[v] : -INFINITY;
+        }
         float high = -INFINITY;
         uint32_t at = first;
-        for (uint32_t v = first + lane; v < end; v += 32)
-            if (logits[v] > high) {
-                high = logits[v];
-                at = v;
+#pragma unroll
+        for (uint32_t j = 0; j < A_SLICE / 32; j++)
+            if (mine[j] > high) {
+                high = mine[j];
+                at = first + lane + j * 32;
             }
-        for (uint32_t m = 16; m > 0; m >>= 1) {
-            const float other = swap_lanes_f(high, m);
-            const uint32_t other_at = swap_lanes(at, m);
-            if (other > high || (other == high && other_at < at)) {
-                high = other;
-                at = other_at;
-            }
-        }
+        keep_larger(&high, &at);
         const float from = high > -INFINITY ? high : 0.0f; /* -inf gives 0, NaN gives NaN */
         float sum = 0;
-        for (uint32_t v = first + lane; v < end; v += 32) sum += expf((logits[v] - from) * scale);
+#pragma unroll
+        for (uint32_t j = 0; j < A_SLICE / 32; j++) sum += exp_of((mine[j] - from) * scale);
         sum = warp_sum(sum);
         if (lane == 0) {
             assay_slice *to = slices_of(p, logit) + i % A_SLICES;
@@ -83,57 +97,82 @@ ASSAY_COLD void slice_all(const assay_params *p) {
     }
 }
 
+ASSAY_FN double mass_of_slice(const assay_slice *slice, float high, float scale) {
+    return slice->high > -INFINITY
+               ? (double)exp_of((slice->high - high) * scale) * (double)slice->sum
+               : 0.0;
+}
+
 ASSAY_FN void answer(const assay_params *p, uint32_t logit, int32_t token, float logp) {
     ((int32_t *)(void *)(p->scratch + A_AT_TOKENS))[logit] = token;
     scratch_f(p, A_AT_LOGPS)[logit] = logp;
 }
 
-/* First position whose running sum passes the target; the last possible one if rounding ran short. */
-ASSAY_FN uint32_t walk(const float *logits, uint32_t first, uint32_t end, float high, float scale,
-                       double target) {
-    uint32_t last = first;
-    double sum = 0;
-    for (uint32_t v = first; v < end; v++) {
-        const float share = expf((logits[v] - high) * scale);
-        if (share > 0) {
-            last = v;
-            sum += (double)share;
-            if (sum > target) break;
-        }
+/* One warp, a mass per lane: the first lane whose running sum passes the target, else the last that has
+ * any. The target becomes what is left of it for that lane. All lanes get the same answer. */
+ASSAY_FN uint32_t lane_that_reaches(double mass, double *target) {
+    double *of_lane = shared()->u.sample.lane;
+    sync_warp();
+    of_lane[lane_of_warp()] = mass;
+    sync_warp();
+    uint32_t last = 0;
+    double left = *target;
+    for (uint32_t l = 0; l < 32; l++) {
+        if (!(of_lane[l] > 0)) continue;
+        last = l;
+        *target = left;
+        if (left < of_lane[l]) break;
+        left -= of_lane[l];
     }
     return last;
 }
 
-/* One thread: no filter. */
+/* One warp: no filter. Some slices, one of them, some of its logits, one of them; if rounding runs short, the
+ * last possible one. */
 ASSAY_FN void draw_plain(const assay_params *p, uint32_t logit, uint64_t position, float high,
                          uint32_t best, double total) {
-    const assay_sampler *how = sampler_of(p, logit);
+    static_assert(A_LANE_SLICES <= 32 && A_SLICE <= 1024, "a lane per slice, then per logit");
+    constexpr uint32_t EACH = A_SLICE / 32;
+    const assay_sampler *how = sampler_of(logit);
+    const uint32_t lane = lane_of_warp();
     if (!(how->temperature > 0)) {
-        answer(p, logit, (int32_t)best, (float)-log(total));
+        if (lane == 0) answer(p, logit, (int32_t)best, (float)-log(total));
         return;
     }
     const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
     const assay_slice *slices = slices_of(p, logit);
     const float scale = scale_of(how);
-    double target = uniform_of(how->seed, position) * total, weight = 1;
-    uint32_t last = 0;
-    for (uint32_t s = 0; s < A_SLICES; s++) {
-        const double one = (double)expf((slices[s].high - high) * scale);
-        const double mass = one * slices[s].sum;
-        if (!(mass > 0)) continue;
-        last = s;
-        weight = one;
-        if (target < mass) break;
-        target -= mass;
+    double target = uniform_of(how->seed, position) * total, mass = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_LANE_SLICES; i++) {
+        const uint32_t s = lane * A_LANE_SLICES + i;
+        if (s < A_SLICES) mass += mass_of_slice(slices + s, high, scale);
     }
-    const uint32_t first = last * A_SLICE;
+    uint32_t slice = lane_that_reaches(mass, &target) * A_LANE_SLICES;
+    const bool one_of = lane < A_LANE_SLICES && slice + lane < A_SLICES;
+    slice += lane_that_reaches(one_of ? mass_of_slice(slices + slice + lane, high, scale) : 0.0,
+                               &target);
+    const float of_slice = slices[slice].high;
+    target /= (double)exp_of((of_slice - high) * scale);
+    uint32_t first = slice * A_SLICE;
     const uint32_t end = first + A_SLICE < A_VOCAB ? first + A_SLICE : A_VOCAB;
-    const uint32_t token = walk(logits, first, end, slices[last].high, scale, target / weight);
-    answer(p, logit, (int32_t)token, (float)((double)((logits[token] - high) * scale) - log(total)));
+    mass = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; i++) {
+        const uint32_t v = first + lane * EACH + i;
+        if (v < end) mass += (double)exp_of((logits[v] - of_slice) * scale);
+    }
+    first += lane_that_reaches(mass, &target) * EACH;
+    const bool mine = lane < EACH && first + lane < end;
+    mass = mine ? (double)exp_of((logits[first + lane] - of_slice) * scale) : 0.0;
+    const uint32_t token = first + lane_that_reaches(mass, &target);
+    if (lane == 0)
+        answer(p, logit, (int32_t)token,
+               (float)((double)((logits[token] - high) * scale) - log(total)));
 }
 
 ASSAY_FN uint64_t mass_of(float logit, float high, float scale) {
-    return (uint64_t)((double)expf((logit - high) * scale) * (double)ASSAY_UNIT);
+    return (uint64_t)((double)exp_of((logit - high) * scale) * (double)ASSAY_UNIT);
 }
 
 /* Block-wide: the largest values until `budget` (a count or a mass) is used up: the smallest value that
@@ -144,10 +183,11 @@ ASSAY_FN void select_largest(const float *logits, float high, float scale, bool 
     uint32_t prefix = 0, mask = 0;
     for (int pass = 0; pass < 3; pass++) {
         const uint32_t shift = pass == 0 ? 21 : pass == 1 ? 10 : 0, width = pass == 2 ? 10 : 11;
-        for (uint32_t i = thread_of_block(); i < 2048; i += A_THREADS) s->u.sample.mass[i] = 0;
+        const uint32_t me = thread_read_again();
+        for (uint32_t i = me; i < 2048; i += A_THREADS) s->u.sample.mass[i] = 0;
         sync_block();
-        for (uint32_t v = thread_of_block(); v < A_VOCAB; v += A_THREADS) {
-            const uint32_t bits = bits_of(expf((logits[v] - high) * scale));
+        for (uint32_t v = me; v < A_VOCAB; v += A_THREADS) {
+            const uint32_t bits = bits_of(exp_of((logits[v] - high) * scale));
             if ((bits & mask) != prefix || bits <= floor) continue;
             add_shared(&s->u.sample.mass[bits >> shift & ((1u << width) - 1)],
                        by_mass ? mass_of(logits[v], high, scale) : 1ull);
@@ -177,22 +217,22 @@ ASSAY_FN void select_largest(const float *logits, float high, float scale, bool 
 ASSAY_FN void draw_kept(const assay_params *p, uint32_t logit, uint64_t position, float high,
                         uint32_t threshold, uint64_t ties, float least) {
     assay_shared *s = shared();
-    const assay_sampler *how = sampler_of(p, logit);
+    const assay_sampler *how = sampler_of(logit);
     const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
     const float scale = scale_of(how);
-    const uint32_t me = thread_of_block(), span = (A_VOCAB + A_THREADS - 1) / A_THREADS;
+    const uint32_t me = thread_read_again(), span = (A_VOCAB + A_THREADS - 1) / A_THREADS;
     const uint32_t first = me * span < A_VOCAB ? me * span : A_VOCAB;
     const uint32_t end = first + span < A_VOCAB ? first + span : A_VOCAB;
     uint32_t equal = 0;
     for (uint32_t v = first; v < end; v++)
-        equal += bits_of(expf((logits[v] - high) * scale)) == threshold;
+        equal += bits_of(exp_of((logits[v] - high) * scale)) == threshold;
     s->u.sample.ties[me] = equal;
     sync_block();
     uint64_t before = 0, mass = 0;
     for (uint32_t t = 0; t < me; t++) before += s->u.sample.ties[t];
     uint64_t rank = before;
     for (uint32_t v = first; v < end; v++) {
-        const float share = expf((logits[v] - high) * scale);
+        const float share = exp_of((logits[v] - high) * scale);
         const uint32_t bits = bits_of(share);
         const bool stays = bits > threshold || (bits == threshold && rank++ < ties);
         if (stays && share >= least) mass += mass_of(logits[v], high, scale);
@@ -211,7 +251,7 @@ ASSAY_FN void draw_kept(const assay_params *p, uint32_t logit, uint64_t position
         uint32_t token = first;
         rank = before;
         for (uint32_t v = first; v < end; v++) {
-            const float share = expf((logits[v] - high) * scale);
+            const float share = exp_of((logits[v] - high) * scale);
             const uint32_t bits = bits_of(share);
             const bool stays = bits > threshold || (bits == threshold && rank++ < ties);
             if (!stays || !(share >= least)) continue;
@@ -229,7 +269,7 @@ ASSAY_FN void draw_kept(const assay_params *p, uint32_t logit, uint64_t position
 ASSAY_COLD void draw_filtered(const assay_params *p, uint32_t logit, uint64_t position, float high,
                               double total) {
     assay_shared *s = shared();
-    const assay_sampler *how = sampler_of(p, logit);
+    const assay_sampler *how = sampler_of(logit);
     const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
     const float scale = scale_of(how);
     uint32_t threshold = 0;
@@ -241,10 +281,10 @@ ASSAY_COLD void draw_filtered(const assay_params *p, uint32_t logit, uint64_t po
         sync_block();
     }
     if (how->top_p < 1.0f) {
-        const uint32_t me = thread_of_block();
+        const uint32_t me = thread_read_again();
         uint64_t kept = 0;
         for (uint32_t v = me; v < A_VOCAB; v += A_THREADS)
-            if (bits_of(expf((logits[v] - high) * scale)) > threshold)
+            if (bits_of(exp_of((logits[v] - high) * scale)) > threshold)
                 kept += mass_of(logits[v], high, scale);
         s->u.sample.part[me] = kept;
         sync_block();
@@ -264,36 +304,54 @@ ASSAY_COLD void draw_filtered(const assay_params *p, uint32_t logit, uint64_t po
     draw_kept(p, logit, position, high, threshold, ties, least);
 }
 
-/* A block a row. */
+ASSAY_FN double warp_sum_d(double v) {
+    for (uint32_t m = 16; m > 0; m >>= 1) {
+        uint64_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        const uint64_t low = swap_lanes((uint32_t)bits, m);
+        const uint64_t high = swap_lanes((uint32_t)(bits >> 32), m);
+        bits = high << 32 | low;
+        double other;
+        memcpy(&other, &bits, sizeof other);
+        v += other;
+    }
+    return v;
+}
+
+/* A block per row: every warp finds the largest logit and the mass, then warp 0 or all of them the token. */
 ASSAY_COLD void draw_all(const assay_params *p) {
-    const assay_plan *plan = &p->state->plan;
+    const assay_plan *plan = the_plan();
+    const uint32_t lane = lane_of_warp();
     for (uint32_t logit = block_of_grid(); logit < plan->n_logits; logit += blocks_of_grid()) {
-        const assay_sampler *how = sampler_of(p, logit);
+        const assay_sampler *how = sampler_of(logit);
         const uint64_t position = (uint64_t)plan->pos[plan->logit_row[logit]] + 1;
         const assay_slice *slices = slices_of(p, logit);
         const float scale = scale_of(how);
-        float high = -INFINITY;
-        uint32_t best = 0;
-        bool broken = false;
-        for (uint32_t i = 0; i < A_SLICES; i++) {
+        float high = -INFINITY, sums = 0;
+        uint32_t best = 0xFFFFFFFFu;
+#pragma unroll 5
+        for (uint32_t i = lane; i < A_SLICES; i += 32) {
             if (slices[i].high > high) {
                 high = slices[i].high;
                 best = slices[i].at;
             }
-            broken = broken || slices[i].sum != slices[i].sum;
+            sums += slices[i].sum; /* NaN if one is */
         }
+        keep_larger(&high, &best);
+        sums = warp_sum(sums);
         double total = 0;
-        for (uint32_t i = 0; i < A_SLICES; i++)
-            if (slices[i].high > -INFINITY)
-                total += (double)expf((slices[i].high - high) * scale) * (double)slices[i].sum;
-        broken = broken || !(high - high == 0) || !(total - total == 0);
+#pragma unroll 5
+        for (uint32_t i = lane; i < A_SLICES; i += 32)
+            total += mass_of_slice(slices + i, high, scale);
+        total = warp_sum_d(total);
+        const bool broken = sums != sums || !(high - high == 0) || !(total - total == 0);
         const bool filtered = how->temperature > 0 && ((how->top_k > 0 && how->top_k < A_VOCAB) ||
                                                        how->top_p < 1.0f || how->min_p > 0);
         if (broken) {
             if (thread_of_block() == 0) answer(p, logit, -1, NAN);
         } else if (filtered) {
             draw_filtered(p, logit, position, high, total);
-        } else if (thread_of_block() == 0) {
+        } else if (warp_of_block() == 0) {
             draw_plain(p, logit, position, high, best, total);
         }
     }

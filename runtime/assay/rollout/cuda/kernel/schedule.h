@@ -241,12 +241,12 @@ ASSAY_FN void obey(assay_kernel_state *s, const assay_descriptor *d, uint64_t ti
     }
 }
 
-/* Take every published command; false: a line was damaged. */
-ASSAY_FN bool drain(assay_kernel_state *s) {
-    assay_ring *ring = ring_at(s->desk.link, s->desk.link->commands_at);
+/* Take every published command; false: a line was damaged. `tail` of their ring as just read. */
+ASSAY_FN bool drain(assay_kernel_state *s, uint64_t tail) {
     assay_descriptor d;
+    if (tail == s->desk.commands.at) return true;
     for (;;) {
-        int status = ring_get(ring, &d);
+        int status = ring_get(&s->desk.commands, &d);
         if (status == ASSAY_EMPTY) return true;
         s->dirty = 1;
         if (status == ASSAY_MISMATCH) {
@@ -317,6 +317,11 @@ ASSAY_FN bool prefix_is_there(const assay_kernel_state *s, uint32_t slot) {
     return s->prefixes[prefix].computed == s->prefixes[prefix].n_blocks * A_BLOCK;
 }
 
+ASSAY_FN void count_tiles(assay_plan *plan, uint32_t rows) {
+    const uint32_t tiles = (rows + A_ROWS_AT_ONCE - 1) / A_ROWS_AT_ONCE;
+    if (tiles > plan->tiles_max) plan->tiles_max = tiles;
+}
+
 ASSAY_FN void add_entry(assay_plan *plan, uint32_t slot, uint32_t table, uint32_t pos,
                         uint32_t n) {
     assay_entry *e = &plan->entries[plan->n_entries++];
@@ -325,6 +330,7 @@ ASSAY_FN void add_entry(assay_plan *plan, uint32_t slot, uint32_t table, uint32_
     e->chunk0 = 0;
     e->last_chunk = (pos + n - 1) / A_CHUNK;
     if (e->last_chunk + 1 > plan->chunks_max) plan->chunks_max = e->last_chunk + 1;
+    count_tiles(plan, n);
     if (n > 1) plan->prefilling = 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t r = plan->n_rows++;
@@ -351,7 +357,7 @@ ASSAY_FN void plan_decodes(assay_kernel_state *s, uint32_t rows_max) {
                 g->chunk0 = 0;
                 g->last_chunk = chunks - 1;
             }
-            plan->runs[plan->n_runs - 1].n_rows++;
+            count_tiles(plan, ++plan->runs[plan->n_runs - 1].n_rows);
         }
         run_prefix = chunks ? run->prefix : ASSAY_NONE;
         plan->logit_row[plan->n_logits++] = plan->n_rows;
@@ -410,7 +416,7 @@ ASSAY_FN void begin_decoding(assay_kernel_state *s) {
 ASSAY_FN void make_plan(assay_kernel_state *s) {
     assay_plan *plan = &s->plan;
     plan->n_rows = plan->n_logits = plan->n_entries = plan->n_runs = 0;
-    plan->chunks_max = plan->prefilling = 0;
+    plan->chunks_max = plan->tiles_max = plan->prefilling = 0;
     begin_decoding(s);
     plan_decodes(s, A_ROWS);
     plan_prefills(s);

@@ -5,6 +5,11 @@
 #include "control.h"
 
 #define ASSAY_NONE 0xFFFFFFFFu
+#define A_QUERIES (A_HEADS / A_KV_HEADS)
+/* Attention takes 16 queries of a key's head at once: those of several rows, or some of one row's. */
+#define A_QUERY_PARTS ((A_QUERIES + 15) / 16)
+#define A_QUERIES_AT_ONCE (A_QUERIES < 16 ? A_QUERIES : 16)
+#define A_ROWS_AT_ONCE (16 / A_QUERIES_AT_ONCE)
 
 enum assay_phase { PHASE_IDLE = 0, PHASE_WAITING = 1, PHASE_ACTIVE = 2, PHASE_PARKED = 3 };
 
@@ -34,16 +39,18 @@ typedef struct {
     uint32_t last_chunk;
 } assay_entry;
 
-/* One step, read by every block. */
+/* One step; every block has a copy in shared memory. */
 typedef struct {
     uint32_t n_rows, n_logits, n_entries, n_runs;
     uint32_t chunks_max; /* over entries and runs */
+    uint32_t tiles_max;  /* over entries and runs: of A_ROWS_AT_ONCE rows */
     uint32_t prefilling; /* some entry has more than one row */
     uint32_t exit;
     uint32_t weights; /* 0 or 1 */
     uint32_t version;
     uint32_t token[A_ROWS], pos[A_ROWS], table[A_ROWS], slot[A_ROWS];
     uint32_t logit_row[A_ROWS]; /* logit index to row */
+    float scale[A_ROWS];        /* of a row's logits: 1 / temperature */
     assay_entry entries[A_ROWS];
     assay_entry runs[A_ROWS];
     uint8_t ended[A_ROWS]; /* by logit index: enum assay_fate */
@@ -64,6 +71,7 @@ typedef struct {
     uint32_t table_width, n_free, n_waiting, waiting_first, n_active, n_parked;
     uint32_t dirty;    /* the plan has to be made again from the lists */
     uint32_t steps_planned;
+    uint32_t round_counted; /* of the grid barrier, up to which `barriers` counts */
     uint64_t hold, weights;
     uint64_t told_held, told_echo; /* what the link says: reading it back would cross the bus */
     int32_t *tokens;               /* the link's parts, [slots][seq_max] */
@@ -71,6 +79,7 @@ typedef struct {
     uint32_t *versions;
     uint64_t *progress; /* per slot */
     uint64_t generated;
+    uint64_t barriers;
     uint64_t kv_used_max; /* since no block was in use */
     assay_instant *instants;
     uint64_t traced, tracing;
