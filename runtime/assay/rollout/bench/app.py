@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from assay.rollout.bench.control import cow, pipeline, policies, soak, tax, tracing
-from assay.rollout.bench.engine.work import Contender, DecodeWork, SwapWork, Weights
+from assay.rollout.bench.engine.work import Contender, DecodeWork, GpuPart, SwapWork, Weights
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 
@@ -263,11 +263,22 @@ def soak_command(
 
 
 @bench_app.command("gpu")
-def gpu_command(json: Json = None, plot: Plot = None, repeats: Repeats = 5) -> None:
+def gpu_command(
+    part: Annotated[
+        list[GpuPart] | None, typer.Option(help="Only this; several by several options.")
+    ] = None,
+    json: Json = None,
+    plot: Plot = None,
+    repeats: Repeats = 5,
+) -> None:
     """The persistent CUDA kernel on this machine's GPU: round trip, decoding, groups, weights."""
-    command = "assay bench gpu"
-    report = _on_gpu(command, lambda gpu: gpu.on_gpu(gpu.GpuWork(), repeats, command))
-    report.deliver(json, plot)
+    command = "assay bench gpu" + "".join(f" --part {name}" for name in part or ())
+
+    def measure(gpu: ModuleType) -> Report:
+        report: Report = gpu.on_gpu(gpu.GpuWork(), part or list(GpuPart), repeats, command)
+        return report
+
+    _on_gpu(command, measure).deliver(json, plot)
 
 
 def _on_gpu(command: str, measure: Callable[[ModuleType], Report]) -> Report:

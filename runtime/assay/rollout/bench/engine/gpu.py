@@ -7,20 +7,24 @@ was measured in the same run.
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.rollout.bench.engine.work import GpuPart
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
+from assay.rollout.cuda.machine import RingPlacement
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
 from assay.rollout.rollouts import Sampling
 from assay.rollout.trace import spans, summarise, write_perfetto
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from assay.rollout.cuda.engine import CudaEngine, CudaStats
@@ -70,6 +74,8 @@ class GpuWork:
     echoes: int = 10_000
     group: int = 16
     prefix: int = 1024
+    groups: int = 8
+    """At once, with prompts of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +192,13 @@ def add_decode(
 
 
 def add_group(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
-    """The same load with the prompt shared by a group, and given to each alone."""
-    (prompt,) = prompts_of(1, work.prefix, engine.sizes.config.vocab_size)
+    """The same load with prompts shared by groups, and given to each rollout alone."""
+    prompts = prompts_of(work.groups, work.prefix, engine.sizes.config.vocab_size)
     tokens = min(work.tokens, engine.options.seq_len_max - work.prefix)
-    shared = [load(engine, [prompt], work.group, tokens) for _ in range(repeats)]
-    alone = [load(engine, [prompt] * work.group, 1, tokens) for _ in range(repeats)]
-    where = f"K={work.group} prefix={work.prefix}"
+    each = [prompt for prompt in prompts for _ in range(work.group)]
+    shared = [load(engine, prompts, work.group, tokens) for _ in range(repeats)]
+    alone = [load(engine, each, 1, tokens) for _ in range(repeats)]
+    where = f"{work.groups} of K={work.group} prefix={work.prefix}"
     report.add(f"{where}: shared", "tokens/s", [w.tokens / w.seconds for w in shared])
     report.add(f"{where}: each alone", "tokens/s", [w.tokens / w.seconds for w in alone])
     ratios = [
@@ -221,30 +228,56 @@ def add_swap(report: Report, engine: CudaEngine, model: Model, repeats: int) -> 
     report.add("change of weights: held", "us", pauses)
 
 
+def add_torch(report: Report, config: ModelConfig, work: GpuWork, repeats: int) -> None:
+    """Torch in a CUDA graph at the middle of the same loads, and where the kernel was measured, how
+    much faster it is."""
+    if importlib.util.find_spec("torch") is None:
+        report.leave_out("torch in a CUDA graph", "pip install 'assay[torch]'")
+        return
+    from assay.rollout.bench.engine.torch_graph import GraphedTorch
+
+    ours = {figure.name: figure.median for figure in report.figures}
+    for batch in work.batches:
+        rival = GraphedTorch(config, batch, work.prompt + work.tokens // 2)
+        steps = [rival.seconds_per_step(work.tokens) for _ in range(repeats)]
+        report.add(f"torch graph, step B={batch}", "us", [1e6 * s for s in steps])
+        step = ours.get(f"step B={batch}")
+        if step is not None:
+            report.add(f"torch graph / kernel B={batch}", "x", [1e6 * s / step for s in steps])
+        del rival
+
+
+def add_ring(report: Report, engine: CudaEngine, work: GpuWork) -> None:
+    """Round trips of a word between two steps of an idle kernel."""
+    trips = sorted(engine.echo(10.0) / 1e3 for _ in range(work.echoes))
+    report.add("host -> kernel -> host, p50", "us", [trips[len(trips) // 2]])
+    report.add("host -> kernel -> host, p99", "us", [trips[len(trips) * 99 // 100]])
+
+
 def measure(
+    report: Report,
     engine: CudaEngine,
     model: Model,
     work: GpuWork,
     *,
+    parts: Collection[GpuPart] = tuple(GpuPart),
     repeats: int,
-    command: str,
     bandwidth: float | None,
-) -> Report:
-    """Run all on an idle engine. `bandwidth`: of copies, bytes read and written per second."""
-    placement = engine.machine.placement
-    report = Report(f"CUDA on {engine.machine.name}, rings {placement}", command, this_machine())
-    trips = sorted(engine.echo(10.0) / 1e3 for _ in range(work.echoes))
-    report.add("host -> kernel -> host, p50", "us", [trips[len(trips) // 2]])
-    report.add("host -> kernel -> host, p99", "us", [trips[len(trips) * 99 // 100]])
+) -> None:
+    """Run the parts on an idle engine. `bandwidth`: bytes that copies read and write per second."""
     if bandwidth is None:
         report.leave_out("share of the bound", "there is no device memory to copy")
     else:
         report.add("copy bandwidth", "GB/s", [bandwidth / 1e9])
-    add_decode(report, engine, work, repeats, bandwidth)
-    add_group(report, engine, work, repeats)
-    add_swap(report, engine, model, repeats)
+    if GpuPart.RING in parts:
+        add_ring(report, engine, work)
+    if GpuPart.DECODE in parts:
+        add_decode(report, engine, work, repeats, bandwidth)
+    if GpuPart.GROUP in parts:
+        add_group(report, engine, work, repeats)
+    if GpuPart.SWAP in parts:
+        add_swap(report, engine, model, repeats)
     report.add("kernel launches in the engine's life", "launches", [engine.stats().launches])
-    return report
 
 
 def measure_trace(
@@ -298,7 +331,7 @@ def trace_on_gpu(work: GpuWork, repeats: int, perfetto: Path | None, command: st
         return measure_trace(engine, work, repeats=repeats, perfetto=perfetto, command=command)
 
 
-def on_gpu(work: GpuWork, repeats: int, command: str) -> Report:
+def on_gpu(work: GpuWork, parts: Collection[GpuPart], repeats: int, command: str) -> Report:
     """On the first GPU, with random weights of Qwen3-0.6B's shape.
 
     Raises:
@@ -308,14 +341,21 @@ def on_gpu(work: GpuWork, repeats: int, command: str) -> Report:
     from assay.rollout.cuda.gpu import GpuMachine, copy_bandwidth, describe
     from assay.rollout.cuda.options import CudaOptions
 
-    describe()
-    bandwidth = copy_bandwidth()
-    model = random_model(QWEN3_0_6B, 1)
-    longest = max(work.prompt, work.prefix) + work.tokens
-    options = CudaOptions(slots=max(256, *work.batches), seq_len_max=longest)
-    with CudaEngine(model, GpuMachine, options) as engine:
-        report = measure(engine, model, work, repeats=repeats, command=command, bandwidth=bandwidth)
-    small = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
-    with CudaEngine(random_model(BARRIERS_ONLY, 1), GpuMachine, small) as engine:
-        add_barrier(report, engine, work, repeats)
+    device = describe()
+    placement = RingPlacement.COHERENT if device.coherent else RingPlacement.MAPPED
+    title = f"CUDA on {device.name}, rings {placement}"
+    report = Report(title, command, this_machine(), is_live=True)
+    if set(parts) - {GpuPart.BARRIER, GpuPart.TORCH}:
+        model = random_model(QWEN3_0_6B, 1)
+        longest = max(work.prompt, work.prefix) + work.tokens
+        options = CudaOptions(slots=max(256, *work.batches), seq_len_max=longest)
+        bandwidth = copy_bandwidth()
+        with CudaEngine(model, GpuMachine, options) as engine:
+            measure(report, engine, model, work, parts=parts, repeats=repeats, bandwidth=bandwidth)
+    if GpuPart.BARRIER in parts:
+        small = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
+        with CudaEngine(random_model(BARRIERS_ONLY, 1), GpuMachine, small) as engine:
+            add_barrier(report, engine, work, repeats)
+    if GpuPart.TORCH in parts:
+        add_torch(report, QWEN3_0_6B, work, repeats)
     return report

@@ -64,3 +64,14 @@ class SwapWork:
     window_s: float = 3.0
     """Length of the undisturbed windows before and after a staging."""
     mode: PauseMode = PauseMode.IN_PLACE
+
+
+class GpuPart(StrEnum):
+    """What can be measured by itself: a GPU is often there for minutes only."""
+
+    RING = "ring"
+    DECODE = "decode"
+    GROUP = "group"
+    SWAP = "swap"
+    BARRIER = "barrier"
+    TORCH = "torch"

@@ -45,12 +45,18 @@ class Report:
     figures: list[Figure] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """Requested measurements that could not be made here, with the reason."""
+    is_live: bool = False
+    """Each figure is printed to the error output as soon as it is there."""
 
     def add(self, name: str, unit: str, samples: list[float]) -> None:
         """Add a figure from its repeats; without samples it is an error."""
         if not samples:
             raise ValueError(f"{name}: nothing was measured")
-        self.figures.append(Figure(name, unit, tuple(samples)))
+        figure = Figure(name, unit, tuple(samples))
+        self.figures.append(figure)
+        if self.is_live:
+            told = f"{name}: {figure.median:.6g} {unit}"
+            Console(stderr=True).print(told, highlight=False, markup=False)
 
     def leave_out(self, what: str, why: str) -> None:
         """Record that a requested figure is missing, and why."""
