@@ -108,6 +108,10 @@ class TaskView:
     open: OpenBatch | None
     tenant: str = "default"
     """Tenants share the stages by `weight`."""
+    gaps_ns: tuple[int, ...] = ()
+    """Times from the end of a batch to the next opening, newest first."""
+    rested_ns: int | None = None
+    """Since its last batch ended; `None` = not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
