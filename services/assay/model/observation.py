@@ -149,6 +149,8 @@ class PoolView:
     """Cost of a worker-second."""
     startup_ns: int
     """Typical time from requesting a worker until it is ready."""
+    started_ago_ns: int | None = None
+    """How long ago, on average, those that are starting were ordered; `None` = not known."""
     nodes: NodeView | None = None
     """`None`: machines are there, or are not the planner's to order."""
 

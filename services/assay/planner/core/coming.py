@@ -23,6 +23,9 @@ from assay.planner.core.plan import make_plan
 
 OVERDUE_SHARE: Final = 0.5
 """A task whose batch is later than its longest gap by this share of it is taken to have stopped."""
+SLOWER: Final = 1.25
+"""Only where the batch would be in time even with starts that take so much longer, nothing is held
+before it opens."""
 NOTHING: Final[Ints] = np.zeros(0, np.int64)
 
 
@@ -111,12 +114,30 @@ def expect(observation: Observation, k: int, settings: PlanSettings) -> Expected
     newest = task.history[0]
     if not any(needs_lead(past, pools, settings) for past in task.history):
         return Expected(origin=newest.arrived_ns, slots_by_bin=(), cost=0.0)
+    now_ns = observation.now_ns
+    slower = tuple(replace(p, startup_ns=int(SLOWER * p.startup_ns)) for p in pools)
+    later = make_plan(replace(opening(observation, k, now_ns), pools=slower), settings)
+    if not any(batch.late_share > 0 for batch in later.batches):
+        return Expected(origin=newest.arrived_ns, slots_by_bin=(), cost=0.0)
     ahead = bins_ahead(max(lead_ns(pool) for pool in pools), settings)
-    opened_ns = observation.now_ns + ahead * to_ns(settings.tick_s)
+    opened_ns = now_ns + ahead * to_ns(settings.tick_s)
+    plan = make_plan(opening(observation, k, opened_ns), settings)
+    cost = sum(
+        pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / SECOND_NS)
+        for stage, pool in zip(plan.stages, pools, strict=True)
+    )
+    levels = tuple(stage.slots_by_bin[ahead:] for stage in plan.stages)
+    return Expected(origin=newest.arrived_ns, slots_by_bin=levels, cost=cost)
+
+
+def opening(observation: Observation, k: int, opened_ns: int) -> Observation:
+    """The observation with the next batch of task `k` alone, and empty pools."""
+    task = observation.tasks[k]
+    span_ns = task.history[0].natural_ns + budget_ns(task)
     batch = OpenBatch(
         number=0,
         opened_ns=opened_ns,
-        deadline_ns=opened_ns + newest.natural_ns + budget_ns(task),
+        deadline_ns=opened_ns + span_ns,
         size=task.batch_size,
         arrived=0,
         ended_natural_ns=0,
@@ -125,20 +146,13 @@ def expect(observation: Observation, k: int, settings: PlanSettings) -> Expected
         natural_ns=NOTHING,
         sequence=NOTHING,
     )
-    alone = replace(
+    return replace(
         observation,
-        pools=tuple(empty(pool) for pool in pools),
+        pools=tuple(empty(pool) for pool in observation.pools),
         tasks=tuple(
             replace(other, open=batch if other is task else None) for other in observation.tasks
         ),
     )
-    plan = make_plan(alone, settings)
-    cost = sum(
-        pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / SECOND_NS)
-        for stage, pool in zip(plan.stages, pools, strict=True)
-    )
-    levels = tuple(stage.slots_by_bin[ahead:] for stage in plan.stages)
-    return Expected(origin=newest.arrived_ns, slots_by_bin=levels, cost=cost)
 
 
 def empty(pool: PoolView) -> PoolView:

@@ -33,6 +33,8 @@ WARP_MAX: Final = 2.0
 PRIOR_ROWS: Final = 512
 REUSED: Final = 997.0
 """A second random number from a first one: its digits behind this factor."""
+NEAR_SHARE: Final = 0.5
+"""Past requests whose rank by arrival differs by at most this share of the batch arrived alike."""
 STRAGGLERS_NS: Final = to_ns(10.0)
 """Requests beyond all that history knows arrive within this time."""
 
@@ -248,6 +250,17 @@ def draw_rows(first: int, rows: int, luck: Floats, arrived: int, coming: int) ->
 
 
 @jit
+def like(row: int, rows: int, luck: float) -> int:
+    """The past request whose durations one gets that arrives like `row`.
+
+    One of those that arrived about then: the few that ran until a timeout could have been others.
+    """
+    reach = int(rows * NEAR_SHARE)
+    first, last = max(row - reach, 0), min(row + reach, rows - 1)
+    return first + int((luck * REUSED) % 1.0 * (last - first + 1))
+
+
+@jit
 def fill_coming(
     now_ns: int,
     batch: Batch,
@@ -280,10 +293,11 @@ def fill_coming(
             after = int(past_arrived[row] * factor)
             if position == rows:
                 after = now_ns - opened_ns + (i - there + 1) * STRAGGLERS_NS // coming
+            near = like(row, rows, luck[arrived + i - there])
             left = 0
             for j in range(stages):
-                service[i, j] = past_service[row, j]
-                left += past_service[row, j]
+                service[i, j] = past_service[near, j]
+                left += past_service[near, j]
             release[i] = max(opened_ns + after, now_ns)
             key[i] = arrived + i - there
             natural_ns = max(natural_ns, after + left)

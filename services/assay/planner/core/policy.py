@@ -1,5 +1,6 @@
 """`assay` as a policy: plans at events, applies the plan, plans again when reality deviates."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,10 +27,44 @@ from assay.planner.core.shape import Plan, spare_of, target_at
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
+ORDERS_KEPT: Final = 64
+"""Orders of a pool that are remembered."""
 RISE_TICKS: Final = 3
 """How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
+
+
+class Orders:
+    """When the slots that are starting were ordered: the newest orders are those not ready yet."""
+
+    def __init__(self) -> None:
+        self.placed: dict[int, deque[tuple[int, int]]] = {}
+        """By pool: (instant, slots), oldest first."""
+
+    def add(self, observation: Observation, targets: Sequence[int]) -> None:
+        """Remember what a decision orders."""
+        for j, (target, pool) in enumerate(zip(targets, observation.pools, strict=True)):
+            if target > pool.held:
+                placed = self.placed.setdefault(j, deque(maxlen=ORDERS_KEPT))
+                placed.append((observation.now_ns, target - pool.held))
+
+    def aged(self, observation: Observation) -> Observation:
+        """The observation, with the mean age of the slots that are starting."""
+        ages = [
+            self.age_ns(j, pool, observation.now_ns) for j, pool in enumerate(observation.pools)
+        ]
+        pools = zip(observation.pools, ages, strict=True)
+        return replace(observation, pools=tuple(replace(p, started_ago_ns=age) for p, age in pools))
+
+    def age_ns(self, j: int, pool: PoolView, now_ns: int) -> int | None:
+        """Mean age of the pool's slots that are starting; `None` where orders are not known."""
+        left, total = pool.starting, 0
+        for at_ns, slots in reversed(self.placed.get(j, ())):
+            taken = min(slots, left)
+            total += taken * (now_ns - at_ns)
+            left -= taken
+        return total // pool.starting if pool.starting and not left else None
 
 
 class Assay(PoolPolicy):
@@ -42,6 +77,7 @@ class Assay(PoolPolicy):
         self.plan: Plan | None = None
         self.searched_ns = 0
         self.searches: tuple[tuple[int, ...], ...] = ()
+        self.orders = Orders()
         self.began_ns: int | None = None
         self.expected: dict[int, Expected] = {}
         """By the identity of the arrays that each was made from."""
@@ -50,6 +86,13 @@ class Assay(PoolPolicy):
 
     def decide(self, observation: Observation) -> Sizing:
         """Plan again where there is a reason, else apply the present plan."""
+        observation = self.orders.aged(observation)
+        sizing = self.size(observation)
+        self.orders.add(observation, sizing.targets)
+        return sizing
+
+    def size(self, observation: Observation) -> Sizing:
+        """The sizing, from an observation with the ages of the slots that are starting."""
         plan, now_ns = self.plan, observation.now_ns
         if plan is None or now_ns < plan.now_ns or is_stale(plan, observation):
             return self.apply(self.replan(observation, search=True), observation)
