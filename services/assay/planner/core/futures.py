@@ -153,11 +153,16 @@ def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
 
 
 @jit
-def pace(seen_ns: int, reference_ns: int, arrived: int, size: int) -> float:
-    """Ratio of the batch's arrival times to those of the past batch: 1 = equally fast."""
-    if reference_ns <= 0 or size == 0:
+def pace(seen_ns: int, last_ns: int, next_ns: int, arrived: int, size: int) -> float:
+    """Ratio of the batch's arrival times to those of the past batch: 1 = equally fast.
+
+    By now as many have arrived as in the past batch between `last_ns` and `next_ns`: of the ratios
+    that this allows, the one next to 1. In a lull nothing says that the batch is slow.
+    """
+    if last_ns <= 0 or size == 0:
         return 1.0
-    seen = min(max(seen_ns / reference_ns, WARP_MIN), WARP_MAX)
+    seen = max(min(1.0, seen_ns / last_ns), seen_ns / max(next_ns, last_ns))
+    seen = min(max(seen, WARP_MIN), WARP_MAX)
     trust = min(1.0, arrived / (WARP_TRUST_SHARE * size))
     return 1.0 + trust * (seen - 1.0)
 
@@ -283,8 +288,9 @@ def fill_coming(
     coming = len(release) - there
     total = max(arrived + coming, 1)
     position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
-    reference = past_arrived[position - 1] if position > 0 else 0
-    factor = pace(now_ns - opened_ns, reference, arrived, size)
+    last_ns = past_arrived[position - 1] if position > 0 else 0
+    next_ns = past_arrived[min(position, rows - 1)]
+    factor = pace(now_ns - opened_ns, last_ns, next_ns, arrived, size)
     first = min(position, rows - 1)
     tally = draw_rows(first, rows, luck, arrived, coming)
     i = there

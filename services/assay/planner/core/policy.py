@@ -51,11 +51,12 @@ class Orders:
 
     def aged(self, observation: Observation) -> Observation:
         """The observation, with the mean age of the slots that are starting."""
-        ages = [
-            self.age_ns(j, pool, observation.now_ns) for j, pool in enumerate(observation.pools)
-        ]
-        pools = zip(observation.pools, ages, strict=True)
-        return replace(observation, pools=tuple(replace(p, started_ago_ns=age) for p, age in pools))
+        now_ns = observation.now_ns
+        pools = tuple(
+            replace(pool, started_ago_ns=self.age_ns(j, pool, now_ns))
+            for j, pool in enumerate(observation.pools)
+        )
+        return replace(observation, pools=pools)
 
     def age_ns(self, j: int, pool: PoolView, now_ns: int) -> int | None:
         """Mean age of the pool's slots that are starting; `None` where orders are not known."""

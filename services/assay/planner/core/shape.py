@@ -2,8 +2,8 @@
 
 A bin's slots are a quantile, over the futures, of the most requests that run at once in it; the
 largest where slots start more slowly than plans are made, since a later plan comes too late to mend
-what this one left to chance. A slot that is needed within its start-up time must be ordered now; one that will be idle for less than
-another takes to start is kept.
+what this one left to chance. A slot that is needed within its start-up time must be ordered now;
+one that is held and will be idle for less than another takes to start is kept.
 """
 
 import math
@@ -170,7 +170,7 @@ def target_at(
     level: Ints | Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings
 ) -> int:
     """Slots to hold `offset_ns` after the plan was made: those needed within a start-up time and a
-    tick, and those needed again before another could start."""
+    tick, and of those held the ones needed again before another could start."""
     startup_s = pool.startup_ns / 1e9
     kept_s = max(startup_s + settings.start_price_s, settings.hold_s)
     ordered_s = startup_s + settings.tick_s
