@@ -82,6 +82,9 @@ class OpenBatch:
     arrived, or of a fair sample of them. Empty = nothing is known of those that ended."""
     reached: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(m,): the last stage that each of them came to; -1 = none."""
+    arrivals_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(k,): when requests arrived, after the opening, ascending: all that did, or every n-th of
+    them. Empty = not known."""
 
     @property
     def running(self) -> Flags:

@@ -215,6 +215,7 @@ def observation_of(
             ids = tuple(one.batch_id for one in batches)
             if progress is not None and isinstance(what, OpenWork):
                 view = with_evidence(view, progress.evidence(what, column_names))
+                view = with_arrivals(view, progress.arrivals_ns(what))
             placed.append((subject_of(task, what, view, ids), view))
     observation = Observation(
         now_ns=snapshot.now_ns - snapshot.origin_ns,
@@ -237,6 +238,13 @@ def with_evidence(view: TaskView, found: Evidence | None) -> TaskView:
         return view
     batch = replace(view.open, passed_ns=found.passed_ns, reached=found.reached)
     return replace(view, open=batch)
+
+
+def with_arrivals(view: TaskView, arrivals_ns: Ints) -> TaskView:
+    """The view, with the times at which its batch's requests arrived."""
+    if view.open is None:
+        return view
+    return replace(view, open=replace(view.open, arrivals_ns=arrivals_ns))
 
 
 def sane_weight(weight: float) -> float:

@@ -327,6 +327,7 @@ class Runner:
             sequence=here.astype(np.int64),
             passed_ns=passed,
             reached=np.where(over, last_passed(passed), stage),
+            arrivals_ns=arrived - opened,
         )
 
     def next_sample(self) -> int:
