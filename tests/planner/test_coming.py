@@ -249,8 +249,8 @@ def test_while_no_batch_comes_slots_are_held_for_a_time_and_then_given_back():
     orders=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 30)), max_size=10), data=st.data()
 )
 def test_those_that_are_starting_are_the_newest_ordered(orders, data):
-    made, now_s, ages = Orders(), 0, []
-    held = 0
+    made, now_s, held = Orders(), 0, 0
+    ages: list[int] = []
     for slots, later_s in orders:
         made.add(scene(now_ns=to_ns(now_s), pools=(pool(0, idle=held), pool(1))), (held + slots, 0))
         ages = [*(age + later_s for age in ages), *[later_s] * slots]

@@ -29,7 +29,7 @@ from assay.planner.service.narrate import narrate, slot_use
 from assay.planner.service.plan_log import PlanLog
 from assay.planner.service.stage_limits import limits_of_stage, stage_limits
 from assay.planner.service.wire import change_of, plan_message
-from assay.planner.session.messages import Decision, Machine, PoolState, SetSlots
+from assay.planner.session.messages import Decision, Machine, PoolState, SetSlots, Snapshot
 from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.replay import workload_of
@@ -321,7 +321,8 @@ class AwaitingProcess(PlanningProcess):
 
     def __init__(self, answers: Sequence[bool], clock: Clock) -> None:
         super().__init__(PlannerSettings(), clock=clock, metrics=Metrics())
-        self.answers, self.asked = list(answers), []
+        self.answers = list(answers)
+        self.asked: list[Snapshot] = []
 
     @property
     def state(self) -> ProcessState:

@@ -304,6 +304,10 @@ class Controller:
         complete = decision.ready and len(work) < BATCHES_MAX
         slots = on_floor(stages, pools, depths, sizes(decision.slots), complete=complete)
         await self._carry_out(decision, snapshot, slots)
+        if idle:
+            self.plan = None
+            if slots:
+                log.info("held_before_a_batch", slots={str(s.stage): s.slots for s in slots})
         self._why = "" if decision.ready else decision.why
         return decision.wake_after_ns / 1e9
 
