@@ -290,9 +290,13 @@ def test_a_plan_in_the_middle_of_a_long_start_does_not_cancel_it():
     )
     waits = replace(starting, waiting=150)
     later = scene(
-        replace(hurried(), open=requests), now_ns=to_ns(55), pools=(waits, slow_pools()[1])
+        replace(hurried(), open=requests),
+        now_ns=to_ns(55),
+        pools=(waits, pool(1, target=150, idle=150)),
     )
     assert policy.decide(later).targets[0] >= ordered
+    assert policy.plan is not None
+    assert policy.plan.batches[0].delay_mean_ns < to_ns(75), "55 s have passed, some 6 are left"
 
 
 # -- in the platform's names -----------------------------------------------------------------------

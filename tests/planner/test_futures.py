@@ -73,8 +73,9 @@ def test_the_few_that_hang_hang_at_other_places_in_other_futures():
     history = past_batch(np.arange(200) * to_ns(0.1), service)
     places = set()
     for future in drawn(task(history=(history,), batch=fresh_batch(size=200)), 0):
-        places |= set(np.flatnonzero(future.demand.service_ns[:, 0] == to_ns(60)).tolist())
-    assert len(places) > 4
+        hangs = future.demand.service_ns[:, 0] == to_ns(60)
+        places |= set(future.demand.release_ns[hangs].tolist())
+    assert len(places) > 4, "two arrived at the places of those that hung"
 
 
 @given(
