@@ -158,7 +158,8 @@ def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
 @jit
 def fitted(arrivals_ns: Ints, past_arrived: Ints, share: float) -> float:
     """Ratio of arrivals to those of the same rank in a past batch, of which `share` have arrived:
-    the median, since a few ranks are a burst apart; 1 where there are none."""
+    the median of the later half, since a few ranks are a burst apart and the first ones say little
+    about what comes; 1 where there are none."""
     count = len(arrivals_ns)
     if count == 0:
         return 1.0
@@ -167,7 +168,7 @@ def fitted(arrivals_ns: Ints, past_arrived: Ints, share: float) -> float:
         rank = int((i + 0.5) * share * len(past_arrived) / count)
         then = max(past_arrived[min(rank, len(past_arrived) - 1)], 1)
         ratios[i] = max(arrivals_ns[i], 1) / then
-    return float(np.median(ratios))
+    return float(np.median(ratios[count // 2 :]))
 
 
 @jit
