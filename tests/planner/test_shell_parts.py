@@ -317,7 +317,7 @@ async def test_the_history_of_a_task_is_sent_once_more_when_its_last_batch_has_e
 
 
 class AwaitingProcess(PlanningProcess):
-    """Answers that it waits for a batch, as often as it was told to."""
+    """Answers in this order whether it waits for a batch."""
 
     def __init__(self, answers: Sequence[bool], clock: Clock) -> None:
         super().__init__(PlannerSettings(), clock=clock, metrics=Metrics())
