@@ -11,6 +11,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.planner.core.demand import ranks
+from assay.planner.core.plan import make_plan
 from assay.planner.core.policy import Assay, agreed_peaks, deviates
 from assay.planner.core.shape import spare_of, target_at
 
@@ -39,6 +40,26 @@ def test_a_slot_is_kept_through_a_gap_that_is_shorter_than_a_start_up(startup_s)
     level = (3, *[0] * gap, 3)
     view = pool(startup_ns=to_ns(startup_s))
     assert target_at(level, to_ns(FEW.tick_s), view, FEW) == 3
+
+
+@settings(deadline=None)
+@given(startup_s=st.integers(0, 120), held=st.integers(0, 9), need_bin=st.integers(1, 60))
+def test_a_slot_that_is_not_held_is_ordered_no_earlier_than_it_has_to_be(startup_s, held, need_bin):
+    level = [0] * need_bin + [7] * 5
+    view = pool(startup_ns=to_ns(startup_s), target=held)
+    found = target_at(level, 0, view, FEW)
+    if need_bin * FEW.tick_s > startup_s + 2 * FEW.tick_s:
+        assert found <= min(held, 7), "what is held may be kept, nothing is ordered"
+    else:
+        assert found == 7
+
+
+def test_where_slots_start_slowly_a_plan_holds_the_most_of_its_futures():
+    many = PlanSettings(futures=20, tick_s=5.0, peak_factors=(1.0,))
+    for startup_s, most in ((60.0, True), (5.0, False)):
+        pools = tuple(pool(j, startup_ns=to_ns(startup_s)) for j in range(2))
+        stage = make_plan(scene(pools=pools), many).stages[0]
+        assert (stage.slots_by_bin == stage.busy_high) is most
 
 
 def running(count):

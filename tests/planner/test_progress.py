@@ -29,6 +29,16 @@ def test_a_request_that_ran_and_is_gone_has_ended_in_between():
     assert found.reached.tolist() == [0, 0]
 
 
+def test_arrivals_are_those_of_all_that_were_seen():
+    progress = Progress()
+    progress.see([work(requests=[running(3), running(1)])], NOW + 20 * S)
+    left = work(requests=[running(1), running(9)], ended=1)
+    progress.see([left], NOW + 22 * S)
+    assert progress.arrivals_ns(left).tolist() == [1 * S, 3 * S, 9 * S]
+    assert progress.arrivals_ns(work(ended=9)).tolist() == [], "most came and went unseen"
+    assert progress.arrivals_ns(work(batch="another")).tolist() == []
+
+
 def test_times_of_earlier_stages_are_exact_and_say_that_it_went_on():
     progress = Progress()
     one = work(requests=[running(0, stage=RUN, since_s=30, took_s=30)])

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,12 +16,12 @@ from assay.core.codec import pack
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import BatchId
 from assay.core.pipeline import Resources, StageSpec
-from assay.core.records import Leadership
+from assay.core.records import BatchSpec, Leadership, Quota
 from assay.core.tools.framing import FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process import frames
-from assay.planner.process.parent import PlanningProcess
+from assay.planner.process.parent import PlanningProcess, ProcessState
 from assay.planner.service.controller import Controller
 from assay.planner.service.history_feed import HistoryFeed
 from assay.planner.service.leader import LeaderLease
@@ -28,7 +29,7 @@ from assay.planner.service.narrate import narrate, slot_use
 from assay.planner.service.plan_log import PlanLog
 from assay.planner.service.stage_limits import limits_of_stage, stage_limits
 from assay.planner.service.wire import change_of, plan_message
-from assay.planner.session.messages import Machine
+from assay.planner.session.messages import Decision, Machine, PoolState, SetSlots, Snapshot
 from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.replay import workload_of
@@ -301,6 +302,81 @@ async def test_a_history_is_asked_for_once_and_again_when_a_batch_has_ended():
     assert len(await histories.changed([two], [], generation=2)) == 1, "a new process knows nothing"
     histories.forget()
     assert len(await histories.changed([two], [], generation=2)) == 1
+
+
+async def test_the_history_of_a_task_is_sent_once_more_when_its_last_batch_has_ended():
+    store = MemoryStore(HandClock())
+    histories = HistoryFeed(store, batches_max=4)
+    work = snapshots.work(batch="one")
+    await histories.changed([work], [], generation=1)
+    (last,) = await histories.changed([], [], generation=1)
+    assert last.task == work.task
+    assert await histories.changed([], [], generation=1) == ()
+    await histories.changed([work], [], generation=1)
+    assert await histories.changed([], [], generation=2) == (), "a new process never heard of it"
+
+
+class AwaitingProcess(PlanningProcess):
+    """Answers in this order whether it waits for a batch."""
+
+    def __init__(self, answers: Sequence[bool], clock: Clock) -> None:
+        super().__init__(PlannerSettings(), clock=clock, metrics=Metrics())
+        self.answers = list(answers)
+        self.asked: list[Snapshot] = []
+
+    @property
+    def state(self) -> ProcessState:
+        return ProcessState.UP
+
+    async def up(self) -> None:
+        pass
+
+    async def decide(self, snapshot):
+        self.asked.append(snapshot)
+        slots = (SetSlots(stage=COMPILE, slots=4),)
+        return Decision(
+            ready=True, why="", wake_after_ns=S, slots=slots, awaits=self.answers.pop(0)
+        )
+
+
+class KeepingScaler(LosingScaler):
+    """Remembers sizes."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock, 0)
+        self.sizes = {COMPILE: 0, RUN: 0}
+
+    async def pools(self):
+        return [PoolState(stage=s, desired=n, ready=n, busy=0) for s, n in self.sizes.items()]
+
+    async def resize(self, stage, slots):
+        self.sizes[stage] = slots
+        return snapshots.pools()[0]
+
+
+async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler, process = KeepingScaler(clock), AwaitingProcess([True, True, False], clock)
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"), process=process,
+        limits_of=lambda pools: snapshots.limits(), history_batches=4, clock=clock,
+        metrics=Metrics(),
+    )  # fmt: skip
+    await planner.step()
+    assert (process.asked, scaler.sizes[COMPILE]) == ([], 0), "nothing was ever planned here"
+    one = snapshots.task()
+    await store.put_task(one)
+    spec = BatchSpec(
+        tenant=one.tenant, batch_id=BatchId("b"), task_id=one.task_id, size=20, group_size=0,
+        deadline_after_ms=60_000,
+    )  # fmt: skip
+    await store.open_batch(spec, Quota())
+    await planner.step()
+    await store.cancel(one.tenant, spec.batch_id)
+    for held, asked in ((4, 2), (4, 3), (0, 3)):
+        await planner.step()
+        assert (scaler.sizes[COMPILE], len(process.asked)) == (held, asked)
 
 
 # -- questions and frames --------------------------------------------------------------------------

@@ -68,6 +68,10 @@ class PlanSettings(Branch):
     band_share: float = Field(default=0.0, ge=0, le=1)
     """A pool is not taken down by less than this share of it, and is raised by as much at once
     where it will be needed soon: fewer resizes, for some idle slots."""
+    standby_share: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
+    """Slots that a task's next batch needs sooner after its opening than they start are held before
+    it opens. For a batch that does not come they cost at most this share of what the capacity of a
+    batch costs. 0 = nothing is held before a batch opens."""
     seed: int = Field(default=0, ge=0)
     """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()

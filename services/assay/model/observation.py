@@ -82,6 +82,9 @@ class OpenBatch:
     arrived, or of a fair sample of them. Empty = nothing is known of those that ended."""
     reached: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(m,): the last stage that each of them came to; -1 = none."""
+    arrivals_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(k,): when requests arrived, after the opening, ascending: all that did, or every n-th of
+    them. Empty = not known."""
 
     @property
     def running(self) -> Flags:
@@ -108,6 +111,10 @@ class TaskView:
     open: OpenBatch | None
     tenant: str = "default"
     """Tenants share the stages by `weight`."""
+    gaps_ns: tuple[int, ...] = ()
+    """Times from the end of a batch to the next opening, newest first."""
+    rested_ns: int | None = None
+    """Since its last batch ended; `None` = not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +152,8 @@ class PoolView:
     """Cost of a worker-second."""
     startup_ns: int
     """Typical time from requesting a worker until it is ready."""
+    started_ago_ns: int | None = None
+    """How long ago, on average, those that are starting were ordered; `None` = not known."""
     nodes: NodeView | None = None
     """`None`: machines are there, or are not the planner's to order."""
 

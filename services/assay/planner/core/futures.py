@@ -30,9 +30,13 @@ WARP_TRUST_SHARE: Final = 0.1
 """Share of the batch that must have arrived before its pace is fully trusted."""
 WARP_MIN: Final = 0.5
 WARP_MAX: Final = 2.0
+CHANCE: Final = 2.0
+"""Standard deviations of the number that has arrived which say nothing about the pace."""
 PRIOR_ROWS: Final = 512
 REUSED: Final = 997.0
 """A second random number from a first one: its digits behind this factor."""
+NEAR_SHARE: Final = 0.5
+"""Past requests whose rank by arrival differs by at most this share of the batch arrived alike."""
 STRAGGLERS_NS: Final = to_ns(10.0)
 """Requests beyond all that history knows arrive within this time."""
 
@@ -120,6 +124,7 @@ def draw_future(
         natural[b], earliest[b] = fill(
             now_ns,
             batch_numbers(batch),
+            batch.arrivals_ns,
             (batch.stage, batch.elapsed_ns, batch.natural_ns, batch.sequence),
             (past.arrived_ns, past.service_ns, past.by_service, task.timeout_ns),
             luck[k],
@@ -151,11 +156,41 @@ def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
 
 
 @jit
-def pace(seen_ns: int, reference_ns: int, arrived: int, size: int) -> float:
-    """Ratio of the batch's arrival times to those of the past batch: 1 = equally fast."""
-    if reference_ns <= 0 or size == 0:
+def fitted(arrivals_ns: Ints, past_arrived: Ints, share: float) -> float:
+    """Ratio of arrivals to those of the same rank in a past batch, of which `share` have arrived:
+    the median of the later half, since a few ranks are a burst apart and the first ones say little
+    about what comes; 1 where there are none."""
+    count = len(arrivals_ns)
+    if count == 0:
         return 1.0
-    seen = min(max(seen_ns / reference_ns, WARP_MIN), WARP_MAX)
+    ratios = np.empty(count, np.float64)
+    for i in range(count):
+        rank = int((i + 0.5) * share * len(past_arrived) / count)
+        then = max(past_arrived[min(rank, len(past_arrived) - 1)], 1)
+        ratios[i] = max(arrivals_ns[i], 1) / then
+    return float(np.median(ratios[count // 2 :]))
+
+
+@jit
+def chance(share: float, total: int, rows: int) -> int:
+    """By how many of `rows` ranks a batch of `total` requests may be ahead of a past one or behind
+    it by chance: where requests come in bursts, a few more or fewer are a burst apart."""
+    return int(CHANCE * np.sqrt(total * share * (1 - share)) * rows / total)
+
+
+@jit
+def pace(
+    seen_ns: int, last_ns: int, next_ns: int, arrived: int, size: int, guess: float = 1.0
+) -> float:
+    """Ratio of the batch's arrival times to those of the past batch: 1 = equally fast.
+
+    By now as many have arrived as in the past batch between `last_ns` and `next_ns`: of the ratios
+    that this allows, the one next to `guess`. In a lull nothing says that the batch is slow.
+    """
+    if last_ns <= 0 or size == 0:
+        return 1.0
+    seen = max(min(guess, seen_ns / last_ns), seen_ns / max(next_ns, last_ns))
+    seen = min(max(seen, WARP_MIN), WARP_MAX)
     trust = min(1.0, arrived / (WARP_TRUST_SHARE * size))
     return 1.0 + trust * (seen - 1.0)
 
@@ -248,9 +283,21 @@ def draw_rows(first: int, rows: int, luck: Floats, arrived: int, coming: int) ->
 
 
 @jit
+def like(row: int, rows: int, luck: float) -> int:
+    """The past request whose durations one gets that arrives like `row`.
+
+    One of those that arrived about then: the few that ran until a timeout could have been others.
+    """
+    reach = int(rows * NEAR_SHARE)
+    first, last = max(row - reach, 0), min(row + reach, rows - 1)
+    return first + int((luck * REUSED) % 1.0 * (last - first + 1))
+
+
+@jit
 def fill_coming(
     now_ns: int,
     batch: Batch,
+    arrivals_ns: Ints,
     there: int,
     past: Past,
     luck: Floats,
@@ -270,8 +317,11 @@ def fill_coming(
     coming = len(release) - there
     total = max(arrived + coming, 1)
     position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
-    reference = past_arrived[position - 1] if position > 0 else 0
-    factor = pace(now_ns - opened_ns, reference, arrived, size)
+    slack = chance(arrived / total, total, rows) if len(arrivals_ns) else 0
+    last_ns = past_arrived[max(position - 1 - slack, 0)] if position > 0 else 0
+    next_ns = past_arrived[min(position + slack, rows - 1)]
+    guess = fitted(arrivals_ns, past_arrived, arrived / total)
+    factor = pace(now_ns - opened_ns, last_ns, next_ns, arrived, size, guess)
     first = min(position, rows - 1)
     tally = draw_rows(first, rows, luck, arrived, coming)
     i = there
@@ -280,10 +330,11 @@ def fill_coming(
             after = int(past_arrived[row] * factor)
             if position == rows:
                 after = now_ns - opened_ns + (i - there + 1) * STRAGGLERS_NS // coming
+            near = like(row, rows, luck[arrived + i - there])
             left = 0
             for j in range(stages):
-                service[i, j] = past_service[row, j]
-                left += past_service[row, j]
+                service[i, j] = past_service[near, j]
+                left += past_service[near, j]
             release[i] = max(opened_ns + after, now_ns)
             key[i] = arrived + i - there
             natural_ns = max(natural_ns, after + left)
@@ -294,7 +345,13 @@ def fill_coming(
 
 @jit
 def fill(
-    now_ns: int, batch: Batch, present: Present, past: Past, luck: Floats, out: Out
+    now_ns: int,
+    batch: Batch,
+    arrivals_ns: Ints,
+    present: Present,
+    past: Past,
+    luck: Floats,
+    out: Out,
 ) -> tuple[int, int]:
     """Write one future of one batch: first the requests that have arrived, then those to come.
 
@@ -304,6 +361,6 @@ def fill(
     natural_ns, earliest_ns = fill_present(now_ns, present, past, luck, out, batch[3])
     there = len(present[0])
     natural_ns, earliest_ns = fill_coming(
-        now_ns, batch, there, past, luck, out, natural_ns, earliest_ns
+        now_ns, batch, arrivals_ns, there, past, luck, out, natural_ns, earliest_ns
     )
     return batch[0] + natural_ns, earliest_ns

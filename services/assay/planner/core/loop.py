@@ -96,6 +96,11 @@ class PlannerLoop:
         """The present plan, for GetPlan and ExplainPlan."""
         return self.policy.plan if isinstance(self.policy, Assay) else None
 
+    @property
+    def awaits(self) -> bool:
+        """Whether slots are held, or will be, for a batch that has not opened."""
+        return isinstance(self.policy, Assay) and bool(self.policy.awaited)
+
     def step(self, found: LoopInput) -> tuple[Effect, ...]:
         """Decide what to do."""
         if isinstance(found, StoreDown):

@@ -1,6 +1,8 @@
 """`assay` as a policy: plans at events, applies the plan, plans again when reality deviates."""
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -9,6 +11,14 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.model.observation import Observation, OpenBatch, PoolView, Sizing, TaskView
 from assay.model.policy import PoolPolicy
+from assay.planner.core.coming import (
+    Coming,
+    Expected,
+    coming,
+    expect,
+    lead_ns,
+    needed_ahead,
+)
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
 from assay.planner.core.prices import nodes_at
@@ -17,10 +27,45 @@ from assay.planner.core.shape import Plan, spare_of, target_at
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
+ORDERS_KEPT: Final = 64
+"""Orders of a pool that are remembered."""
 RISE_TICKS: Final = 3
 """How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
+
+
+class Orders:
+    """When the slots that are starting were ordered: the newest orders are those not ready yet."""
+
+    def __init__(self) -> None:
+        self.placed: dict[int, deque[tuple[int, int]]] = {}
+        """By pool: (instant, slots), oldest first."""
+
+    def add(self, observation: Observation, targets: Sequence[int]) -> None:
+        """Remember what a decision orders."""
+        for j, (target, pool) in enumerate(zip(targets, observation.pools, strict=True)):
+            if target > pool.held:
+                placed = self.placed.setdefault(j, deque(maxlen=ORDERS_KEPT))
+                placed.append((observation.now_ns, target - pool.held))
+
+    def aged(self, observation: Observation) -> Observation:
+        """The observation, with the mean age of the slots that are starting."""
+        now_ns = observation.now_ns
+        pools = tuple(
+            replace(pool, started_ago_ns=self.age_ns(j, pool, now_ns))
+            for j, pool in enumerate(observation.pools)
+        )
+        return replace(observation, pools=pools)
+
+    def age_ns(self, j: int, pool: PoolView, now_ns: int) -> int | None:
+        """Mean age of the pool's slots that are starting; `None` where orders are not known."""
+        left, total = pool.starting, 0
+        for at_ns, slots in reversed(self.placed.get(j, ())):
+            taken = min(slots, left)
+            total += taken * (now_ns - at_ns)
+            left -= taken
+        return total // pool.starting if pool.starting and not left else None
 
 
 class Assay(PoolPolicy):
@@ -33,9 +78,22 @@ class Assay(PoolPolicy):
         self.plan: Plan | None = None
         self.searched_ns = 0
         self.searches: tuple[tuple[int, ...], ...] = ()
+        self.orders = Orders()
+        self.began_ns: int | None = None
+        self.expected: dict[int, Expected] = {}
+        """By the identity of the arrays that each was made from."""
+        self.awaited: tuple[Coming, ...] = ()
+        """Batches that may open soon, as of the last decision."""
 
     def decide(self, observation: Observation) -> Sizing:
         """Plan again where there is a reason, else apply the present plan."""
+        observation = self.orders.aged(observation)
+        sizing = self.size(observation)
+        self.orders.add(observation, sizing.targets)
+        return sizing
+
+    def size(self, observation: Observation) -> Sizing:
+        """The sizing, from an observation with the ages of the slots that are starting."""
         plan, now_ns = self.plan, observation.now_ns
         if plan is None or now_ns < plan.now_ns or is_stale(plan, observation):
             return self.apply(self.replan(observation, search=True), observation)
@@ -80,8 +138,32 @@ class Assay(PoolPolicy):
             return plan
         return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
+    def coming(self, observation: Observation) -> list[Coming]:
+        """The next batches of tasks that have none open, as far as slots are held for them."""
+        if self.began_ns is None:
+            self.began_ns = observation.now_ns
+        waited_ns, found, known = observation.now_ns - self.began_ns, [], {}
+        for k, task in enumerate(observation.tasks):
+            if task.open is not None or not task.history or not self.settings.standby_share:
+                continue
+            origin = task.history[0].arrived_ns
+            if id(origin) not in self.expected:
+                self.expected[id(origin)] = expect(observation, k, self.settings)
+            known[id(origin)] = self.expected[id(origin)]
+            one = coming(task, known[id(origin)], observation.pools, waited_ns, self.settings)
+            if one is not None:
+                found.append(one)
+        self.expected = known
+        return found
+
     def apply(self, plan: Plan, observation: Observation) -> Sizing:
-        """The sizing of the present plan at this moment."""
+        """The sizing of the present plan at this moment, and of what comes next."""
+        self.awaited = tuple(self.coming(observation))
+        sizing = self.apply_open(plan, observation)
+        return with_coming(sizing, plan, observation, self.awaited, self.settings)
+
+    def apply_open(self, plan: Plan, observation: Observation) -> Sizing:
+        """The sizing for the open batches alone."""
         if not plan.batches:
             return Sizing(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
@@ -103,6 +185,45 @@ class Assay(PoolPolicy):
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
             order=plan.order if plan.now_ns == observation.now_ns else (),
         )
+
+
+def with_coming(
+    sizing: Sizing,
+    plan: Plan,
+    observation: Observation,
+    batches: Sequence[Coming],
+    settings: PlanSettings,
+) -> Sizing:
+    """The sizing with the slots that coming batches need before they can be ordered."""
+    if not batches:
+        return sizing
+    offset_ns, targets, nodes = observation.now_ns - plan.now_ns, [], []
+    for j, (stage, pool) in enumerate(zip(plan.stages, observation.pools, strict=True)):
+        level = stage.slots_by_bin[offset_ns // to_ns(settings.tick_s) :]
+        mine = [(one.after_ns, one.slots_by_bin[j]) for one in batches]
+        slots = needed_ahead(level, mine, pool.startup_ns, settings)
+        targets.append(max(sizing.targets[j], min(slots, pool.cap)))
+        held = sizing.nodes[j] if sizing.nodes else 0
+        if pool.nodes is not None:
+            slots = needed_ahead(level, mine, lead_ns(pool), settings)
+            held = max(held, min(-(-slots // pool.nodes.slots), pool.nodes.cap))
+        nodes.append(held)
+    return replace(
+        sizing,
+        targets=tuple(targets),
+        nodes=tuple(nodes),
+        wake_ns=sizing.wake_ns or observation.now_ns + next_look_ns(observation, batches, settings),
+    )
+
+
+def next_look_ns(
+    observation: Observation, batches: Sequence[Coming], settings: PlanSettings
+) -> int:
+    """From now until a slot may have to be ordered for a batch that has not opened; a tick at
+    least."""
+    tick_ns = to_ns(settings.tick_s)
+    longest_ns = max(lead_ns(pool) for pool in observation.pools) + 2 * tick_ns
+    return max(min(one.after_ns for one in batches) - longest_ns, tick_ns)
 
 
 def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings) -> int:

@@ -1,8 +1,9 @@
 """The plan: slots per stage and bin of time, and how many slots to hold now.
 
-A bin's slots are a quantile, over the futures, of the most requests that run at once in it. A slot
-that is needed within its start-up time must be ordered now; one that will be idle for less than
-another takes to start is kept.
+A bin's slots are a quantile, over the futures, of the most requests that run at once in it; the
+largest where slots start more slowly than plans are made, since a later plan comes too late to mend
+what this one left to chance. A slot that is needed within its start-up time must be ordered now;
+one that is held and will be idle for less than another takes to start is kept.
 """
 
 import math
@@ -16,7 +17,7 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import Floats, Ints, to_ns
 from assay.model.observation import Observation, PoolView
 from assay.planner.core.demand import open_tasks
-from assay.planner.core.trial import Trial
+from assay.planner.core.trial import Trial, startup_of
 
 SPARE_SHARE: Final = 0.01
 """Spare slots of a stage, as a share of its peak."""
@@ -128,6 +129,8 @@ def shape_plan(
     """
     low, high = busy.min(axis=0), busy.max(axis=0)
     level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
+    slow = [startup_of(pool) > to_ns(settings.replan_s) for pool in observation.pools]
+    level[slow] = high[slow]
     spare = np.array([spare_of(int(peak), settings) for peak in peaks], np.int64)
     level = np.maximum(level, np.minimum(high, spare[:, None]))
     stages = []
@@ -167,13 +170,16 @@ def target_at(
     level: Ints | Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings
 ) -> int:
     """Slots to hold `offset_ns` after the plan was made: those needed within a start-up time and a
-    tick, and those needed again before another could start."""
+    tick, and of those held the ones needed again before another could start."""
     startup_s = pool.startup_ns / 1e9
     kept_s = max(startup_s + settings.start_price_s, settings.hold_s)
-    window_s = startup_s + settings.tick_s + kept_s
+    ordered_s = startup_s + settings.tick_s
     first = int(offset_ns / 1e9 / settings.tick_s)
-    last = first + int(np.ceil(window_s / settings.tick_s)) + 1
-    return min(max((int(n) for n in level[first:last]), default=0), pool.cap)
+    soon = first + int(np.ceil(ordered_s / settings.tick_s)) + 1
+    last = first + int(np.ceil((ordered_s + kept_s) / settings.tick_s)) + 1
+    needed = max((int(n) for n in level[first:soon]), default=0)
+    again = max((int(n) for n in level[soon:last]), default=0)
+    return min(max(needed, min(again, pool.target)), pool.cap)
 
 
 def trim(level: Ints) -> tuple[int, ...]:

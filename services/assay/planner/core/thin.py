@@ -142,6 +142,7 @@ def thinned_batch(batch: OpenBatch, k: int) -> OpenBatch:
         sequence=sequence,
         passed_ns=batch.passed_ns[evidence],
         reached=batch.reached[evidence],
+        arrivals_ns=batch.arrivals_ns[k // 2 :: k],
     )
 
 

@@ -40,10 +40,18 @@ def startup_of(pool: PoolView) -> int:
     return pool.startup_ns + (pool.nodes.startup_ns if pool.nodes is not None else 0)
 
 
+def soon_ns(pool: PoolView) -> int:
+    """Time until those that are starting are ready: the rest of a start-up, a tenth of it at least
+    where they take longer than that; half of one where it is not known when they were ordered."""
+    if pool.started_ago_ns is None:
+        return pool.startup_ns // 2
+    return max(pool.startup_ns - pool.started_ago_ns, pool.startup_ns // 10)
+
+
 def slots_over_time(pool: PoolView, peak: int) -> list[tuple[int, int]]:
     """Slots of a pool that may grow to `peak` from now on: (nanoseconds from now, slots)."""
     up, startup_ns = pool.idle + pool.running, pool.startup_ns
-    course = [(0, up), (startup_ns // 2, up + pool.starting)]
+    course = [(0, up), (soon_ns(pool), up + pool.starting)]
     if pool.nodes is None:
         return [*course, (startup_ns, peak)]
     nodes = pool.nodes

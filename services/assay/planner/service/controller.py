@@ -111,6 +111,8 @@ class Controller:
         """Why the store cannot be trusted with work; empty = it is fit."""
         self._planning_s = 0.0
         self._fresh_until_ns = 0
+        self._awaits = False
+        """The planning process may hold slots for a batch that has not opened."""
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
         self._looked: Sequence[PoolState] = ()
@@ -276,7 +278,8 @@ class Controller:
         stages = self._facts_of(pools)
         now_ns = self._lease.store_now_ns
         await self._plan_log.ended(work, pools, now_ns)
-        if fits_floor(stages, work, hints):
+        idle = fits_floor(stages, work, hints)
+        if idle and not (self._awaits and self._process.state is ProcessState.UP):
             self.plan, self._why = None, ""
             floors = sizes(resting(stages, pools))
             await self._resize(on_floor(stages, pools, depths, floors, complete=True))
@@ -296,9 +299,15 @@ class Controller:
         )
         decision = await self._process.decide(snapshot)
         self._planning_s = decision.planning_ns / 1e9
+        # Asked once more when the last work ends: only then is the next batch awaited.
+        self._awaits = decision.awaits or not idle
         complete = decision.ready and len(work) < BATCHES_MAX
         slots = on_floor(stages, pools, depths, sizes(decision.slots), complete=complete)
         await self._carry_out(decision, snapshot, slots)
+        if idle:
+            self.plan = None
+            if slots:
+                log.info("held_before_a_batch", slots={str(s.stage): s.slots for s in slots})
         self._why = "" if decision.ready else decision.why
         return decision.wake_after_ns / 1e9
 

@@ -1,11 +1,11 @@
 """Which histories are sent to the planning process, and when.
 
-A task's history when the task is first seen; its newest batches whenever one has ended; for a task
-without history, the last batch of tasks with the same stages.
+A task's history when the task is first seen; its newest batches whenever one has ended, the last
+one included; for a task without history, the last batch of tasks with the same stages.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from assay.core.ids import BatchId
@@ -27,6 +27,8 @@ class HistoryFeed:
         self._batches_max = batches_max
         self._generation = -1
         self._open: OrderedDict[TaskKey, frozenset[BatchId]] = OrderedDict()
+        self._records: dict[TaskKey, TaskRecord] = {}
+        """Of the tasks in `_open`."""
 
     async def changed(
         self, work: Sequence[OpenWork], hinted: Sequence[TaskRecord], *, generation: int
@@ -37,7 +39,8 @@ class HistoryFeed:
             DependencyDown: the store cannot be reached; ask again later.
         """
         if generation != self._generation:
-            self._generation, self._open = generation, OrderedDict()
+            self._generation = generation
+            self.forget()
         open_now: dict[TaskKey, set[BatchId]] = {}
         tasks: dict[TaskKey, TaskRecord] = {}
         for task in (*(one.task for one in work), *hinted):
@@ -48,6 +51,9 @@ class HistoryFeed:
             open_now[one.batch.tenant, one.batch.task_id].add(one.batch.batch_id)
         found: list[TaskHistory] = []
         try:
+            for key, task in self._at_rest(tasks):
+                if self._open[key]:
+                    found.append(await self._last(task))
             for key, task in tasks.items():
                 sent = await self._news(task, open_now[key])
                 if sent is not None:
@@ -56,11 +62,21 @@ class HistoryFeed:
         except BaseException:
             self.forget()  # nothing was sent
             raise
-        for key in [key for key in self._open if key not in tasks]:
+        for key, _ in self._at_rest(tasks):
             self._open.pop(key)  # its batches are not counted while none is open
         while len(self._open) > TASKS_MAX:
             self._open.popitem(last=False)
+        self._records = {key: tasks[key] for key in self._open}
         return tuple(found)
+
+    def _at_rest(self, tasks: Mapping[TaskKey, TaskRecord]) -> list[tuple[TaskKey, TaskRecord]]:
+        """Tasks that had an open batch or a hint at the last call and have none now."""
+        return [(key, self._records[key]) for key in self._open if key not in tasks]
+
+    async def _last(self, task: TaskRecord) -> TaskHistory:
+        """All batches that are sent of a task whose last open batch has ended."""
+        news = await self._store.history(task.tenant, task.task_id, batches_max=self._batches_max)
+        return TaskHistory(task=task, batches=tuple(news))
 
     async def _news(self, task: TaskRecord, open_now: set[BatchId]) -> TaskHistory | None:
         key = task.tenant, task.task_id
@@ -76,6 +92,7 @@ class HistoryFeed:
     def forget(self) -> None:
         """The last message may not have arrived: send everything again."""
         self._open.clear()
+        self._records.clear()
 
     async def _lenders(self, sent: Sequence[TaskHistory]) -> tuple[TaskHistory, ...]:
         """The last batch of other tasks with the same stages, for tasks without history."""

@@ -159,6 +159,8 @@ class Decision:
     """The present plan."""
     made: bool = False
     """It was made from this snapshot."""
+    awaits: bool = False
+    """A batch may open soon for which slots are held, or will be: ask again without open work."""
     planning_ns: int = 0
 
 

@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import isfinite
 from typing import Final
 
@@ -59,6 +60,7 @@ class KnownBatch:
 
     batch_id: BatchId
     opened_ns: int
+    completed_ns: int
     past: PastBatch
 
 
@@ -142,7 +144,26 @@ def read_batch(record: BatchHistory, pipeline: Sequence[StageName]) -> KnownBatc
             f"a time of {longest} ns, at most {SPAN_NS_MAX} are accepted", field="requests"
         )
     past = rows_of(past, -(-len(past.arrived_ns) // PAST_ROWS_MAX))
-    return KnownBatch(batch_id=record.batch_id, opened_ns=record.opened_ns, past=past)
+    return KnownBatch(
+        batch_id=record.batch_id,
+        opened_ns=record.opened_ns,
+        completed_ns=record.completed_ns,
+        past=past,
+    )
+
+
+def gaps_of(batches: Sequence[KnownBatch]) -> tuple[int, ...]:
+    """Times from the end of a batch to the opening of the next one, newest first. Batches that
+    overlap tell nothing about the time between batches."""
+    ends = sorted(batches, key=lambda one: one.opened_ns, reverse=True)
+    gaps = (later.opened_ns - before.completed_ns for later, before in pairwise(ends))
+    return tuple(gap for gap in gaps if 0 < gap <= SPAN_NS_MAX)
+
+
+def rested_ns(batches: Sequence[KnownBatch], now_ns: int) -> int | None:
+    """Since the task's last batch ended; `None` without one."""
+    ended_ns = max((one.completed_ns for one in batches), default=None)
+    return None if ended_ns is None else max(now_ns - ended_ns, 0)
 
 
 def in_columns(
@@ -188,9 +209,13 @@ def observation_of(
         history = tuple(in_columns(one.past, past_stages, column_names) for one in batches)
         view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
         if view is not None:
+            view = replace(
+                view, gaps_ns=gaps_of(batches), rested_ns=rested_ns(batches, snapshot.now_ns)
+            )
             ids = tuple(one.batch_id for one in batches)
             if progress is not None and isinstance(what, OpenWork):
                 view = with_evidence(view, progress.evidence(what, column_names))
+                view = with_arrivals(view, progress.arrivals_ns(what))
             placed.append((subject_of(task, what, view, ids), view))
     observation = Observation(
         now_ns=snapshot.now_ns - snapshot.origin_ns,
@@ -213,6 +238,13 @@ def with_evidence(view: TaskView, found: Evidence | None) -> TaskView:
         return view
     batch = replace(view.open, passed_ns=found.passed_ns, reached=found.reached)
     return replace(view, open=batch)
+
+
+def with_arrivals(view: TaskView, arrivals_ns: Ints) -> TaskView:
+    """The view, with the times at which its batch's requests arrived."""
+    if view.open is None:
+        return view
+    return replace(view, open=replace(view.open, arrivals_ns=arrivals_ns))
 
 
 def sane_weight(weight: float) -> float:

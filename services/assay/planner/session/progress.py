@@ -42,6 +42,8 @@ class _Known:
     present: dict[Identity, InFlight] = field(default_factory=dict)
     ended: list[tuple[int, ...]] = field(default_factory=list)
     """Times by the pipeline's stages, of those whose times are known."""
+    gone_ns: list[int] = field(default_factory=list)
+    """Arrivals of those that ended after they were seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +54,12 @@ class Evidence:
     """(m, stages)"""
     reached: Ints
     """(m,): the last stage that each came to; -1 = none."""
+
+
+def evenly(values: Sequence[int], most: int) -> Ints:
+    """Every n-th of the values, ascending; at most `most` of them."""
+    step = max(-(-len(values) // most), 1)
+    return np.array(sorted(values)[step // 2 :: step], np.int64)
 
 
 class Progress:
@@ -75,10 +83,20 @@ class Progress:
         for identity, before in known.present.items():
             if identity in present:
                 continue
+            if len(known.gone_ns) < ENDED_MAX:
+                known.gone_ns.append(before.arrived_after_ns)
             times = last_times(before, pipeline, known.at_ns, now_ns)
             if times is not None and len(known.ended) < ENDED_MAX:
                 known.ended.append(times)
         known.at_ns, known.present = now_ns, present
+
+    def arrivals_ns(self, work: OpenWork) -> Ints:
+        """When the batch's requests arrived; empty where too many came and went unseen."""
+        known = self._known.get((work.batch.tenant, work.batch.batch_id))
+        if known is None or len(known.gone_ns) < SEEN_SHARE_MIN * work.batch.ended:
+            return np.zeros(0, np.int64)
+        present = [one.arrived_after_ns for one in known.present.values()]
+        return np.maximum(evenly([*known.gone_ns, *present], EVIDENCE_ROWS_MAX), 0)
 
     def evidence(self, work: OpenWork, stages: Sequence[StageName]) -> Evidence | None:
         """In the columns of `stages`; `None` = what is known is no fair sample."""

@@ -82,6 +82,7 @@ class Session:
             risks=changed_risks(made, scene, self._settings.epsilon) if acts and made else (),
             plan=self._view,
             made=made is not None,
+            awaits=acts and self._loop.awaits,
         )
 
     def _take_new_plan(self, scene: Scene, *, leader: bool) -> Plan | None:

@@ -84,6 +84,12 @@ class Runner:
             tuple(past_batch(b.arrived_ns, b.service_ns) for b in reversed(task))[:HISTORY_MAX]
             for task in workload.past
         ]
+        self.gaps = [
+            tuple(workload.gap_ns(k, b) for b in reversed(task[1:]))[:HISTORY_MAX]
+            for k, task in enumerate(workload.past)
+        ]
+        """By task, newest first; when the last batch before the simulation ended is not known."""
+        self.ended_ns: list[int | None] = [None] * len(workload.tasks)
         self.iteration = [-1] * len(workload.tasks)
         self.deadline = [0] * len(workload.tasks)
         self.opens = [to_ns(task.starts_after_s) for task in workload.tasks]
@@ -150,7 +156,9 @@ class Runner:
 
     def open_batch(self, task: int) -> None:
         """Start the rollouts of the task's next batch."""
-        now_ns = self.world.now_ns
+        now_ns, ended_ns = self.world.now_ns, self.ended_ns[task]
+        if ended_ns is not None:
+            self.gaps[task] = (now_ns - ended_ns, *self.gaps[task])[:HISTORY_MAX]
         self.iteration[task] += 1
         history = self.history[task]
         span = history[0].natural_ns if history else to_ns(self.options.deadline_unknown_s)
@@ -172,8 +180,10 @@ class Runner:
             batch = self.workload.batches[task][iteration]
             done = past_batch(batch.arrived_ns, batch.service_ns)
             self.history[task] = (done, *self.history[task])[:HISTORY_MAX]
+            self.ended_ns[task] = now_ns
             if iteration + 1 < len(self.workload.batches[task]):
-                self.opens[task] = now_ns + to_ns(self.workload.tasks[task].gap_s)
+                following = self.workload.batches[task][iteration + 1]
+                self.opens[task] = now_ns + self.workload.gap_ns(task, following)
 
     def ask(self, cause: Cause) -> None:
         """Call the policy and apply its decision."""
@@ -272,7 +282,7 @@ class Runner:
 
     def see_task(self, task: int) -> TaskView:
         """Current state of a task."""
-        load = self.workload.tasks[task]
+        load, ended_ns = self.workload.tasks[task], self.ended_ns[task]
         return TaskView(
             pool_of=self.pools.pool_of[task],
             timeout_ns=self.timeouts[task],
@@ -283,6 +293,8 @@ class Runner:
             history=self.history[task],
             open=self.see_batch(task),
             tenant=load.tenant,
+            gaps_ns=self.gaps[task],
+            rested_ns=None if ended_ns is None else self.world.now_ns - ended_ns,
         )
 
     def see_batch(self, task: int) -> OpenBatch | None:
@@ -315,6 +327,7 @@ class Runner:
             sequence=here.astype(np.int64),
             passed_ns=passed,
             reached=np.where(over, last_passed(passed), stage),
+            arrivals_ns=arrived - opened,
         )
 
     def next_sample(self) -> int:

@@ -85,6 +85,8 @@ class TaskLoad:
     """Relative standard deviation of that factor from iteration to iteration."""
     gap_s: float = 300.0
     """From the end of a batch to the start of the next rollouts (the training step)."""
+    gap_sigma: float = 0.0
+    """Of the logarithm of that time, from iteration to iteration."""
     starts_after_s: float = 0.0
     tenant: str = "default"
     """Tenants share the stages by weight (`core.ordering`)."""
@@ -112,6 +114,8 @@ class BatchLoad:
     """(n, stages): time on a worker; 0 = the stage is not reached."""
     outcome: Ints
     """(n,) codes of `OUTCOMES`, without infrastructure failures."""
+    gap_ns: int | None = None
+    """From the end of the task's batch before to the start of its rollouts; `None` = the task's."""
 
     @property
     def natural_ns(self) -> int:
@@ -128,6 +132,10 @@ class Workload:
     batches: tuple[tuple[BatchLoad, ...], ...]
     past: tuple[tuple[BatchLoad, ...], ...]
     """`past[task]`: batches before the first, oldest first, for policies that look at history."""
+
+    def gap_ns(self, task: int, batch: BatchLoad) -> int:
+        """From the end of the task's batch before to the start of this one's rollouts."""
+        return to_ns(self.tasks[task].gap_s) if batch.gap_ns is None else batch.gap_ns
 
     def timeouts_ns(self, task: int) -> Ints:
         """(stages,): 0 where the task's pipeline lacks the stage."""
@@ -202,10 +210,12 @@ def draw_batch(
         service[:, load.stage] = np.where(going, held, 0)
         outcome[going & late] = RESOURCE_LIMIT
         going &= ~late & (random.uniform(size=n) >= load.fail_share.at(progress))
+    gap_s = task.gap_s * np.exp(task.gap_sigma * random.normal())
     return BatchLoad(
         arrived_ns=np.rint(arrived * SECOND_NS).astype(np.int64),
         service_ns=service,
         outcome=outcome,
+        gap_ns=to_ns(gap_s),
     )
 
 
