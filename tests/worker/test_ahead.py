@@ -2,10 +2,12 @@
 work before it does. Real slots, a real store."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
-from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, until
+from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, slots_of_this_process, until
 
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
@@ -15,6 +17,8 @@ from assay.worker import ahead
 BRISK = ["pass"] * 32
 """Enough short works that the next ones are given ahead."""
 AFTER = ["pass"] * 40
+LATER = ["sleep 0.01"] * 30
+"""More than what may be late."""
 
 
 @pytest.fixture
@@ -27,16 +31,24 @@ def attempts(results: list[Judged]) -> list[int]:
     return [one.record.attempts for one in results]
 
 
-@pytest.mark.parametrize("is_late", [True, False], ids=["late", "idle"])
-async def test_what_is_ahead_of_a_long_work_is_judged_by_another_slot(
-    run_host: RunHost,
-    trainer: Trainer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_late: bool,
+async def test_what_is_ahead_of_a_long_work_is_judged_by_a_slot_that_has_more_to_do(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
 ) -> None:
-    """Late: while the other slot has more to do. Idle: once it has not."""
-    monkeypatch.setattr(ahead, "_LATE_NS", 50_000_000 if is_late else 10**18)
+    begun, last, go = tmp_path / "begun", tmp_path / "last", tmp_path / "go"
+    service = await run_host("patient", slots=2)
+    await until(lambda: service.host.pools()[0].ready == 2)
+    long = [f"wait_for {one} {go}" for one in (begun, last)]
+    batch = await trainer.submit("patient", [*BRISK, long[0], *LATER, long[1]])
+    await until(lambda: begun.exists() and last.exists())
+    await trainer.until_ended(batch, len(BRISK) + len(LATER))
+    go.touch()
+    assert set(attempts(await trainer.results(batch))) == {1}
+
+
+@pytest.mark.usefixtures("never_late")
+async def test_what_is_ahead_of_a_long_work_is_judged_by_a_slot_that_is_idle(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     service = await run_host("patient", slots=2)
     await until(lambda: service.host.pools()[0].ready == 2)
@@ -60,15 +72,24 @@ async def test_what_is_ahead_of_a_long_work_is_left_to_another_host(
     assert set(attempts(await trainer.results(batch))) == {1}
 
 
-async def test_what_is_ahead_of_a_work_that_ends_its_slot_is_not_blamed(
-    run_host: RunHost, trainer: Trainer
+@pytest.mark.usefixtures("never_late")
+async def test_what_is_ahead_when_its_slot_dies_is_not_blamed(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
 ) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
     await run_host("patient", slots=1)
-    results = await trainer.judge("patient", *BRISK, "die", *AFTER)
+    batch = await trainer.submit("patient", [*BRISK, f"wait_for {begun} {go}", *AFTER])
+    await until(begun.exists)
+    (slot,) = slots_of_this_process()
+    await asyncio.sleep(0.1)  # what may be given ahead is
+    go.touch()
+    os.kill(slot, signal.SIGKILL)
+    results = await trainer.results(batch)
     died = results.pop(len(BRISK))
-    assert (died.record.outcome, died.record.attempts) == (Outcome.INFRA_FAILED, 3)
-    assert {one.record.outcome for one in results} == {Outcome.SCORED}
-    assert set(attempts(results)) == {1}
+    assert {one.record.outcome for one in [died, *results]} == {Outcome.SCORED}
+    assert (died.record.attempts, set(attempts(results))) == (2, {1})
+    after = results[len(BRISK) :]
+    assert min(after, key=lambda one: one.record.stages[0].started_ns) is after[0]
 
 
 @pytest.mark.usefixtures("never_late")
@@ -114,9 +135,9 @@ async def test_a_pool_shrinks_while_its_slots_get_work_ahead(
 ) -> None:
     service = await run_host("patient", slots=2)
     await until(lambda: service.host.pools()[0].ready == 2)
-    batch = await trainer.submit("patient", ["pass"] * 3_000)
+    batch = await trainer.submit("patient", [*BRISK, *["sleep 0.01"] * 300])
     await trainer.until_ended(batch, 100)
     service.host.resize("patient", 1)
     await until(lambda: service.host.pools()[0].ready == 1)
-    assert (await trainer.record(batch)).ended < 3_000
+    assert (await trainer.record(batch)).ended < 250
     assert set(attempts(await trainer.results(batch))) == {1}

@@ -3,7 +3,7 @@
 Between two assignments a slot would otherwise wait for this host, which waits for a core like all
 others. Invariants: a busy slot has at most one assignment ahead, and none while `Waiting` calls
 assignments long. Its claims are blamed for nothing before the slot begins it. They can be taken
-back at any time: a slot that has just begun nevertheless says its verdicts in vain, and gets
+back at any time: the verdicts of a slot that has just begun nevertheless are not used, and it gets
 nothing ahead before it has said them, or that it has not begun.
 """
 
@@ -79,7 +79,7 @@ class Ahead:
         return [held for slot in late for held in self._taken_back(slot)]
 
     def take_lost(self) -> list[HeldClaim]:
-        """Take back those that slots would begin in vain; returns what is not lost of them."""
+        """Take back those whose verdicts would not be used; returns what is not lost of them."""
         lost = [slot for slot in self._with if slot.ahead and works_in_vain(slot.ahead)]
         return [held for slot in lost for held in self._taken_back(slot)]
 
