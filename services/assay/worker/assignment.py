@@ -86,7 +86,7 @@ class Assignment:
     """Time of the next check."""
     open: dict[int, HeldClaim] = field(default_factory=dict)
     is_taken_back: bool = False
-    """Its claims are elsewhere; the verdicts of a slot that has begun it nevertheless are not used."""
+    """Its claims are elsewhere; what a slot says of them that has begun it is not used."""
     unsaid: int = 0
     """Verdicts that are still to come if it is."""
 
