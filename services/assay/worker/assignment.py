@@ -315,7 +315,7 @@ class Waiting:
 
     def take_ahead(self, *, slots: int) -> list[HeldClaim]:
         """The works for one of the busy slots; none if they are few, or need an idle one."""
-        if not self._claims or not self.is_brisk or 2 * self._share(slots) < self._batch_max:
+        if not self._claims or not self.is_brisk or self._share(slots) < self._batch_max:
             return []
         first = self._claims[0]
         if first.alone or first.fresh or first.payload_bytes > AHEAD_BYTES_MAX:
