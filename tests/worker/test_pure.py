@@ -401,7 +401,7 @@ def test_busy_slots_get_what_is_small_and_needs_no_slot_of_its_own(
         waiting.note_hold(0.0)
     given_out: list[HeldClaim] = []
     while taken := waiting.take_ahead(slots=slots):
-        assert len(taken) <= batch_max <= 2 * -(-(len(waiting) + len(taken)) // slots)
+        assert len(taken) <= batch_max <= -(-(len(waiting) + len(taken)) // slots)
         assert not any(one.alone or one.fresh for one in taken)
         assert sum(one.payload_bytes for one in taken) <= AHEAD_BYTES_MAX
         given_out += taken
@@ -411,7 +411,7 @@ def test_busy_slots_get_what_is_small_and_needs_no_slot_of_its_own(
     if is_brisk and left:
         first = left[0]
         needs_idle = first.alone or first.fresh or first.payload_bytes > AHEAD_BYTES_MAX
-        assert needs_idle or 2 * -(-len(left) // slots) < batch_max
+        assert needs_idle or -(-len(left) // slots) < batch_max
 
 
 def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:

@@ -451,7 +451,10 @@ PYTHON_RUN_STAGE: Final = StageDefinition(
 )
 CPP_COMPILE_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
+        name=CPP_COMPILE,
+        resources=Resources(memory_bytes=2_048 * MIB),
+        timeout_s=1_800.0,
+        on_demand=True,
     ),
     handler="assay.verifiers.code.cpp_stages:CompileHandler",
     artifacts="assay.verifiers.code.cpp.keys:artifacts_of",
@@ -459,7 +462,10 @@ CPP_COMPILE_STAGE: Final = StageDefinition(
 )
 CPP_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
+        name=CPP_RUN,
+        resources=Resources(memory_bytes=1_024 * MIB),
+        timeout_s=_TIMEOUT_S,
+        on_demand=True,
     ),
     handler="assay.verifiers.code.cpp_stages:RunHandler",
     artifacts="assay.verifiers.code.cpp.keys:artifacts_of",
