@@ -211,7 +211,8 @@ class InstantChecks:
         is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
         require(not is_stuck, "reports wait, and nothing sends them")
         waiting = len(supervisor._waiting)  # noqa: SLF001
-        room = max(len(slots), desired) * max(batch_max, AHEAD_EACH_MAX)
+        each = max(batch_max, AHEAD_EACH_MAX) if self._world.slots.brisk else batch_max
+        room = max(len(slots), desired) * each
         require(waiting <= room, "more is claimed than slots can take")
 
     def _starts_no_more(self, node: str, supervisor: Supervisor, slots: int) -> None:
