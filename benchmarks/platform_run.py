@@ -92,12 +92,13 @@ async def until_idle() -> None:
     async with asyncio.timeout(IDLE_S_MAX):
         spent_s = float("inf")
         while spent_s > IDLE_CPU_S_MAX:
-            before_s = _cpu_s_below()
+            before_s = cpu_s_below()
             await asyncio.sleep(1.0)
-            spent_s = _cpu_s_below() - before_s
+            spent_s = cpu_s_below() - before_s
 
 
-def _cpu_s_below() -> float:
+def cpu_s_below() -> float:
+    """CPU-seconds of the processes that this one started, those that live."""
     spent_ns = 0
     for pid in processes_below(os.getpid()):
         for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):

@@ -1,11 +1,13 @@
 """Throughput of real work, compared with common methods without a platform, in one run.
 
-    python benchmarks/throughput.py [python|cpp|math|memory ...] [--repeats 3] [--planner] [--json]
+    python benchmarks/throughput.py [python|cpp|math|memory|first ...] [--repeats 3] [--planner]
+        [--json]
 
 * python: trivial programs through `Score`, closed loop, fully isolated, against a bare `python -c`
 * cpp: a ten-test `<bits/stdc++.h>` submission, CPU-seconds of the whole platform for it
 * math: real answers, against calling math-verify directly in as many processes
-* memory: the idle platform, two slots per stage
+* memory: the idle platform, two slots per stage that does not sleep, and its CPU time
+* first: the first request of stages that sleep until then, and the median of those after it
 """
 
 import argparse
@@ -18,9 +20,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from platform_run import Run, local_platform, processes_below
+from platform_run import Run, cpu_s_below, local_platform, processes_below, until_idle
 from report import OUT, Report, Spread, bar_plot, percentile
-from workloads import Case, gsm8k, ten_test_cpp, trivial_python
+from workloads import Case, exact, gsm8k, ten_test_cpp, trivial_python
 
 from assay.cli.operate.status_client import ask_planner, list_pools
 from assay.cli.platform.addresses import planner_address
@@ -28,6 +30,10 @@ from assay.client import Client, Request
 
 MATHS = 2_000
 SLOTS = 2
+LATER = 9
+"""Requests after the first."""
+IDLE_S = 20.0
+"""How long an idle platform is watched."""
 READY_S_MAX = 60.0
 KINDS = {
     "valkey": "store",
@@ -192,7 +198,8 @@ async def until_all_run(run: Run) -> None:
     async with asyncio.timeout(READY_S_MAX):
         while True:
             pools = await list_pools(run.addresses.control)
-            ready = pools and all(p.slots_ready >= p.slots_desired > 0 for p in pools.pools)
+            awake = [p for p in pools.pools if p.slots_desired] if pools else []
+            ready = awake and all(p.slots_ready >= p.slots_desired for p in awake)
             if ready and "leading" in await ask_planner(planner_address(run.settings)):
                 return
             await asyncio.sleep(0.2)
@@ -219,16 +226,46 @@ async def memory(run: Run, _repeats: int) -> Report:
         report.add(part=part, processes=len(pss), **{"PSS MiB": sum(pss)})
     whole = [one for pss in parts.values() for one in pss]
     report.add(part="all", processes=len(whole), **{"PSS MiB": sum(whole)})
+    await until_idle()
+    before_s, begun = cpu_s_below(), now_s()
+    await asyncio.sleep(IDLE_S)
+    share = 100.0 * (cpu_s_below() - before_s) / (now_s() - begun)
+    report.title += f"; {share:.1f} % of a core"
     return report
 
 
-PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math}
+async def first(run: Run, _repeats: int) -> Report:
+    """How long the first request takes where it wakes its stage."""
+    await until_all_run(run)
+    await until_idle()
+    report = Report(title="First requests", columns=("pipeline", "first ms", "later ms"))
+    async with Client(run.addresses.grpc) as client:
+        for make in (noop, exact):
+            took_ms = []
+            for number in range(1 + LATER):
+                begun = now_s()
+                case = make(number)
+                await score_one(client, case, number)
+                took_ms.append((now_s() - begun) * 1e3)
+            later = statistics.median(took_ms[1:])
+            report.add(
+                pipeline=case.pipeline, **{"first ms": f"{took_ms[0]:.0f}", "later ms": later}
+            )
+    return report
+
+
+def noop(number: int) -> Case:
+    """Every response passes."""
+    return Case(pipeline="noop", response=f"answer {number}", reference={}, reward=1.0)
+
+
+PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math, "first": first}
 
 
 async def main(parts: Sequence[str], repeats: int, *, planner: bool, as_json: bool) -> None:
     """Measure each part on a separate platform, with fixed slots unless the planner is enabled."""
     for part in parts:
-        planned = planner or part == "memory"
+        planned = planner or part in {"memory", "first"}
         overrides = {
             "ASSAY_WORKER__SLOTS": str(SLOTS),
             "ASSAY_PLANNER__ENABLED": str(planned).lower(),

@@ -197,9 +197,9 @@ CAPS: Final = [
     *_of(
         "caps",
         f"{WORKER}/assignment.py",
-        ("share = min(self._batch_max, -(", "share = max(self._batch_max, -("),
+        ("return min(self._batch_max, -(", "return max(self._batch_max, -("),
         (
-            "        taken = list(self._claims)[kept_max:]\n",
+            "        taken = list(self._claims)[slots * self._each_max :]\n",
             "        taken = list(self._claims)[:0]\n",
         ),
     ),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from assay.core.verdict import Evidence
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines
 from assay.worker.build import WorkerService
+from assay.worker.forking import processes
 
 TENANT = TenantId("default")
 WAIT_S = 60.0
@@ -41,6 +43,22 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def slots_of_this_process() -> dict[int, str]:
+    """Pid -> name of every process below this one that is a slot."""
+    found = {}
+    waiting = processes.children(os.getpid())
+    for pid in waiting:
+        waiting += processes.children(pid)
+        name = Path(f"/proc/{pid}/comm")
+        try:
+            text = name.read_text().strip()
+        except OSError:
+            continue
+        if text.startswith("slot:"):
+            found[pid] = text
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
+from tests.worker.hosts import (
+    TENANT,
+    Judged,
+    RunHost,
+    Trainer,
+    is_alive,
+    slots_of_this_process,
+    until,
+)
 
 from assay.config.settings import WorkerSettings
 from assay.core.codec import unpack_body
@@ -35,22 +43,6 @@ def outcomes(results: list[Judged]) -> list[Outcome]:
 
 def attempts(results: list[Judged]) -> list[int]:
     return [one.record.attempts for one in results]
-
-
-def slots_of_this_process() -> dict[int, str]:
-    """Pid -> name of every process below this one that is a slot."""
-    found = {}
-    waiting = processes.children(os.getpid())
-    for pid in waiting:
-        waiting += processes.children(pid)
-        name = Path(f"/proc/{pid}/comm")
-        try:
-            text = name.read_text().strip()
-        except OSError:
-            continue
-        if text.startswith("slot:"):
-            found[pid] = text
-    return found
 
 
 # -- the ordinary way ------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ from assay.core.records import Claim, FailAttempt, HandOver, Lease, TaskRecord
 from assay.core.verdict import Component, Ended, Evidence, HandedOver, ResourceUse
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.assignment import (
+    AHEAD_BYTES_MAX,
+    AHEAD_EACH_MAX,
     AHEAD_HOLD_S_MAX,
     AHEAD_HOLDS,
     AHEAD_STALE_S,
@@ -112,6 +114,23 @@ def test_a_slot_hears_of_its_hosts_end() -> None:
         theirs.close()
         frames = BlockingFrames(ours)
         assert frames.receive() == ["work", 1]
+        assert frames.receive() is None
+
+
+def test_work_that_comes_while_a_slot_waits_for_an_answer_is_kept() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        frames = BlockingFrames(ours)
+        theirs.sendall(encode("work", 1) + encode("take_back") + encode("artifact", None, False))
+        assert frames.receive(leaving=messages.AHEAD) == ["artifact", None, False]
+        assert not frames.next_is("take_back"), "work is before it"
+        assert frames.receive() == ["work", 1]
+        assert frames.next_is("take_back")
+        assert not frames.next_is("take_back"), "nothing has arrived, and none is waited for"
+        theirs.sendall(encode("work", 2))
+        assert frames.next_is("work")
+        theirs.close()
+        assert not frames.next_is("work")
         assert frames.receive() is None
 
 
@@ -324,25 +343,75 @@ def test_who_is_run_again_comes_first() -> None:
     waiting=st.integers(0, 12),
     idle=st.integers(0, 4),
     busy=st.integers(0, 4),
-    batch_max=st.integers(1, 4),
+    reserved=st.integers(0, 3),
+    batch_max=st.integers(1, 10),
     holds_s=st.lists(st.floats(0, 2 * AHEAD_HOLD_S_MAX), max_size=3 * AHEAD_HOLDS),
 )
 def test_claims_are_held_for_busy_slots_only_while_assignments_are_short(
-    waiting: int, idle: int, busy: int, batch_max: int, holds_s: list[float]
+    waiting: int, idle: int, busy: int, reserved: int, batch_max: int, holds_s: list[float]
 ) -> None:
     queue = Waiting(batch_max=batch_max)
     queue.add([held(str(number)) for number in range(waiting)])
     for hold_s in holds_s:
         queue.note_hold(hold_s)
-    capacity, most = idle * batch_max - waiting, (idle + busy) * batch_max
-    room = queue.room(capacity, most)
-    assert room == capacity or capacity < room == most - waiting
+    capacity, slots = idle * batch_max - waiting, idle + busy
+    room = queue.room(capacity, slots, reserved)
     last = holds_s[-AHEAD_HOLDS:]
-    is_short = len(last) == AHEAD_HOLDS and max(last) <= AHEAD_HOLD_S_MAX
-    if not is_short:
+    is_short = len(last) == AHEAD_HOLDS and sum(last) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX
+    assert queue.is_brisk is is_short
+    each = 1.0
+    if is_short and batch_max < AHEAD_EACH_MAX:
+        within = AHEAD_HOLDS * AHEAD_HOLD_S_MAX / max(sum(last), 1e-9)
+        each = min(AHEAD_EACH_MAX, int(within) * batch_max) / batch_max
+    most = slots * each * batch_max - reserved
+    if is_short and most - waiting > capacity and 2 * (most - waiting) >= most:
+        assert room == most - waiting
+    else:
         assert room == capacity
-    elif waiting == 0 and most > 0:
-        assert room == most
+    surplus = queue.take_surplus(slots)
+    assert len(surplus) == max(0, waiting - round(slots * each * batch_max))
+
+
+@given(
+    sizes=st.lists(st.sampled_from([1, AHEAD_BYTES_MAX // 3, 2 * AHEAD_BYTES_MAX]), max_size=40),
+    alone=st.sets(st.integers(0, 39)),
+    fresh=st.sets(st.integers(0, 39)),
+    slots=st.integers(1, 4),
+    batch_max=st.integers(1, 8),
+    is_brisk=st.booleans(),
+)
+def test_busy_slots_get_what_is_small_and_needs_no_slot_of_its_own(
+    sizes: list[int],
+    alone: set[int],
+    fresh: set[int],
+    slots: int,
+    batch_max: int,
+    *,
+    is_brisk: bool,
+) -> None:
+    each = [
+        held(str(number), payload_bytes=size, alone=number in alone)
+        for number, size in enumerate(sizes)
+    ]
+    for number in fresh & set(range(len(each))):
+        each[number].fresh = True
+    waiting = Waiting(batch_max=batch_max)
+    waiting.add(each)
+    for _ in range(AHEAD_HOLDS * is_brisk):
+        waiting.note_hold(0.0)
+    given_out: list[HeldClaim] = []
+    while taken := waiting.take_ahead(slots=slots):
+        assert len(taken) <= batch_max <= -(-(len(waiting) + len(taken)) // slots)
+        assert not any(one.alone or one.fresh for one in taken)
+        assert sum(one.payload_bytes for one in taken) <= AHEAD_BYTES_MAX
+        given_out += taken
+    assert given_out == each[: len(given_out)]
+    assert is_brisk or not given_out
+    left = each[len(given_out) :]
+    if is_brisk and left:
+        first = left[0]
+        needs_idle = first.alone or first.fresh or first.payload_bytes > AHEAD_BYTES_MAX
+        assert needs_idle or -(-len(left) // slots) < batch_max
 
 
 def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:
@@ -354,10 +423,10 @@ def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:
     assert queue.take_stale(late_ns) == [], "these were claimed for idle slots"
     for _ in range(AHEAD_HOLDS):
         queue.note_hold(0.0)
-    assert queue.room(0, 8) == 5
+    assert queue.room(0, 1) == 5
     assert queue.take_stale(late_ns) == [plain]
     assert queue.take_stale(late_ns) == []
-    assert queue.room(0, 8) == 0, "the next assignments decide again"
+    assert queue.room(0, 1) == 0, "the next assignments decide again"
     assert queue.take(slots_idle=1) == [again]
 
 

@@ -20,6 +20,7 @@ STAGE = StageDefinition(
         resources=Resources(cpu_cores=0.1, memory_bytes=64 * 1024 * 1024),
         timeout_s=10.0,
         batch_max=64,
+        on_demand=True,
     ),
     handler="assay.verifiers.noop:NoopHandler",
 )

@@ -7,24 +7,30 @@ What another claim did is never counted against it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from assay.core.ids import PipelineName
 from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, chosen
-from assay.worker.slots.messages import SaidGroup, WireWork
+from assay.worker.slots.messages import SaidGroup, WireTask, WireWork
 
 RERUNS_MAX: Final = 3
 AHEAD_HOLD_S_MAX: Final = 0.02
-"""Claims are held for busy slots only while none of the last assignments took longer than this:
-then a claim that waits here delays no one by more than that, and a slot that is done need not wait
-for the store."""
+"""Claims are held for busy slots only while the last assignments took no longer than this on
+average: then a claim that waits here delays no one by more than that, and a slot that is done need
+not wait for the store."""
 AHEAD_HOLDS: Final = 8
 """Number of such assignments."""
+AHEAD_EACH_MAX: Final = 8
+"""Claims per slot that wait here, where its assignments are smaller and end within
+`AHEAD_HOLD_S_MAX` one after the other."""
 AHEAD_STALE_S: Final = 1.0
 """Claims that were taken ahead and have waited for this long are given back."""
+AHEAD_BYTES_MAX: Final = 1024**2
+"""Maximum payload of an assignment that a busy slot gets: it waits in the channel's buffers."""
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
 """Maximum payload of one assignment; a larger request is sent alone."""
 
@@ -79,10 +85,22 @@ class Assignment:
     blocked_due_ns: int = 0
     """Time of the next check."""
     open: dict[int, HeldClaim] = field(default_factory=dict)
+    is_taken_back: bool = False
+    """Its claims are elsewhere; what a slot says of them that has begun it is not used."""
+    unsaid: int = 0
+    """Verdicts that are still to come if it is."""
 
     def __post_init__(self) -> None:
         """Start with all works open."""
         self.open = dict(enumerate(self.held))
+        self.unsaid = len(self.held)
+
+    def take_back(self) -> list[HeldClaim]:
+        """Leave the slot nothing of it; returns what was open, except what is lost."""
+        kept = [held for held in self.open.values() if not held.is_lost]
+        self.open.clear()
+        self.is_taken_back = True
+        return kept
 
     def take(self, at: int) -> HeldClaim | None:
         """The claim of a verdict; `None` if it was judged before."""
@@ -143,6 +161,22 @@ def _wire(one: Claim | Member, task: int, tenant: str) -> WireWork:
     )
 
 
+def work_frame(
+    assignment: Assignment, version_of: Callable[[PipelineName, bytes], str]
+) -> tuple[list[WireTask], list[WireWork], bool]:
+    """What a slot gets after the word `WORK`; `version_of`: a pipeline with these settings."""
+    tasks: dict[WireTask, int] = {}
+    works = []
+    for one in assignment.held:
+        task = one.claim.task
+        version = version_of(task.pipeline, task.settings_json)
+        wire = WireTask(task.pipeline, task.settings_json, version)
+        works.append(
+            wire_work(one.claim, tasks.setdefault(wire, len(tasks)), one.search, one.fault)
+        )
+    return list(tasks), works, assignment.individually
+
+
 def blame_for_end(assignment: Assignment) -> Blame:
     """The slot was killed for a limit, died, or broke the protocol."""
     blamed = assignment.current
@@ -182,7 +216,8 @@ def no_blame(assignment: Assignment) -> Blame:
 class Waiting:
     """Claims that wait for a slot of this host; at most as many as its slots can take at once.
 
-    While assignments are short, as many may wait for slots that are busy.
+    While assignments are short, as many may wait for slots that are busy, or as many as these can
+    judge one after the other within `AHEAD_HOLD_S_MAX`.
     """
 
     def __init__(self, *, batch_max: int) -> None:
@@ -207,15 +242,36 @@ class Waiting:
         """A slot has ended an assignment that took so long."""
         self._holds_s.append(seconds)
 
-    def room(self, capacity: int, most: int) -> int:
+    @property
+    def is_brisk(self) -> bool:
+        """Assignments are short, so claims may wait for busy slots."""
+        holds_s = self._holds_s
+        return len(holds_s) == AHEAD_HOLDS and sum(holds_s) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX
+
+    def slow_down(self) -> None:
+        """The next assignments decide again whether they are short."""
+        self._holds_s.clear()
+        self._is_ahead = False
+
+    @property
+    def _each_max(self) -> int:
+        """Claims per slot that may wait here."""
+        if not self.is_brisk or self._batch_max >= AHEAD_EACH_MAX:
+            return self._batch_max
+        in_time = AHEAD_HOLDS * AHEAD_HOLD_S_MAX / max(sum(self._holds_s), 1e-9)
+        return min(AHEAD_EACH_MAX, int(in_time) * self._batch_max)
+
+    def room(self, capacity: int, slots: int, reserved: int = 0) -> int:
         """How many to claim now, if there may be more work.
 
         Args:
             capacity: for how many there are idle slots.
-            most: how many may wait here, with those that slots are idle for.
+            slots: idle or not.
+            reserved: claims that wait elsewhere in this host.
         """
-        if len(self._holds_s) < AHEAD_HOLDS or max(self._holds_s) > AHEAD_HOLD_S_MAX:
+        if not self.is_brisk:
             return capacity
+        most = slots * self._each_max - reserved
         ahead = most - len(self._claims)
         if ahead <= capacity or 2 * ahead < most:  # not a call for each single one
             return capacity
@@ -234,8 +290,7 @@ class Waiting:
         for held in stale:
             self._claims.remove(held)
         if stale:
-            self._holds_s.clear()
-            self._is_ahead = False
+            self.slow_down()
         return stale
 
     def remove(self, held: HeldClaim) -> bool:
@@ -246,9 +301,9 @@ class Waiting:
             return False
         return True
 
-    def take_surplus(self, kept_max: int) -> list[HeldClaim]:
-        """Remove all but the first `kept_max`."""
-        taken = list(self._claims)[kept_max:]
+    def take_surplus(self, slots: int) -> list[HeldClaim]:
+        """Remove those that are more than may wait for so many slots, the last ones."""
+        taken = list(self._claims)[slots * self._each_max :]
         for _ in taken:
             self._claims.pop()
         return taken
@@ -258,15 +313,29 @@ class Waiting:
         """The next claim needs a slot that has served nothing."""
         return bool(self._claims) and self._claims[0].fresh
 
+    def take_ahead(self, *, slots: int) -> list[HeldClaim]:
+        """The works for one of the busy slots; none if they are few, or need an idle one."""
+        if not self._claims or not self.is_brisk or self._share(slots) < self._batch_max:
+            return []
+        first = self._claims[0]
+        if first.alone or first.fresh or first.payload_bytes > AHEAD_BYTES_MAX:
+            return []
+        return self._taken(self._share(slots), AHEAD_BYTES_MAX)
+
     def take(self, *, slots_idle: int) -> list[HeldClaim]:
         """The works for one of the idle slots: an even share, in order, within the bounds."""
-        share = min(self._batch_max, -(-len(self._claims) // max(1, slots_idle)))
+        return self._taken(self._share(slots_idle), ASSIGNMENT_BYTES_MAX)
+
+    def _share(self, slots: int) -> int:
+        return min(self._batch_max, -(-len(self._claims) // max(1, slots)))
+
+    def _taken(self, share: int, bytes_max: int) -> list[HeldClaim]:
         taken: list[HeldClaim] = []
         size = 0
         while self._claims and len(taken) < share:
             following = self._claims[0]
             size += following.payload_bytes
-            if taken and (following.alone or size > ASSIGNMENT_BYTES_MAX):
+            if taken and (following.alone or following.fresh or size > bytes_max):
                 break
             taken.append(self._claims.popleft())
             if following.alone:

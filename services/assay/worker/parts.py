@@ -11,9 +11,10 @@ from assay.edge.tracing import Tracer
 from assay.store.port import WorkerStore
 from assay.verifiers.port import PipelineDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
+from assay.worker.assignment import HeldClaim
 from assay.worker.forking.client import SlotForks
-from assay.worker.reports import REPORTS_MAX
-from assay.worker.reuse import ReusePolicy
+from assay.worker.reports import REPORTS_MAX, Reports
+from assay.worker.reuse import Reuse, ReusePolicy
 from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
 
@@ -45,3 +46,29 @@ class HostParts:
     """Maximum number of reports in one call to the store."""
     pipelines: Mapping[PipelineName, PipelineDefinition] = field(default_factory=dict)
     """Those that slots may make artifacts for."""
+
+    def open_reports(self, stage: StageName, *, on_settled: Callable[[HeldClaim], None]) -> Reports:
+        """Return the reports of a stage; `on_settled`: the store has one, or will not take it."""
+        return Reports(
+            stage=stage,
+            store=self.store,
+            health=self.health,
+            clock=self.clock,
+            metrics=self.metrics,
+            attempts_max=self.attempts_max,
+            spawn=self.spawn,
+            on_settled=on_settled,
+            reports_max=self.reports_max,
+        )
+
+    def open_reuse(self, stage: StageName) -> Reuse:
+        """Return the verdicts of a stage that serve again."""
+        return Reuse(
+            stage=stage,
+            store=self.store,
+            policy=self.reuse,
+            version_of=self.version_of,
+            metrics=self.metrics,
+            now_s=lambda: self.clock.monotonic_ns() / 1e9,
+            spawn=self.spawn,
+        )

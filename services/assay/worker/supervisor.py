@@ -1,10 +1,10 @@
 """One stage on this host: claims requests for idle slots, assigns them, reports how they ended.
 
 Invariants: requests are claimed for idle slots, at most `batch_max` each, and ahead of that only
-as `Waiting.room` says. A claim is renewed from here, never by the work itself, until it is reported
-or lost. A slot killed for a limit ends its current request as RESOURCE_LIMIT; any other end of a
-slot is a failed attempt of that request. The other requests of the slot run again as if they had
-not been started.
+as `Waiting.room` says; busy slots get them as `Ahead` says. A claim is renewed from here, never by
+the work itself, until it is reported or lost. A slot killed for a limit ends its current request as
+RESOURCE_LIMIT; any other end of a slot is a failed attempt of that request. The other requests of
+the slot run again as if they had not been started.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from assay.core.errors import AssayError
 from assay.core.records import Claim, Lease, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
+from assay.worker.ahead import Ahead
 from assay.worker.artifacts.protocol import WORDS, ArtifactProtocol
 from assay.worker.assignment import (
     Assignment,
@@ -26,7 +27,7 @@ from assay.worker.assignment import (
     blame_for_end,
     bytes_of,
     no_blame,
-    wire_work,
+    work_frame,
     works_in_vain,
 )
 from assay.worker.attempts import Attempts, count_evidence
@@ -34,8 +35,7 @@ from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.auditing.searches import GroupSearches
 from assay.worker.finish import times
 from assay.worker.parts import HostParts
-from assay.worker.reports import Reports, note_reaped
-from assay.worker.reuse import Reuse
+from assay.worker.reports import note_reaped
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
@@ -66,17 +66,7 @@ class Supervisor:
             spawn=parts.spawn,
             user=self,
         )
-        self._reports = Reports(
-            stage=self.stage,
-            store=parts.store,
-            health=parts.health,
-            clock=parts.clock,
-            metrics=parts.metrics,
-            attempts_max=parts.attempts_max,
-            spawn=parts.spawn,
-            on_settled=self._on_settled,
-            reports_max=parts.reports_max,
-        )
+        self._reports = parts.open_reports(self.stage, on_settled=self._on_settled)
         self._attempts = Attempts(
             stage=self.stage,
             worker=parts.worker,
@@ -96,9 +86,10 @@ class Supervisor:
         self._audits = ReferenceAudits(
             definition, parts, on_audited=self._on_audited, on_found=self._on_found
         )
-        self._reuse = self._open_reuse()
+        self._reuse = parts.open_reuse(self.stage)
         self._artifacts = ArtifactProtocol(definition, parts)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
+        self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
         self._claiming: asyncio.Task[None] | None = None
@@ -110,18 +101,6 @@ class Supervisor:
         self._note_waits = parts.metrics.waits(stage=self.stage)
         self._quiet = asyncio.Event()
         self._slots_on_demand = parts.slots_on_demand if self._spec.on_demand else 0
-
-    def _open_reuse(self) -> Reuse:
-        parts = self._parts
-        return Reuse(
-            stage=self.stage,
-            store=parts.store,
-            policy=parts.reuse,
-            version_of=parts.version_of,
-            metrics=parts.metrics,
-            now_s=lambda: parts.clock.monotonic_ns() / 1e9,
-            spawn=parts.spawn,
-        )
 
     # -- for the host --------------------------------------------------------------------------
     def resize(self, slots: int) -> SlotCounts:
@@ -183,8 +162,8 @@ class Supervisor:
         return self._pool.idle * self._spec.batch_max - claimed
 
     def _room(self) -> int:
-        most = 0 if self._audits.is_full else self._pool.desired * self._spec.batch_max
-        return self._waiting.room(self._capacity(), most - len(self._audits.findings))
+        slots = 0 if self._audits.is_full else self._pool.desired
+        return self._waiting.room(self._capacity(), slots, len(self._audits.findings))
 
     def _pump(self) -> None:
         """Assign waiting claims; claim more for slots that are still idle."""
@@ -271,29 +250,43 @@ class Supervisor:
 
     # -- assignments ---------------------------------------------------------------------------
     def _give_out(self) -> None:
-        while len(self._waiting) and self._pool.idle and not self._is_draining:
+        if self._is_draining:
+            return
+        self._waiting.add_again(self._ahead.take_late(self._clock.monotonic_ns()))
+        while self._pool.idle:
+            if not len(self._waiting):
+                self._waiting.add_again(self._ahead.take_back())
+            if not len(self._waiting):
+                return
             slots_idle = self._pool.idle
             slot = self._pool.take_idle(fresh=self._waiting.needs_fresh)
             if slot is None:
                 return
-            self._assign(slot, self._waiting.take(slots_idle=slots_idle))
+            self._begin(slot, self._send(slot, self._waiting.take(slots_idle=slots_idle)))
+        if not self._pool.has_surplus:
+            self._ahead.give()
 
-    def _assign(self, slot: SlotProcess, held: list[HeldClaim]) -> None:
+    def _send(self, slot: SlotProcess, held: list[HeldClaim]) -> Assignment:
         assignment = Assignment(held=held, individually=self._spec.cpu_s_max is not None)
+        slot.send(messages.WORK, *work_frame(assignment, self._parts.version_of))
+        return assignment
+
+    def _begin(self, slot: SlotProcess, assignment: Assignment) -> None:
         slot.assignment = assignment
         self._limits.begin(slot, assignment)
-        tasks: dict[messages.WireTask, int] = {}
-        works = []
-        for one in held:
-            claim = one.claim
-            task = messages.WireTask(
-                claim.task.pipeline,
-                claim.task.settings_json,
-                self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
-            )
-            number = tasks.setdefault(task, len(tasks))
-            works.append(wire_work(claim, number, one.search, one.fault))
-        slot.send(messages.WORK, list(tasks), works, assignment.individually)
+        if not assignment.is_taken_back:
+            self._ahead.begins(slot)
+
+    def _free(self, slot: SlotProcess) -> None:
+        """Its assignment is done: it has begun the next, or is idle, or ends."""
+        following = None if slot.is_retiring else self._ahead.next(slot)
+        if following is not None:
+            self._begin(slot, following)
+        else:
+            self._run_again(self._ahead.ends(slot))
+            self._pool.release(slot)
+        self._pump()
+        self._quiet.set()
 
     def on_idle(self) -> None:
         """See `PoolUser.on_idle`."""
@@ -311,8 +304,9 @@ class Supervisor:
             case messages.RETIRE:
                 slot.is_retiring = True
                 self._settle(slot, no_blame(assignment), "it could not be run")
-                self._pool.release(slot)
-                self._pump()
+                self._free(slot)
+            case messages.TAKEN_BACK if assignment.is_taken_back:
+                self._free(slot)
             case str() as word if word in WORDS:
                 self._artifacts.take(slot, frame)
             case _:
@@ -323,6 +317,11 @@ class Supervisor:
     ) -> None:
         now_ns = self._clock.monotonic_ns()
         verdicts, slot.is_retiring = messages.read_verdicts(frame, len(assignment.held))
+        if assignment.is_taken_back:
+            assignment.unsaid -= len(verdicts)
+            if assignment.unsaid <= 0:
+                self._free(slot)
+            return
         name = self._attempts.name(slot.number)
         for verdict in verdicts:
             held = assignment.take(verdict.at)
@@ -341,9 +340,7 @@ class Supervisor:
             self._limits.begin(slot, assignment)
         else:
             self._waiting.note_hold((now_ns - assignment.given_ns) / 1e9)
-            self._pool.release(slot)
-            self._pump()
-            self._quiet.set()
+            self._free(slot)
 
     def _conclude(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
         if not (isinstance(said, messages.SaidEnded) and said.unaudited):
@@ -365,6 +362,7 @@ class Supervisor:
         reason = "retired" if slot.is_retiring else "ended" if assignment is None else "died"
         self._parts.metrics.slot_ended(stage=self.stage, reason=reason)
         self._artifacts.on_ended(slot)
+        self._run_again(self._ahead.ends(slot))
         if assignment is not None:
             self._settle(slot, blame_for_end(assignment), f"slot ended: {why}")
         self._pump()
@@ -379,7 +377,7 @@ class Supervisor:
     def _run_again(self, held: Sequence[HeldClaim]) -> None:
         if self._is_draining:
             self._attempts.give_back(held)
-        else:
+        elif held:
             self._waiting.add_again(held)
             self._give_back_surplus()
 
@@ -401,6 +399,7 @@ class Supervisor:
         while True:
             await self._clock.sleep(every_s)
             self._limits.look_for_stopped(longer_than_s=self._spec.lease_s)
+            self._give_out()  # what is ahead of a long work, to others
             self._attempts.give_back(self._waiting.take_stale(self._clock.monotonic_ns()))
             await self._beat_once()
 
@@ -431,6 +430,7 @@ class Supervisor:
             self._waiting.remove(held)
             self._audits.lose(held)
             self._replace_leader(held)
+        self._run_again(self._ahead.take_lost())
         for slot in self._pool.busy:
             assignment = slot.assignment
             if assignment is not None and works_in_vain(assignment):
@@ -482,11 +482,11 @@ class Supervisor:
 
     def _give_back_surplus(self) -> None:
         """Give back claims for slots that are no longer needed, so that other hosts take them."""
-        kept_max = self._pool.desired * self._spec.batch_max
-        self._attempts.give_back(self._waiting.take_surplus(kept_max))
+        self._attempts.give_back(self._waiting.take_surplus(self._pool.desired))
 
     def _give_back_waiting(self) -> None:
         self._attempts.give_back(self._waiting.take_surplus(0))
+        self._attempts.give_back(self._ahead.take_back_all())
         self._attempts.give_back(self._audits.findings.take_all())
         self._attempts.give_back(self._reuse.take_followers())
 

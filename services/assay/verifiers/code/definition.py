@@ -439,6 +439,7 @@ def _refused(place: str, message: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", field=field)
 
 
+_COMPILE: Final = Resources(memory_bytes=2_048 * MIB)
 _TIMEOUT_S: Final = _SLOWED_MAX * (_TOTAL_CPU_S_MAX + _TOTAL_BLOCKED_S_MAX)
 PYTHON_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
@@ -450,16 +451,17 @@ PYTHON_RUN_STAGE: Final = StageDefinition(
     audits=True,
 )
 CPP_COMPILE_STAGE: Final = StageDefinition(
-    spec=StageSpec(
-        name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
-    ),
+    spec=StageSpec(name=CPP_COMPILE, resources=_COMPILE, timeout_s=1_800.0, on_demand=True),
     handler="assay.verifiers.code.cpp_stages:CompileHandler",
     artifacts="assay.verifiers.code.cpp.keys:artifacts_of",
     runs_untrusted_code=True,
 )
 CPP_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
+        name=CPP_RUN,
+        resources=PYTHON_RUN_STAGE.spec.resources,
+        timeout_s=_TIMEOUT_S,
+        on_demand=True,
     ),
     handler="assay.verifiers.code.cpp_stages:RunHandler",
     artifacts="assay.verifiers.code.cpp.keys:artifacts_of",

@@ -56,6 +56,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             name=FUNCTION_RUN,
             resources=Resources(memory_bytes=1_024 * MIB),
             timeout_s=10 * _CPU_S_MAX,
+            on_demand=True,
         ),
         handler="assay.verifiers.function.stage:FunctionHandler",
         runs_untrusted_code=True,

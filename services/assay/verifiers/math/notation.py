@@ -147,6 +147,7 @@ _TEXT_NUMBER: Final = re.compile(
 """A number or a separator set as text."""
 _BRACED_MARK: Final = re.compile(rf"(?<![\^_A-Za-z])\{{\s*([.:=<>*]|\\%|{CURRENCY})\s*\}}")
 """Braces that only change the space around a sign."""
+_PLAIN: Final = re.compile(r"(?a)-?(?:0|[1-9]\d{0,17})(?:\.\d{1,18})?")
 _NEGATIVE: Final = re.compile(rf"(?ai)^(?:negative|minus)\s+(?=[\d.\\{CURRENCY}])")
 _LEADING_RELATION: Final = re.compile(r"\s*(?:=|\\(?:approx|simeq|cong)(?![A-Za-z]))\s*(?=\S)")
 _AND_OR: Final = re.compile(r"(?a)\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
@@ -184,8 +185,16 @@ class Token(NamedTuple):
     depth: int
 
 
+def is_plain(text: str) -> bool:
+    """Whether it is a number in digits and nothing else: it has one reading, and no other rule
+    applies. Most answers are."""
+    return _PLAIN.fullmatch(text) is not None
+
+
 def tidy(text: str) -> str:
     """The normalised `text`: no math delimiters, no sizes, one minus, one fraction."""
+    if is_plain(text):
+        return text
     text = undoubled(ascii_of(text)).replace("!=", "\\neq ")
     for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
@@ -293,6 +302,8 @@ def form(text: str) -> str:
 
 def peel(text: str) -> str:
     """Remove the wrapping of an answer: `$`, `**`, quotes, a box, a full stop."""
+    if text[:1].isalnum() and text[-1:].isalnum():
+        return text
     for _ in range(_PEELED_MAX):
         before = text
         text = text.strip()

@@ -82,6 +82,9 @@ def _answer(text: str, options: tuple[str, ...]) -> Read:
 
 
 def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
+    if not options and notation.is_plain(text):
+        number = grammar.read(text)
+        return Read(number.form, number)
     text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
@@ -95,7 +98,8 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         main = grammar.read(conditioned.main)
         if not isinstance(main, Prose | Words):
             answer, condition = main, conditioned.condition
-    return replace(_resolved(text, answer, form, options, is_gold=is_gold), condition=condition)
+    found = _resolved(text, answer, form, options, is_gold=is_gold)
+    return replace(found, condition=condition) if condition else found
 
 
 def _without_lead(text: str) -> str:
@@ -106,6 +110,8 @@ def _without_lead(text: str) -> str:
 
 def read_labelled(text: str) -> tuple[Read, Read] | None:
     """The label of a choice, and the answer that it stands for: both are stated."""
+    if notation.is_plain(text):
+        return None
     found = leads.labelled(notation.unstruck(notation.undoubled(text)))
     if found is None:
         return None

@@ -166,7 +166,12 @@ def repeats(response: str) -> bool:
         return False
     for size in (len(text), len(text) // 4, len(text) // 16):
         part = text[:size]
-        if size >= _REPEATED_CHARS_MIN and _period(part) * REPEATED_MIN <= size:
+        if size < _REPEATED_CHARS_MIN:
+            continue
+        longest = size // REPEATED_MIN
+        # So much of it is found again that far behind, or it has no such period.
+        again = part.find(part[: size - longest], 1)
+        if 0 < again <= longest and _period(part) <= longest:
             return any(letter.isalnum() for letter in part)
     return False
 

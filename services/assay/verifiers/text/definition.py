@@ -236,6 +236,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             timeout_s=4 * cpu_s + 5,
             cpu_s_max=cpu_s,
             batch_max=32,
+            on_demand=True,
         ),
         handler="assay.verifiers.text.match:MatchHandler",
         confined=True,

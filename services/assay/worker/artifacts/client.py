@@ -1,6 +1,7 @@
 """A handler's view of artifacts: asks the host over the slot's channel, caches recent ones.
 
-Invariant: at most one request is open, and its answer is the next frame that arrives.
+Invariant: at most one request is open, and its answer is the next frame that arrives, other than
+work that the slot gets ahead of time.
 """
 
 from collections.abc import Callable
@@ -72,7 +73,7 @@ class SlotArtifacts:
         if self._frames is None:
             raise RuntimeError("an artifact was requested before the slot was connected")
         self._frames.send(*parts)
-        match self._frames.receive():
+        match self._frames.receive(leaving=messages.AHEAD):
             case None:
                 raise ConnectionResetError("the host is gone")
             case ["artifact", None | bytes() as content, bool() as is_ours]:

@@ -27,7 +27,7 @@ class SlotPermits:
             return 0.0
         with self._lock:
             self._frames.send(messages.PERMIT, tenant, provider, asked)
-            match self._frames.receive():
+            match self._frames.receive(leaving=messages.AHEAD):
                 case None:
                     raise ConnectionResetError("the host is gone")
                 case [messages.PERMITTED, int() | float() as wait_s]:

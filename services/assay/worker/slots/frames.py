@@ -5,8 +5,9 @@ longer than `FRAME_BYTES_MAX` is never read, and anything that is not a frame of
 raises `ProtocolError`, for which the peer is killed.
 """
 
+import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from assay.core.codec import CodecError, pack, unpack
@@ -62,24 +63,46 @@ def _decode(packed: memoryview) -> list[object]:
 
 
 class BlockingFrames:
-    """A slot's end: one thread, one frame at a time."""
+    """A slot's end, for one thread at a time."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._reader = SlotFrameReader()
         self._waiting: list[list[object]] = []
 
-    def receive(self) -> list[object] | None:
-        """Wait for the next frame; `None` if the host is gone."""
-        while not self._waiting:
-            try:
-                data = self._channel.recv(_RECEIVE_BYTES)
-            except ConnectionError:
+    def receive(self, *, leaving: Container[object] = ()) -> list[object] | None:
+        """Wait for the next frame; `None` if the host is gone.
+
+        Args:
+            leaving: kinds of frames that are left for a later call.
+        """
+        at = 0
+        while True:
+            while at < len(self._waiting):
+                if self._waiting[at][0] not in leaving:
+                    return self._waiting.pop(at)
+                at += 1
+            if not self._read():
                 return None
-            if not data:
-                return None
-            self._waiting.extend(self._reader.feed(data))
-        return self._waiting.pop(0)
+
+    def next_is(self, kind: str) -> bool:
+        """Whether the next frame has arrived and is of this kind; it is then taken."""
+        if not self._waiting:
+            with contextlib.suppress(BlockingIOError):
+                self._read(socket.MSG_DONTWAIT)
+        if not self._waiting or self._waiting[0][0] != kind:
+            return False
+        del self._waiting[0]
+        return True
+
+    def _read(self, flags: int = 0) -> bool:
+        """Read what has arrived, or wait for some; False if the host is gone."""
+        try:
+            data = self._channel.recv(_RECEIVE_BYTES, flags)
+        except ConnectionError:
+            return False
+        self._waiting.extend(self._reader.feed(data))
+        return bool(data)
 
     def send(self, *parts: object) -> None:
         """Send one frame.

@@ -1,7 +1,8 @@
 """A slot: one process that runs the requests of one stage.
 
 It holds no credentials and no connection except its channel to the host, and processes one
-assignment after another until that channel closes. An exception of a handler is a failed attempt.
+assignment after another until that channel closes. The next one may arrive while it works. An
+exception of a handler is a failed attempt.
 Running out of memory is the request's fault only if nothing else used that memory: alone, in a
 process that has served nothing before.
 """
@@ -129,6 +130,11 @@ class SlotWorker:
             if frame[0] == messages.AUDIT:
                 if self._audit(frame):
                     return
+                continue
+            if frame[0] == messages.TAKE_BACK:
+                continue  # too late: it is judged
+            if self._frames.next_is(messages.TAKE_BACK):
+                self._frames.send(messages.TAKEN_BACK)
                 continue
             try:
                 if self._assignment(frame):

@@ -1,6 +1,7 @@
 """Messages between the host and a slot, checked on arrival.
 
-    host -> slot    WORK       tasks, works, individually    one assignment; one at a time
+    host -> slot    WORK       tasks, works, individually    one assignment; a second one may wait
+                    TAKE_BACK                                the one before, if it is not begun
                     ARTIFACT   content or None, make         answer to the ask before
                     PERMITTED  seconds to wait               answer to PERMIT; 0: it may call
                     AUDIT      task, work                    what is wrong with its reference?
@@ -8,6 +9,7 @@
     slot -> host    READY                                    warm and confined
                     VERDICTS   a list of them, retiring      in the order of the works
                     RETIRE                                   blameless; give the rest to another
+                    TAKEN_BACK                               it is not begun, nor will be
                     BROKEN     text                          could not start, or ends by a bug
                     FIND/ASK   key                           an artifact: look / look or make
                     MADE       key, content                  the making asked for is done
@@ -41,6 +43,10 @@ from assay.worker.slots.frames import ProtocolError
 
 WORK: Final = "work"
 ARTIFACT: Final = "artifact"
+TAKE_BACK: Final = "take_back"
+TAKEN_BACK: Final = "taken_back"
+AHEAD: Final = frozenset({WORK, TAKE_BACK})
+"""Frames that may arrive while a slot works."""
 END: Final = "end"
 READY: Final = "ready"
 VERDICTS: Final = "verdicts"

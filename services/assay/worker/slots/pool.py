@@ -179,6 +179,11 @@ class SlotPool:
         return self._desired
 
     @property
+    def has_surplus(self) -> bool:
+        """There are more than that, which end when their assignments are done."""
+        return len(self._slots) > self._desired
+
+    @property
     def busy(self) -> list[SlotProcess]:
         """Number of slots that are working."""
         return [slot for slot in self._slots if slot.state is SlotState.BUSY]

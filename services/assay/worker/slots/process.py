@@ -91,6 +91,8 @@ class SlotProcess(asyncio.Protocol):
         self.asked_ns = asked_ns
         self.state = SlotState.STARTING
         self.assignment: Assignment | None = None
+        self.ahead: Assignment | None = None
+        """Sent already; it begins with this one when `assignment` is done."""
         self.served = 0
         self.is_retiring = False
         """Has sent RETIRE."""

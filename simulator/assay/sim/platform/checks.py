@@ -18,6 +18,7 @@ from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
 from assay.sim.platform.store import LIMITS, Command, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
+from assay.worker.assignment import AHEAD_EACH_MAX
 from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.supervisor import Supervisor
 
@@ -199,6 +200,9 @@ class InstantChecks:
                 require(state is SlotState.BUSY, "a slot that is not busy has work", state=state)
                 require(len(assignment.held) <= batch_max, "an assignment over the batch size")
                 held += [id(one) for one in assignment.open.values()]
+                ahead = slot.ahead
+                require(ahead is None or len(ahead.held) <= batch_max, "too much is sent ahead")
+                held += [id(one) for one in ahead.open.values()] if ahead is not None else []
             elif len(slots) > desired:
                 require(state is not SlotState.STARTING, "more slots than wanted start")
                 require(state is not SlotState.IDLE, "a slot that is not wanted is idle")
@@ -207,7 +211,8 @@ class InstantChecks:
         is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
         require(not is_stuck, "reports wait, and nothing sends them")
         waiting = len(supervisor._waiting)  # noqa: SLF001
-        room = max(len(slots), desired) * batch_max
+        each = max(batch_max, AHEAD_EACH_MAX) if self._world.slots.brisk else batch_max
+        room = max(len(slots), desired) * each
         require(waiting <= room, "more is claimed than slots can take")
 
     def _starts_no_more(self, node: str, supervisor: Supervisor, slots: int) -> None:

@@ -25,6 +25,8 @@ REAL_PLANS_EVERY: Final = 8
 """One of this many seeds makes real plans."""
 GROUPS_EVERY, GROUPS_AT = 4, 2
 """In seeds with this remainder, groups are judged as a whole."""
+BRISK_EVERY, BRISK_AT = 5, 2
+"""In seeds with this remainder, most works are short."""
 SETTLING_S: Final = 0.5
 TOGETHER_SHARE: Final = 0.3
 """Share of seeds in which the first stage judges a batch at once."""
@@ -58,6 +60,7 @@ def shape_of(seed: int) -> Shape:
         startup_s=draw.choice([0.4, 3.0]),
         together=draw.random() < TOGETHER_SHARE,
         groups=seed % GROUPS_EVERY == GROUPS_AT,
+        brisk=seed % BRISK_EVERY == BRISK_AT,
         real_plans=seed % REAL_PLANS_EVERY == REAL_PLANS_EVERY - 1,
     )
 

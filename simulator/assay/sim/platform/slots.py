@@ -5,6 +5,7 @@ at any time; then its channel closes and its exit is seen, in either order.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,14 @@ from assay.worker.slots.frames import SlotFrameReader, encode
 FORK_S_MAX: Final = 0.05
 SLOW_FORK_S_MAX: Final = 1.0
 SLOW_FORK_SHARE: Final = 0.1
+BEGIN_S_MAX: Final = 0.001
+"""How late a slot reads an assignment."""
+HEARD_S: Final = 0.001
+"""After this time the host hears what a slot says, where works are short: the slot may have begun
+the next work before."""
+BRISK_SHARE: Final = 0.03
+LONG_S_MIN: Final = 2.0
+"""Durations that stay as they are."""
 NOT_RETIRING: Final = False
 ARTIFACT_KEY: Final = "program"
 
@@ -40,6 +49,13 @@ class SlotWorld:
     """Longest start-up time of a slot."""
     slow: float = 1.0
     """Factor on all durations: a busy machine."""
+    brisk: bool = False
+    """Works that are not long take `BRISK_SHARE` of their time."""
+
+    def service_s(self, script: Script, stage: StageName) -> float:
+        """How long a slot works."""
+        service_s = script.service_s(stage) * self.slow
+        return service_s * BRISK_SHARE if self.brisk and service_s < LONG_S_MIN else service_s
 
 
 class SimBlocked(BlockedTime):
@@ -120,6 +136,8 @@ class SimSlot:
         self._protocol: asyncio.Protocol | None = None
         self._on_end: Callable[[], None] | None = None
         self._running: asyncio.Task[None] | None = None
+        self._heard: deque[list[object]] = deque()
+        """Assignments, and words that take them back, in order; not yet read by the slot."""
         self._artifact: asyncio.Future[tuple[bytes | None, bool]] | None = None
         self._served = 0
         self._cpu_ns = 0
@@ -187,12 +205,24 @@ class SimSlot:
             return
         self.kill()
         if protocol is not None and self._node.is_alive:
-            self._loop.call_soon(protocol.connection_lost, None)
+            if self._world.brisk:  # after what it said
+                self._loop.call_later(HEARD_S, protocol.connection_lost, None)
+            else:
+                self._loop.call_soon(protocol.connection_lost, None)
 
     def _say(self, *parts: object) -> None:
         self._node.events += 1
-        if not self.is_dead and self._node.is_alive and self._protocol is not None:
-            self._protocol.data_received(encode(*parts))
+        if self.is_dead:
+            return
+        if self._world.brisk:
+            self._loop.call_later(HEARD_S, self._deliver, encode(*parts))
+        else:
+            self._deliver(encode(*parts))
+
+    def _deliver(self, data: bytes) -> None:
+        self._node.events += 1
+        if self._node.is_alive and self._protocol is not None:
+            self._protocol.data_received(data)
 
     def hear(self, data: bytes) -> None:
         """Receive bytes from the host."""
@@ -200,23 +230,38 @@ class SimSlot:
             if self.is_dead:
                 return
             match frame[0]:
-                case messages.WORK:
-                    tasks, works, individually = messages.read_works(frame)
-                    work = self._work(tasks, works, individually=individually)
-                    self._running = self._node.spawn(work, name="slot")
+                case messages.WORK if not self._world.brisk:
+                    self._running = self._node.spawn(self._work_alone(frame), name="slot")
+                case messages.WORK | messages.TAKE_BACK:
+                    self._heard.append(frame)
+                    if self._running is None or self._running.done():
+                        self._running = self._node.spawn(self._serve(), name="slot")
                 case messages.ARTIFACT:
                     if self._artifact is not None and not self._artifact.done():
                         self._artifact.set_result((frame[1], bool(frame[2])))  # type: ignore[arg-type]
                 case messages.END:
                     self._loop.call_later(0.001, self.die)
 
-    async def _work(
-        self,
-        tasks: list[messages.WireTask],
-        works: list[messages.WireWork],
-        *,
-        individually: bool,
-    ) -> None:
+    async def _serve(self) -> None:
+        """Read what was heard, until nothing is left; it may be taken back while this begins."""
+        while self._heard and not self.is_dead:
+            frame = self._heard.popleft()
+            if frame[0] == messages.TAKE_BACK:
+                continue
+            await asyncio.sleep(self._node.random.random() * BEGIN_S_MAX)
+            if self._heard and self._heard[0][0] == messages.TAKE_BACK:
+                self._heard.popleft()
+                self._say(messages.TAKEN_BACK)
+                continue
+            if not await self._work(frame):
+                return
+
+    async def _work_alone(self, frame: list[object]) -> None:
+        await self._work(frame)
+
+    async def _work(self, frame: list[object]) -> bool:
+        """Judge an assignment; False if this slot serves no more."""
+        tasks, works, individually = messages.read_works(frame)
         together = not individually and len(works) > 1
         said = []
         for at, wire in enumerate(works):
@@ -229,7 +274,7 @@ class SimSlot:
                 words = await self._judge(script, wire, tasks[wire.task])
             self.deed = None
             if words is None:
-                return
+                return False
             said.append((at, started_ns, self._node.clock.monotonic_ns(), words))
             self._served += 1
             if not together:
@@ -237,6 +282,7 @@ class SimSlot:
                 said = []
         if together:
             self._say(messages.VERDICTS, said, NOT_RETIRING)
+        return True
 
     async def _judge(
         self, script: Script, wire: messages.WireWork, task: messages.WireTask
@@ -300,7 +346,7 @@ class SimSlot:
             self._burning_since_ns = None
         if script.deed in {Deed.BURN, Deed.SLEEP}:
             await asyncio.sleep(3_600)
-        await asyncio.sleep(script.service_s(self._stage) * self._world.slow)
+        await asyncio.sleep(self._world.service_s(script, self._stage))
         await self.runs.wait()
 
     def _verdict(

@@ -138,6 +138,8 @@ class Shape:
     """Some trainers' groups are judged as a whole."""
     startup_s: float
     """Longest start-up time of a slot."""
+    brisk: bool = False
+    """Most works are so short that busy slots get the next one ahead."""
 
 
 @dataclass(slots=True)
@@ -174,6 +176,7 @@ class World:
         self.ledger = Ledger(is_calm=self.is_calm)
         self.slots.warm_s_max = self.shape.startup_s
         self._pipelines = pipelines(together=self.shape.together, groups=self.shape.groups)
+        self.slots.brisk = self.shape.brisk
         self.network.burns = not self.shape.together
         self.server = StoreServer(str(self.seed), self.loop, self._on_command)
 

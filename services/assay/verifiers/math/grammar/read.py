@@ -90,6 +90,8 @@ class _Level:
         """Apply the rules to normalised `text`."""
         if self.depth > DEPTH_MAX:
             return Element(text=text, form=notation.form(text))
+        if notation.is_plain(text) and (number := read_number(text, self)) is not None:
+            return number
         text = ascending(text)
         found = self._by_rules(text)
         return (read_chain(text, self, found) or found) if self.depth == 0 else found
