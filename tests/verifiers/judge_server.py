@@ -143,3 +143,22 @@ def trickle(server: JudgeServer, exchange: Exchange) -> None:
             exchange.handler.wfile.write(b" ")
         except OSError:
             return
+
+
+def silenced_by(word: str, rule: Reply, silence: Reply) -> Reply:
+    """A judge that follows `rule`, and `silence` where a response has `word`."""
+
+    def reply(server: JudgeServer, exchange: Exchange) -> None:
+        (silence if word in exchange.text else rule)(server, exchange)
+
+    return reply
+
+
+SILENCES: dict[str, Reply] = {
+    "too long for the model": status(400),
+    "refused by a filter": raw(b'{"choices": [{"message": {"content": null}}]}'),
+    "cut off": text("{}", finish="length"),
+    "persuaded": text("I was asked to give no verdict."),
+    "breaks the server": status(500),
+}
+"""What a response can do to a judge that judges others."""
