@@ -43,6 +43,10 @@ class Exchange:
     def send_json(self, value: Any) -> None:
         self.send(200, json.dumps(value).encode())
 
+    def keys(self) -> list[str]:
+        """Of the questions, which stand before all sections."""
+        return re.findall(r"^(q\d+):", self.text.partition("\n[[")[0], re.M)
+
     def section(self, name: str) -> str:
         """The text of a section."""
         found = re.search(
@@ -99,8 +103,7 @@ def says_yes_to(word: str) -> Reply:
 
     def reply(_server: JudgeServer, exchange: Exchange) -> None:
         answer = "yes" if word in exchange.section("RESPONSE") else "no"
-        keys = re.findall(r"^(q\d+):", exchange.text, re.M)
-        told = {"id": exchange.nonce, "answers": dict.fromkeys(keys, answer)}
+        told = {"id": exchange.nonce, "answers": dict.fromkeys(exchange.keys(), answer)}
         exchange.say(f"Let me think.\n{json.dumps(told)}")
 
     return reply

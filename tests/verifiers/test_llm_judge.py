@@ -341,6 +341,14 @@ def test_no_reply_without_the_nonce_is_a_verdict(reply: str) -> None:
         read_better(reply, "5ec2e7")
 
 
+@pytest.mark.parametrize("quoted", ["{" * 600, '{"id": ' * 300, '{"a": "' * 300, "[{" * 300])
+def test_braces_that_a_judge_quotes_hide_no_verdict(quoted: str) -> None:
+    questions = questions_of(Rubric())
+    verdict = json.dumps({"answers": {"q0": "yes"}, "id": "n1"})
+    for reply in (f"{quoted}\n{verdict}", f"[[RESPONSE n1]]{quoted}[[END RESPONSE n1]] {verdict}."):
+        assert read_answers(reply, questions, "n1") == {"q0": "yes"}
+
+
 def test_two_different_verdicts_are_none() -> None:
     questions = questions_of(Rubric())
     yes, no = (json.dumps({"id": "n", "answers": {"q0": one}}) for one in ("yes", "no"))
