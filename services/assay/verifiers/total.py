@@ -51,7 +51,9 @@ def total(
     while True:
         try:
             return judge()
-        except (HeldUp, *unblamed):
+        except HeldUp:
+            raise
+        except unblamed:
             raise
         except Exception as error:  # noqa: BLE001 - the one place that assigns fault
             runs += 1

@@ -25,7 +25,7 @@ _PARTS: Final[dict[Callable[[random.Random], Case], float]] = {
 
 def combined_case(rng: random.Random) -> Case:
     """A drawn case as the main component, alone or beside others."""
-    part = one_of(rng, _PARTS)(rng)
+    part: Case = one_of(rng, _PARTS)(rng)
     main = {"pipeline": part.pipeline, "settings": dict(part.settings)}
     components: dict[str, dict[str, Any]] = {"main": {**main, "weight": rng.choice((1, 3))}}
     references: dict[str, Any] = {"main": dict(part.reference)}
