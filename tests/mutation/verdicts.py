@@ -569,7 +569,7 @@ NAMES: Final = [
             "    if True:\n",
         ),
         ('        letters.add("I")\n', "        pass\n"),
-        ("        gold != answer\n        and min(", "        gold == answer\n        and min("),
+        ("return gold != answer and any(", "return gold == answer and any("),
         ('sorted((match["one"], match["two"]))', '[match["one"], match["one"]]'),
     ),
     *_of(

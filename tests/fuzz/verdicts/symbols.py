@@ -654,7 +654,7 @@ SYMBOLS: Final = (
     Pairs(
         "forms", "5",
         ("5", "5.0", "raw:La réponse est $5$.", "raw:La respuesta es 5.", "raw:Die Antwort ist 5.", "raw:La risposta è 5.", "raw:A resposta é 5.",
-         "raw:答案是 5。"),
+         "raw:Ответ: 5", "raw:答案是 5。", "raw:答えは5です。", "raw:답: 5", "raw:الإجابة هي 5"),
         ("raw:La réponse est 6.", "raw:Ответ: 6"),
     ),
     Pairs(
@@ -793,9 +793,529 @@ SYMBOLS: Final = (
         ("-5", "25"),
     ),
     Pairs(
+        "plain", r"\hat{p} = 0.3",
+        ("0.3",),
+        ("p=0.4",),
+    ),
+    Pairs(
+        "plain", r"\bar{x}",
+        (r"\bar{x}", r"\bar x"),
+        ("x", r"\hat{x}", r"\tilde{x}"),
+    ),
+    Pairs(
+        "plain", r"\mathbb{R}^3",
+        (r"\mathbb{R}^{3}",),
+        (r"\mathbb{R}^2", r"\mathbb{R}"),
+    ),
+    Pairs(
+        "plain", r"\mathbb{Z}_6",
+        (r"\mathbb{Z}_6", r"\mathbb{Z}_{6}"),
+        (r"\mathbb{Z}_5", r"\mathbb{Z}"),
+    ),
+    Pairs(
+        "plain", "S_4",
+        ("S_4", "S_{4}"),
+        ("A_4", "S_3", "S^4"),
+    ),
+    Pairs(
+        "plain", r"\text{GL}_2(\mathbb{R})",
+        (r"\text{GL}_2(\mathbb{R})",),
+        (r"\text{SL}_2(\mathbb{R})", r"\text{GL}_3(\mathbb{R})"),
+    ),
+    Pairs(
+        "plain", r"f \circ g",
+        (r"f\circ g",),
+        (r"g \circ f", "fg", "f+g"),
+    ),
+    Pairs(
+        "plain", "f(g(x))",
+        ("f(g(x))",),
+        ("g(f(x))", "f(x)g(x)"),
+    ),
+    Pairs(
+        "plain", r"\sin(x)\cos(y)",
+        (r"\cos y\sin x", r"\sin x \cos y"),
+        (r"\sin y\cos x", r"\sin(xy)"),
+    ),
+    Pairs(
+        "plain", r"\log_3 5",
+        (r"\frac{\ln5}{\ln3}",),
+        (r"\log_5 3", r"\log 15", "3^5"),
+    ),
+    Pairs(
+        "plain", "a^{b^c}",
+        ("a^{(b^c)}",),
+        ("(a^b)^c", "a^{bc}"),
+    ),
+    Pairs(
+        "plain", r"\sqrt{a+b}",
+        ("(a+b)^{1/2}",),
+        (r"\sqrt a+\sqrt b", r"\sqrt{ab}"),
+    ),
+    Pairs(
+        "plain", r"\frac{a}{b+c}",
+        ("a/(b+c)",),
+        ("a/b+c", r"\frac{a}{b}+\frac{a}{c}"),
+    ),
+    Pairs(
+        "plain", r"\frac{1}{2}x",
+        ("x/2", "0.5x"),
+        ("1/(2x)", r"\frac{1}{2x}", "2x"),
+    ),
+    Pairs(
+        "plain", "-x^2",
+        ("-(x^2)",),
+        ("(-x)^2", "x^2"),
+    ),
+    Pairs(
+        "plain", "(-2)^3",
+        ("-8",),
+        ("8", "-6"),
+    ),
+    Pairs(
+        "plain", "-2^4",
+        ("-16",),
+        ("16", "-8"),
+    ),
+    Pairs(
+        "plain", "|a-b|",
+        ("|b-a|", r"\sqrt{(a-b)^2}"),
+        ("a-b", "|a|-|b|", "|a+b|"),
+    ),
+    Pairs(
+        "plain", r"\|v\|",
+        (r"\|v\|", r"\lVert v\rVert"),
+        ("v",),
+    ),
+    Pairs(
+        "plain", r"\vec{AB}",
+        (r"\overrightarrow{AB}",),
+        (r"\overrightarrow{BA}", r"\vec{AC}"),
+    ),
+    Pairs(
+        "plain", "(2,-3,1)",
+        (r"\langle2,-3,1\rangle", "(2,-3,1)^T"),
+        ("(2,3,1)", "(-3,2,1)", "(2,-3)", "2-3+1"),
+    ),
+    Pairs(
+        "plain", r"x=2 \text{ or } x=-3",
+        ("2,-3", "x=-3,2"),
+        ("x=2", "x=-2 or x=3", "(2,-3)x"),
+    ),
+    Pairs(
+        "plain", "x=2, y=-3",
+        ("(2,-3)",),
+        ("(-3,2)", "x=-3,y=2", "-1"),
+    ),
+    Pairs(
+        "plain", "3x+2y=12",
+        ("6x+4y=24", "y=6-1.5x", "2y=12-3x"),
+        ("3x-2y=12", "3x+2y=11", "2x+3y=12"),
+    ),
+    Pairs(
+        "plain", "y-3=2(x-1)",
+        ("y=2x+1", "2x-y+1=0"),
+        ("y=2x-1", "y=2x+3"),
+    ),
+    Pairs(
+        "plain", "x^2-5x+6=0",
+        ("x^2=5x-6", "(x-2)(x-3)=0"),
+        ("x^2+5x+6=0", "x^2-5x-6=0"),
+    ),
+    Pairs(
+        "plain", "x<3",
+        (r"(-\infty,3)", "3>x"),
+        ("x>3", r"x\le3", r"(3,\infty)"),
+    ),
+    Pairs(
+        "plain", "-3<x<3",
+        ("|x|<3", "(-3,3)"),
+        ("|x|>3", r"|x|\le3", "x<3"),
+    ),
+    Pairs(
+        "plain", "|x|>3",
+        (r"x<-3 \text{ or } x>3", r"(-\infty,-3)\cup(3,\infty)"),
+        ("-3<x<3", "x>3"),
+    ),
+    Pairs(
+        "plain", r"x \neq 2",
+        (r"\mathbb{R}\setminus\{2\}", r"(-\infty,2)\cup(2,\infty)"),
+        ("x=2", r"x\ne-2"),
+    ),
+    Pairs(
+        "plain", r"\{1,3,5\}",
+        ("1,3,5", r"\{5,3,1\}"),
+        (r"\{1,3\}", r"\{1,3,5,7\}", "(1,3,5)"),
+    ),
+    Pairs(
+        "plain", r"\{(1,2),(2,3)\}",
+        ("(1,2),(2,3)",),
+        (r"\{(2,1),(3,2)\}", r"\{1,2,3\}"),
+    ),
+    Pairs(
+        "plain", r"(1,2)\cup(2,3)",
+        (r"(2,3)\cup(1,2)",),
+        ("(1,3)", r"[1,2]\cup[2,3]", r"(1,2)\cap(2,3)"),
+    ),
+    Pairs(
+        "plain", r"[0,2\pi)",
+        (r"0\le\theta<2\pi",),
+        (r"[0,2\pi]", r"(0,2\pi)", r"[0,\pi)"),
+    ),
+    Pairs(
+        "plain", "12:00",
+        ("12:00", "12:00 pm"),
+        ("00:12", "12:30"),
+    ),
+    Pairs(
+        "plain", "7:05 am",
+        ("7:05", "07:05 AM"),
+        ("7:50 am", "7:05 pm"),
+    ),
+    Pairs(
+        "plain", "3 hours",
+        ("180 minutes", "3 h", "3"),
+        ("3 minutes", "30 hours"),
+    ),
+    Pairs(
+        "plain", "2 ft 6 in",
+        ("30 inches", "2.5 ft", "2 feet 6 inches"),
+        ("26 inches", "2 ft", "6 ft 2 in"),
+    ),
+    Pairs(
+        "plain", "60 mph",
+        ("60 miles per hour", "60", "60 mi/h"),
+        ("60 km/h", "6 mph"),
+    ),
+    Pairs(
+        "plain", r"5 \times 10^{-3}",
+        ("0.005", "5e-3"),
+        ("5000", "0.05", r"5 \times 10^3"),
+    ),
+    Pairs(
+        "plain", "1.0e6",
+        ("1000000", "10^6"),
+        ("1.0e5", "1"),
+    ),
+    Pairs(
+        "plain", "0.1",
+        ("10%", "1/10", ".1", "0,1"),
+        ("1%", "0.01", "10"),
+    ),
+    Pairs(
+        "plain", "150%",
+        ("1.5", "3/2"),
+        ("15%", "0.15", "50%"),
+    ),
+    Pairs(
+        "plain", "5:3",
+        ("5/3", "10:6"),
+        ("3:5", "5/8"),
+    ),
+    Pairs(
+        "plain", "1/3 : 1/2",
+        ("2:3",),
+        ("3:2",),
+    ),
+    Pairs(
+        "plain", "3 and 4",
+        ("3,4", "4 and 3"),
+        ("34", "3", "3.4", "7"),
+    ),
+    Pairs(
+        "plain", "3 or -3",
+        (r"\pm3",),
+        ("3", "-3"),
+    ),
+    Pairs(
+        "plain", r"3 \pm 2i",
+        ("3+2i,3-2i",),
+        ("3+2i", r"2\pm3i", r"3\pm2"),
+    ),
+    Pairs(
+        "plain", "i",
+        (r"\sqrt{-1}",),
+        ("-i", "1", "-1"),
+    ),
+    Pairs(
+        "plain", "-i",
+        (r"\frac{1}{i}",),
+        ("i", "1"),
+    ),
+    Pairs(
+        "plain", r"e^{i\pi}",
+        ("-1",),
+        ("1", "i"),
+    ),
+    Pairs(
+        "plain", r"\frac{3+4i}{5}",
+        (r"\frac35+\frac45i", "0.6+0.8i"),
+        (r"\frac{3-4i}{5}", "1", r"\frac{4+3i}{5}"),
+    ),
+    Pairs(
+        "plain", r"2\pi r h",
+        (r"2\pi hr",),
+        (r"2\pi r^2h", r"\pi rh"),
+    ),
+    Pairs(
+        "plain", r"\frac{4}{3}\pi r^3",
+        (r"\frac{4\pi r^3}{3}",),
+        (r"\frac34\pi r^3", r"\frac43\pi r^2", r"4\pi r^2"),
+    ),
+    Pairs(
+        "plain", r"\frac{n!}{k!(n-k)!}",
+        (r"\binom nk", r"\binom{n}{k}"),
+        (r"\frac{n!}{k!}", r"\binom{k}{n}", r"\frac{n!}{(n-k)!}"),
+    ),
+    Pairs(
+        "plain", r"\sum_{i=1}^{n} i^2",
+        (r"\frac{n(n+1)(2n+1)}{6}",),
+        (r"\frac{n(n+1)}{2}", r"\sum_{i=1}^{n} i", r"\sum_{i=0}^{n-1} i^2"),
+    ),
+    Pairs(
+        "plain", r"\int_0^1 x^2 dx",
+        ("1/3",),
+        ("1/2", r"\int_0^1 x dx", r"\int_0^2 x^2 dx"),
+    ),
+    Pairs(
+        "plain", r"\lim_{x \to 0} \frac{\sin x}{x}",
+        ("1",),
+        ("0", r"\infty"),
+    ),
+    Pairs(
+        "plain", r"\frac{d}{dx} x^3",
+        ("3x^2",),
+        ("x^3", "3x", "x^2"),
+    ),
+    Pairs(
+        "plain", r"\nabla \cdot \vec{F}",
+        (r"\nabla\cdot\vec{F}",),
+        (r"\nabla\times\vec{F}", r"\nabla F"),
+    ),
+    Pairs(
+        "plain", r"\begin{pmatrix}1&0\\0&1\end{pmatrix}",
+        (r"\begin{bmatrix}1&0\\0&1\end{bmatrix}", "[[1,0],[0,1]]"),
+        (r"\begin{pmatrix}0&1\\1&0\end{pmatrix}", "1", r"\begin{pmatrix}1&0\end{pmatrix}"),
+    ),
+    Pairs(
+        "plain", r"\det A = 5",
+        ("5",),
+        ("-5", "A=4"),
+    ),
+    Pairs(
+        "plain", "A^{-1}",
+        ("A^{-1}",),
+        ("A", "-A", "A^T"),
+    ),
+    Pairs(
+        "plain", "A^2 - B^2",
+        ("A^2-B^2",),
+        ("A^2+B^2", "(A-B)^2", "B^2-A^2"),
+    ),
+    Pairs(
+        "plain", "x_1 + x_2",
+        ("x_2+x_1",),
+        ("x_1-x_2", "x_1", "2x_1", "x_1x_2"),
+    ),
+    Pairs(
+        "plain", "a_{n+1}",
+        ("a_{n+1}",),
+        ("a_n", "a_n+1", "a_{n-1}"),
+    ),
+    Pairs(
+        "plain", "a_{n+1} = 2a_n + 1",
+        ("a_{n+1}=1+2a_n",),
+        ("a_n=2a_{n+1}+1", "a_{n+1}=2a_n-1", "a_{n+1}=2a_{n}"),
+    ),
+    Pairs(
+        "plain", "F_{n} = F_{n-1}+F_{n-2}",
+        ("F_n=F_{n-2}+F_{n-1}",),
+        ("F_n=F_{n-1}-F_{n-2}", "F_n=F_{n-1}"),
+    ),
+    Pairs(
+        "plain", r"\theta",
+        (r"\theta",),
+        (r"\phi", "0", r"\Theta"),
+    ),
+    Pairs(
+        "plain", r"\alpha + \beta",
+        (r"\beta+\alpha",),
+        (r"\alpha-\beta", r"\alpha\beta"),
+    ),
+    Pairs(
+        "plain", r"\lambda = 2, 3",
+        ("2,3", "3,2"),
+        ("2", r"\lambda=2,4"),
+    ),
+    Pairs(
+        "plain", r"\mu = 5, \sigma = 2",
+        (r"\mu=5,\sigma=2", "5,2"),
+        (r"\mu=2,\sigma=5", "5"),
+    ),
+    Pairs(
+        "plain", r"P(A \cup B) = 0.7",
+        ("0.7",),
+        ("0.3", r"P(A\cap B)=0.3"),
+    ),
+    Pairs(
+        "plain", "P(A|B)",
+        ("P(A|B)", r"P(A \mid B)"),
+        ("P(B|A)", "P(A)", r"P(A\cap B)"),
+    ),
+    Pairs(
+        "plain", r"\frac{P(A \cap B)}{P(B)}",
+        (r"\frac{P(A\cap B)}{P(B)}",),
+        (r"\frac{P(A\cap B)}{P(A)}", "P(A)"),
+    ),
+    Pairs(
+        "plain", "N(0,1)",
+        ("N(0,1)", r"\mathcal{N}(0,1)"),
+        ("N(1,0)", "N(0,2)"),
+    ),
+    Pairs(
+        "plain", "O(n^2)",
+        ("O(n^2)", r"\mathcal{O}(n^{2})"),
+        ("O(n)", "O(n^3)", "O(2^n)", r"\Omega(n^2)", "o(n^2)"),
+    ),
+    Pairs(
+        "plain", r"\Theta(n)",
+        (r"\Theta(n)",),
+        ("O(n)", r"\theta(n)", r"\Omega(n)", r"\Theta(n^2)"),
+    ),
+    Pairs(
+        "plain", "true",
+        ("True",),
+        ("false",),
+    ),
+    Pairs(
+        "plain", "odd",
+        ("Odd", r"\text{odd}"),
+        ("even",),
+    ),
+    Pairs(
+        "plain", "isosceles",
+        ("isosceles", "Isosceles"),
+        ("equilateral", "scalene"),
+    ),
+    Pairs(
+        "plain", "increasing",
+        ("Increasing",),
+        ("decreasing", "non-increasing", "not increasing"),
+    ),
+    Pairs(
+        "plain", "converges",
+        ("converges", "Converges."),
+        ("diverges", "does not converge"),
+    ),
+    Pairs(
+        "plain", "linearly independent",
+        ("linearly independent",),
+        ("linearly dependent", "independent", "not linearly independent"),
+    ),
+    Pairs(
+        "plain", "north",
+        ("North",),
+        ("south", "northeast"),
+    ),
+    Pairs(
+        "plain", "left",
+        ("Left",),
+        ("right",),
+    ),
+    Pairs(
+        "plain", "Alice",
+        ("Alice",),
+        ("Bob", "Alicia", "Not Alice", "Alice and Bob"),
+    ),
+    Pairs(
+        "plain", "Alice and Bob",
+        ("Alice and Bob", "Bob and Alice", "Alice, Bob"),
+        ("Alice", "Bob", "Alice or Carol"),
+    ),
+    Pairs(
+        "plain", "red, blue",
+        ("blue, red", "red and blue"),
+        ("red", "blue", "red, green"),
+    ),
+    Pairs(
+        "plain", "knight, knave",
+        ("knight, knave",),
+        ("knight, knight",),
+    ),
+    Pairs(
+        "plain", "CAT",
+        ("CAT",),
+        ("ACT", "TAC", "CATS"),
+    ),
+    Pairs(
+        "plain", "ACGT",
+        ("ACGT",),
+        ("TGCA", "ACTG"),
+    ),
+    Pairs(
+        "plain", "10101",
+        ("10101",),
+        ("10110", "1010", "21"),
+    ),
+    Pairs(
+        "plain", "0110",
+        ("0110",),
+        ("1001", "011"),
+    ),
+    Pairs(
+        "plain", "007",
+        ("007", "7"),
+        ("70",),
+    ),
+    Pairs(
+        "plain", "$1,234",
+        ("1234", "$1234"),
+        ("$1,243", "$1.234", "1.234"),
+    ),
+    Pairs(
+        "plain", "1,234",
+        ("1234",),
+        ("1234.1", "12.34", "1.234"),
+    ),
+    Pairs(
+        "plain", "3.14",
+        ("3.14",),
+        ("3.15", "3.1", "3"),
+    ),
+    Pairs(
+        "plain", r"\pi",
+        (r"\pi",),
+        ("3", "22/7", "3.14"),
+    ),
+    Pairs(
+        "plain", r"\frac{22}{7}",
+        ("22/7", r"3\frac17"),
+        (r"\pi", "3.14"),
+    ),
+    Pairs(
+        "plain", r"\sqrt{2}",
+        ("2^{0.5}",),
+        ("1.4", "2", r"\sqrt[4]{2}"),
+    ),
+    Pairs(
+        "plain", "1.41",
+        ("1.41",),
+        ("1.4", "1.42"),
+    ),
+    Pairs(
+        "plain", "1e-10",
+        ("10^{-10}",),
+        ("0", "1e-9"),
+    ),
+    Pairs(
+        "plain", "0",
+        ("0", "0.0"),
+        ("1e-10", "0.001", "none"),
+    ),
+    Pairs(
         "languages", "5",
-        ("raw:Ответ: 5", "raw:答えは5です。", "raw:답: 5", "raw:정답: 5입니다.", "raw:الإجابة هي 5",
-         "raw:الإجابة النهائية هي 5.", "raw:Считаем.\n\nОтвет: $5$.", "raw:よって、答えは $5$ です。", "raw:したがって答え：5"),
+        ("raw:Ответ: 5", "raw:答えは5です。", "raw:답: 5", "raw:정답: 5입니다.", "raw:الإجابة هي 5", "raw:الإجابة النهائية هي 5.", 'raw:Считаем.\n\nОтвет: $5$.',
+         "raw:よって、答えは $5$ です。", "raw:したがって答え：5"),
         ("raw:Ответ: 6", "raw:答えは6です。", "raw:답: 6", "raw:الإجابة هي 6", "raw:Ответ: 5 или 6"),
     ),
 )  # fmt: skip

@@ -142,7 +142,7 @@ class Comparison:
             return False  # equal only in form: math-verify ignores these parts
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
-        if letters.are_other_numerals(left, right):
+        if letters.are_other_words(left, right):
             return False
         right = forms.whole_part(left, right)
         left, right = letters.told_apart(*forms.one_logarithm(left, right))

@@ -29,13 +29,16 @@ _CURRENT: Final = re.compile(r"(?a)(?<![A-Za-z\\])(?:[A-Za-z]I|I\s?[A-Za-z_^'])|
 """`IR`, `I^2`, `I_1`: a name, and no imaginary unit."""
 _GREEK: Final = ("gamma", "delta", "theta", "lambda", "xi", "pi", "sigma", "phi", "psi", "omega")
 _VECTOR: Final = r"\\(?:vec|overrightarrow)\s?\{\s?[A-Za-z]{1,2}\s?\}"
-_CROSS: Final = re.compile(rf"(?P<one>{_VECTOR})\s?\\times\s?(?P<two>{_VECTOR})")
+_CROSS: Final = re.compile(
+    rf"(?P<one>{_VECTOR}|\\nabla(?![A-Za-z]))\s?\\times\s?(?P<two>{_VECTOR})"
+)
 """The order of its vectors is its sign."""
 _FREE: Final = "uvwzqstyxkmnpabcjr"
 """Letters that may stand for a name; the others mean something else to the parser."""
 _CONSTANTS: Final = frozenset("CK")
 """Of integration, which other rules know by these names."""
 _ROMAN: Final = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_CAPITALS: Final = re.compile("[A-Z]{3,}")
 
 
 def told_apart(gold: str, answer: str) -> tuple[str, str]:
@@ -56,12 +59,11 @@ def told_apart(gold: str, answer: str) -> tuple[str, str]:
     return _with_letters(gold, names), _with_letters(answer, names)
 
 
-def are_other_numerals(gold: str, answer: str) -> bool:
-    """`IV` and `VI` are two Roman numerals, not two orders of a product."""
-    return (
-        gold != answer
-        and min(len(gold), len(answer)) > 1
-        and all(_ROMAN.fullmatch(text) is not None for text in (gold, answer))
+def are_other_words(gold: str, answer: str) -> bool:
+    """`IV` and `VI` are two Roman numerals, `CAT` and `ACT` two words: no orders of a product."""
+    return gold != answer and any(
+        all(pattern.fullmatch(text) is not None for text in (gold, answer))
+        for pattern in (_ROMAN, _CAPITALS)
     )
 
 

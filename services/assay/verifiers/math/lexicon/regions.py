@@ -40,15 +40,26 @@ _BRACED: Final = re.compile(
     r"\\(?:left\s*\\)?\{\s*(?P<name>[a-z])\s*(?:\\in\s*\\mathbb\s?\{?\s?R\s?\}?\s*)?"
     r"(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|\||:)\s*(?P<inner>[^{}|]{3,80}?)\s*\\(?:right\s*\\)?\}"
 )
+_OUTSIDE: Final = re.compile(
+    r"(?a)(?:\||\\lvert\s?)\s?(?P<name>[a-z])\s?(?:\||\\rvert)\s?"
+    r"(?P<sign>>\s?=?|\\g(?:e|eq|eqslant)(?![A-Za-z]))\s?(?P<bound>\d{1,9}(?:\.\d{1,9})?)"
+)
+"""`|x| > 3`."""
+_TURNED: Final = {">": "<", "=": "\\le", "e": "\\le", "q": "\\le", "t": "\\le"}
+_TELLS: Final = re.compile(r"\\in(?![a-z])|\\ne|!=|(?:\||\\rvert)\s?(?:>|\\g)")
 _MEMBERS_MAX: Final = 200
 _CHARS_MAX: Final = 200
 
 
 def written_out(text: str) -> str:
     """The text, if it is such a set, in the other spelling."""
-    if len(text) > _CHARS_MAX or not ("\\in" in text or "\\ne" in text or "!=" in text):
+    if len(text) > _CHARS_MAX or not _TELLS.search(text):
         return text
     bare = text.strip(" $.")
+    outside = _OUTSIDE.fullmatch(bare)
+    if outside is not None:
+        name, sign, bound = outside["name"], outside["sign"], outside["bound"]
+        return f"{name} {_TURNED[sign.strip()[-1]]} -{bound} or {name} {sign} {bound}"
     integers = _INTEGER_SET.fullmatch(bare)
     if integers is not None:
         return _members(integers) or text

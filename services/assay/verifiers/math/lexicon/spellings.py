@@ -157,7 +157,9 @@ SPELLINGS: Final = (
         lambda m: f"{m[1]}, ",
     ),
     (re.compile(r"\\angle\s*([A-Z])(?=\s*=)"), lambda m: m[1]),
-    (re.compile(r"\\mathcal\s?\{?\s?O\s?\}?(?=\s?\()"), lambda _: "O"),
+    (re.compile(r"\\mathcal\s?\{?\s?([NO])\s?\}?(?=\s?\()"), lambda m: m[1]),
+    (re.compile(r"\\[lr]Vert(?![A-Za-z])"), lambda _: "\\|"),
+    (re.compile(r"(P\s?\([^()|\\]{1,30}?)\s*\\mid\s*(?![A-Za-z]{2})"), lambda m: f"{m[1]}|"),
     (
         re.compile(r"\\operatorname\s?\{\s?floor\s?\}\s?\(([^()]{1,60})\)"),
         lambda m: f"\\lfloor {m[1]} \\rfloor ",
