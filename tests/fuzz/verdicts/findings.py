@@ -66,12 +66,12 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "keywords": (keyword_case, 10),
     "instructed": (instructed_case, 6),
     "texts": (text_case, 2),
-    "queries": (query_case, 3),
-    "programs": (program_case, 2),
-    "judged": (judged_case, 1.5),
-    "combined": (combined_case, 2),
-    "judges": (judge_case, 3),
-    "graded": (graded_case, 1.5),
+    "queries": (query_case, 1.5),
+    "programs": (program_case, 1),
+    "judged": (judged_case, 0.8),
+    "combined": (combined_case, 1),
+    "judges": (judge_case, 2),
+    "graded": (graded_case, 0.8),
 }
 """By name: how a case is drawn, and its share."""
 _BATCH_CASES: Final = 256
