@@ -555,15 +555,9 @@ NAMES: Final = [
         "names",
         f"{MATH}/equality/letters.py",
         ("math_symbols",),
-        (
-            "for pattern in (_DERIVATIVE, _PRIMED, _TURNED):",
-            "for pattern in (_DERIVATIVE, _TURNED):",
-        ),
-        ("for pattern in (_DERIVATIVE, _PRIMED, _TURNED):", "for pattern in (_PRIMED, _TURNED):"),
-        (
-            "for pattern in (_DERIVATIVE, _PRIMED, _TURNED):",
-            "for pattern in (_DERIVATIVE, _PRIMED):",
-        ),
+        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_DERIVATIVE,):"),
+        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_PRIMED,):"),
+        ('(_TURNED.sub("{(T)}", text) for text', "(text for text"),
         (
             "    if not any(letter.swapcase() in side for side in sides for letter in side):\n",
             "    if True:\n",

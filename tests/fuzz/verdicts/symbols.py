@@ -11,6 +11,16 @@ from tests.fuzz.verdicts.pairs import Pairs
 
 SYMBOLS: Final = (
     Pairs(
+        "symbols", r"\vec{a}\times\vec{b}",
+        (r"-\vec{b}\times\vec{a}", r"-(\vec b\times\vec a)", r"\vec a \times \vec b"),
+        (r"\vec b\times\vec a", r"\vec a\cdot\vec b", r"-\vec a\times\vec b"),
+    ),
+    Pairs(
+        "symbols", r"e^{2T}",
+        (r"e^{T} \cdot e^T", r"e^T e^{(T)}", r"(e^T)^2"),
+        ("e^T", "e^2", "2e^T", "e^{T^2}"),
+    ),
+    Pairs(
         "symbols", r"A \cup B",
         (r"B \cup A", r"A\cup B", r"(B\cup A)"),
         (r"A \cap B", r"A \cup C", "A", r"A \cup B \cup C"),

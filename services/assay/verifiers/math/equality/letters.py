@@ -2,9 +2,9 @@ r"""Names that the computer algebra cannot tell apart get letters of their own. 
 
 The parser reads `R` as `r`, `A'` as `A`, `A^T` as `A`, powers of `I` as the imaginary unit, and it
 works out `\frac{df}{dx}` to 0. So two texts are renamed in the same way before they are compared:
-derivatives, names with primes and exponents `T` always; capital letters where one of the texts uses
-a letter in both cases (`R^2 - r^2`), because there case tells names apart. Otherwise `N` stands for
-`n`, as many write it. Greek letters are told apart always.
+derivatives and names with primes always (an exponent `T` is put into brackets); capital letters
+where one of the texts uses a letter in both cases (`R^2 - r^2`), because there case tells names
+apart. Otherwise `N` stands for `n`, as many write it. Greek letters are told apart always.
 """
 
 import re
@@ -33,6 +33,7 @@ _CROSS: Final = re.compile(
     rf"(?P<one>{_VECTOR}|\\nabla(?![A-Za-z]))\s?\\times\s?(?P<two>{_VECTOR})"
 )
 """The order of its vectors is its sign."""
+_TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
 _FREE: Final = "uvwzqstyxkmnpabcjr"
 """Letters that may stand for a name; the others mean something else to the parser."""
 _CONSTANTS: Final = frozenset("CK")
@@ -45,7 +46,8 @@ def told_apart(gold: str, answer: str) -> tuple[str, str]:
     """Both texts, with other letters for the names that would be taken for others."""
     both = f"{gold} {answer}"
     free = _free(both)
-    for pattern in (_DERIVATIVE, _PRIMED, _TURNED):
+    gold, answer = (_TURNED.sub("{(T)}", text) for text in (gold, answer))
+    for pattern in (_DERIVATIVE, _PRIMED):
         gold, answer = _renamed(pattern, gold, answer, free)
     for name in _GREEK:
         capital = _command(f"\\{name.capitalize()}")
@@ -102,7 +104,10 @@ def _renamed(
             names[key] = next(free, match[0])
         return f"({sign}{names[key]})" if sign else f"{names[key]} "
 
-    return pattern.sub(name, gold), pattern.sub(name, answer)
+    gold, answer = pattern.sub(name, gold), pattern.sub(name, answer)
+    return _TWICE_TURNED.sub(r"+\1", gold).lstrip("+"), _TWICE_TURNED.sub(r"+\1", answer).lstrip(
+        "+"
+    )
 
 
 def _command(name: str) -> re.Pattern[str]:
