@@ -563,7 +563,7 @@ NAMES: Final = [
             "    if True:\n",
         ),
         ('        letters.add("I")\n', "        pass\n"),
-        ("return gold != answer and any(", "return gold == answer and any("),
+        ("if gold == answer or not _NO_LABEL.search(gold):", "if gold or answer:"),
         ('sorted((match["one"], match["two"]))', '[match["one"], match["one"]]'),
     ),
     *_of(

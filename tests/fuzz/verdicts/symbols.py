@@ -11,6 +11,16 @@ from tests.fuzz.verdicts.pairs import Pairs
 
 SYMBOLS: Final = (
     Pairs(
+        "symbols", "ACD",
+        ("CAD", "A, C, D", "A and C and D", "ADC"),
+        ("ACB", "AC", "ABCD"),
+    ),
+    Pairs(
+        "symbols", "CD",
+        ("DC", r"\text{CD}"),
+        ("CE", "AD"),
+    ),
+    Pairs(
         "symbols", r"\vec{a}\times\vec{b}",
         (r"-\vec{b}\times\vec{a}", r"-(\vec b\times\vec a)", r"\vec a \times \vec b"),
         (r"\vec b\times\vec a", r"\vec a\cdot\vec b", r"-\vec a\times\vec b"),

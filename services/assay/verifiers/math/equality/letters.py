@@ -40,6 +40,8 @@ _CONSTANTS: Final = frozenset("CK")
 """Of integration, which other rules know by these names."""
 _ROMAN: Final = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _CAPITALS: Final = re.compile("[A-Z]{3,}")
+_NO_LABEL: Final = re.compile("[K-Z]")
+"""Without such a letter they may be labels of choices or points, whose order says nothing."""
 
 
 def told_apart(gold: str, answer: str) -> tuple[str, str]:
@@ -63,7 +65,9 @@ def told_apart(gold: str, answer: str) -> tuple[str, str]:
 
 def are_other_words(gold: str, answer: str) -> bool:
     """`IV` and `VI` are two Roman numerals, `CAT` and `ACT` two words: no orders of a product."""
-    return gold != answer and any(
+    if gold == answer or not _NO_LABEL.search(gold):
+        return False
+    return any(
         all(pattern.fullmatch(text) is not None for text in (gold, answer))
         for pattern in (_ROMAN, _CAPITALS)
     )
