@@ -1,4 +1,4 @@
-"""Names, signs and formulas that are told apart, or are the same in another spelling."""
+"""Names, signs and formulas that differ, or are the same in another spelling."""
 
 import re
 

@@ -4,7 +4,7 @@ The parser reads `R` as `r`, `A'` as `A`, `A^T` as `A`, powers of `I` as the ima
 works out `\frac{df}{dx}` to 0. So two texts are renamed in the same way before they are compared:
 derivatives and names with primes always (an exponent `T` is put into brackets); capital letters
 where one of the texts uses a letter in both cases (`R^2 - r^2`), because there case tells names
-apart. Otherwise `N` stands for `n`, as many write it. Greek letters are told apart always.
+apart. Otherwise `N` stands for `n`, as many write it. Greek letters are always distinguished.
 """
 
 import re
