@@ -349,6 +349,13 @@ def test_braces_that_a_judge_quotes_hide_no_verdict(quoted: str) -> None:
         assert read_answers(reply, questions, "n1") == {"q0": "yes"}
 
 
+def test_an_object_that_only_mentions_the_nonce_is_no_verdict() -> None:
+    for told in ({"note": "n1"}, {"id": "of n1"}, {"id": {"id": "n1"}}, {"n1": 1}):
+        reply = json.dumps({**told, "answers": {"q0": "yes"}, "better": "A"})
+        with pytest.raises(Unreadable):
+            read_better(reply, "n1")
+
+
 def test_two_different_verdicts_are_none() -> None:
     questions = questions_of(Rubric())
     yes, no = (json.dumps({"id": "n", "answers": {"q0": one}}) for one in ("yes", "no"))
