@@ -11,6 +11,11 @@ from tests.fuzz.verdicts.pairs import Pairs
 
 SYMBOLS: Final = (
     Pairs(
+        "symbols", r"A \cap B \cup C",
+        (r"A \cap B \cup C", r"A\cap B\cup C"),
+        (r"A \cap C \cup B", r"C \cap B \cup A", r"A \cup B \cap C"),
+    ),
+    Pairs(
         "symbols", "ACD",
         ("CAD", "A, C, D", "A and C and D", "ADC"),
         ("ACB", "AC", "ABCD"),
