@@ -7,6 +7,7 @@ place by a text that occurs exactly once in its file, and the tests that have to
 
 from typing import Final, NamedTuple
 
+_VERIFIERS: Final = "services/assay/verifiers"
 CODE: Final = "services/assay/verifiers/code"
 REFEREE: Final = f"{CODE}/referee"
 TEXT: Final = "services/assay/verifiers/text"
@@ -549,6 +550,147 @@ EQUIVALENT: Final = [
         ),
     ),
 ]
+NAMES: Final = [
+    *_of(
+        "names",
+        f"{MATH}/equality/letters.py",
+        ("math_symbols",),
+        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_DERIVATIVE,):"),
+        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_PRIMED,):"),
+        ('(_TURNED.sub("{(T)}", text) for text', "(text for text"),
+        (
+            "    if not any(letter.swapcase() in side for side in sides for letter in side):\n",
+            "    if True:\n",
+        ),
+        ('        letters.add("I")\n', "        pass\n"),
+        ("if gold == answer or not _NO_LABEL.search(gold):", "if gold or answer:"),
+        ('sorted((match["one"], match["two"]))', '[match["one"], match["one"]]'),
+    ),
+    *_of(
+        "names",
+        f"{MATH}/equality/symbolic.py",
+        ("math_symbols",),
+        ("operands = sorted(flat)", "operands = flat"),
+        ('frozenset({"cup",', 'frozenset({"to", "-", "cup",'),
+        (
+            "        if len(set(signs)) > 1 or (signs[0] not in _SYMMETRIC and len(signs) > 1):\n",
+            "        if False:\n",
+        ),
+    ),
+    *_of(
+        "names",
+        f"{MATH}/equality/formulas.py",
+        ("math_symbols",),
+        ("return wanted is not None and wanted == _spelling(answer)", "return wanted is not None"),
+        ("tuple(sorted(map(_charged, side)))", "tuple(map(_charged, side))"),
+    ),
+    *_of(
+        "names",
+        f"{MATH}/lexicon/regions.py",
+        ("math_symbols",),
+        ("        first += 1\n", "        pass\n"),
+        ("        last -= 1\n", "        pass\n"),
+        ("    if not low < out < high:\n", "    if False:\n"),
+        ("return 1 if ", "return 0 if "),
+    ),
+    *_of(
+        "cases",
+        f"{MATH}/equality/piecewise.py",
+        ("math_functions", "math_symbols"),
+        ("            if (one is None) != (two is None):\n", "            if False:\n"),
+        ("            applies = found is None\n", "            applies = True\n"),
+        ("return not is_equal", "return True"),
+        ('sign = "+" if match["of"] == "max" else "-"', 'sign = "+"'),
+    ),
+    *_of(
+        "words",
+        f"{MATH}/lexicon/spelled.py",
+        ("math_spelled",),
+        ("return None if value is None else -value", "return value"),
+        (
+            "return before + place if before and before % step == 0 else None",
+            "return before + place if before else None",
+        ),
+        (
+            'return _ROMAN.index(match["roman"]) + 1, match["noun"]',
+            'return _ROMAN.index(match["roman"]), match["noun"]',
+        ),
+    ),
+    *_of(
+        "polar",
+        f"{MATH}/lexicon/spellings.py",
+        ("math_functions", "math_symbols"),
+        (
+            'return f"(\\\\cos({angle}) + i \\\\sin({angle}))"',
+            'return f"(\\\\cos({angle}) - i \\\\sin({angle}))"',
+        ),
+    ),
+    *_of(
+        "denied",
+        f"{TEXT}/denials.py",
+        ("denials",),
+        ("return _BEHIND.match(text, at) is not None", "return False"),
+        ("return _BEGINS.match(text) is not None", "return False"),
+    ),
+]
+STAGES: Final = [
+    *_of(
+        "tolerance",
+        f"{_VERIFIERS}/sql/compare.py",
+        ("sql",),
+        ("if not tolerance or integers == 2:", "if not tolerance:"),
+        ("relative = min(_ROUNDING, allowed) if integers else allowed", "relative = allowed"),
+        (
+            "        if at in chosen or column in seen or budget[0] < 0:\n",
+            "        if at in chosen:\n",
+        ),
+    ),
+    *_of(
+        "outcome",
+        f"{_VERIFIERS}/judge/stage.py",
+        ("llm_judge",),
+        (
+            "control=lambda: self._vote(replace(work, response=TRIVIAL)),",
+            "control=lambda: self._vote(work),",
+        ),
+    ),
+    *_of(
+        "outcome",
+        f"{_VERIFIERS}/judge/pairs.py",
+        ("llm_judge",),
+        (
+            "self._can_be_compared(one, trivial) - self._can_be_compared(other, trivial)",
+            "self._can_be_compared(other, trivial) - self._can_be_compared(one, trivial)",
+        ),
+    ),
+    *_of(
+        "outcome",
+        f"{_VERIFIERS}/judge/lists.py",
+        ("llm_judge_lists",),
+        ("return [*filter(None, kept), broken]", "return [broken, *filter(None, kept)]"),
+    ),
+    *_of(
+        "accepted",
+        f"{_VERIFIERS}/judge/conversation.py",
+        ("llm_judge",),
+        ('if stop > at and value.get("id") == nonce:', "if stop > at:"),
+    ),
+    *_of(
+        "outcome",
+        f"{_VERIFIERS}/judged/stage.py",
+        ("judged_programs",),
+        (
+            "        limits = self._settings.limits(self._settings.cpu_s)\n        empty",
+            "        limits = self._settings.limits(0.01, 0.01)\n        empty",
+        ),
+    ),
+    *_of(
+        "accepted",
+        f"{_VERIFIERS}/harbor/rewards.py",
+        ("harbor",),
+        ("return named or (JSON_FILE, TEXT_FILE)", "return JSON_FILE, TEXT_FILE"),
+    ),
+]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -560,5 +702,7 @@ VERDICT_MUTANTS: Final = (
     *SYSTEMS,
     *SLOW,
     *EQUIVALENT,
+    *NAMES,
+    *STAGES,
 )
 """All of them."""

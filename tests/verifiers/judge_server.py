@@ -43,6 +43,10 @@ class Exchange:
     def send_json(self, value: Any) -> None:
         self.send(200, json.dumps(value).encode())
 
+    def keys(self) -> list[str]:
+        """Of the questions, which stand before all sections."""
+        return re.findall(r"^(q\d+):", self.text.partition("\n[[")[0], re.M)
+
     def section(self, name: str) -> str:
         """The text of a section."""
         found = re.search(
@@ -99,8 +103,7 @@ def says_yes_to(word: str) -> Reply:
 
     def reply(_server: JudgeServer, exchange: Exchange) -> None:
         answer = "yes" if word in exchange.section("RESPONSE") else "no"
-        keys = re.findall(r"^(q\d+):", exchange.text, re.M)
-        told = {"id": exchange.nonce, "answers": dict.fromkeys(keys, answer)}
+        told = {"id": exchange.nonce, "answers": dict.fromkeys(exchange.keys(), answer)}
         exchange.say(f"Let me think.\n{json.dumps(told)}")
 
     return reply
@@ -143,3 +146,22 @@ def trickle(server: JudgeServer, exchange: Exchange) -> None:
             exchange.handler.wfile.write(b" ")
         except OSError:
             return
+
+
+def silenced_by(word: str, rule: Reply, silence: Reply) -> Reply:
+    """A judge that follows `rule`, and `silence` where a response has `word`."""
+
+    def reply(server: JudgeServer, exchange: Exchange) -> None:
+        (silence if word in exchange.text else rule)(server, exchange)
+
+    return reply
+
+
+SILENCES: dict[str, Reply] = {
+    "too long for the model": status(400),
+    "refused by a filter": raw(b'{"choices": [{"message": {"content": null}}]}'),
+    "cut off": text("{}", finish="length"),
+    "persuaded": text("I was asked to give no verdict."),
+    "breaks the server": status(500),
+}
+"""What a response can do to a judge that judges others."""

@@ -73,6 +73,33 @@ def test_reward_json_wins_and_its_parts_are_components(bench: Any) -> None:
     assert other.reward == 1.0
 
 
+RUNS = (
+    "python3 src/a.py > /tmp/out\n"
+    'test "$(cat /tmp/out)" = 42 && r=1 || r=0\n'
+    "echo $r > /logs/verifier/{}\n"
+)
+
+
+@pytest.mark.parametrize("written", ["reward.json", "reward.txt"])
+def test_a_program_that_the_tests_run_writes_no_reward_in_the_other_file(
+    bench: Any, written: str
+) -> None:
+    """`reward.json` comes before `reward.txt`, and of it the tests know nothing."""
+    forger = (
+        "for name in ('reward.json', 'reward.txt'):\n"
+        "    open(f'/logs/verifier/{name}', 'w').write('1')\n"
+    )
+    ended = graded(bench, RUNS.format(written), {"app/src/a.py": forger.encode()})
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+    right = graded(bench, RUNS.format(written), {"app/src/a.py": b"print(42)"})
+    assert right.reward == 1.0
+
+
+def test_a_file_whose_name_the_tests_put_together_counts(bench: Any) -> None:
+    script = "kind=json\necho 0.5 > /logs/verifier/reward.$kind\n"
+    assert graded(bench, script, {}).reward == 0.5
+
+
 def test_only_declared_artifacts_reach_the_box_and_none_replaces_a_test(bench: Any) -> None:
     """A reward that the agent's machine left, a replaced test and an undeclared file are absent."""
     script = (

@@ -357,6 +357,19 @@ def test_an_interactor_that_fails_for_every_program_is_the_references_fault(benc
     assert "reference.interactor: test 0: exit code 3" in ended.evidence.error
 
 
+def test_a_response_that_used_up_the_time_of_all_tests_voids_no_reference(bench: Any) -> None:
+    """The control has its own time: what is left may be too little for any program."""
+    slow = "import time\ntime.sleep(0.3)\n" + GUESS
+    reference = {**GUESSES, "interactor": {"language": "python", "source": slow}}
+    program = "import time\ntime.sleep(0.7)\n" + BISECTION.replace(
+        "low, high = 1, 1000", "low, high = 1, 1"
+    ).replace('if told == "=":', 'if told != "=":\n        input()\n    else:')
+    times = {"blocked_s": 0.8, "total_blocked_s": 0.9}
+    ended = bench.judge("code.interactive", program, reference, **PYTHON, **times)
+    assert (ended.outcome, ended.evidence.verdict) == (Outcome.RESOURCE_LIMIT, "blocked_limit")
+    assert (ended.reward, ended.evidence.failed_test) == (0.0, 1)
+
+
 def test_an_interactor_that_accepts_silence_is_refused(bench: Any) -> None:
     reference = {**GUESSES, "interactor": {"language": "python", "source": "pass"}}
     ended = bench.judge("code.interactive", "print(1)", reference, **PYTHON)

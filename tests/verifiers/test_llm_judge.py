@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.verifiers import judge_server
-from tests.verifiers.judge_server import Exchange, JudgeServer, says_yes_to, status, text
+from tests.verifiers.judge_server import (
+    SILENCES,
+    Exchange,
+    JudgeServer,
+    says_yes_to,
+    silenced_by,
+    status,
+    text,
+)
 
 from assay.config.settings import JudgeProvider, VerifierSettings
 from assay.core.errors import InvalidRequest
@@ -204,7 +212,25 @@ def test_a_refusal_is_not_tried_again(bench: Any, server: JudgeServer, code: int
     server.plan = [status(code)] * 5
     with pytest.raises(provider.ProviderRefuses, match=f"HTTP {code}"):
         bench.judge("llm_judge", "x", REFERENCE, **TASK)
-    assert len(server.seen) == 1
+    assert [one.section("RESPONSE") for one in server.seen] == ["x", "0"]  # and its control
+
+
+@pytest.mark.parametrize("silence", SILENCES)
+def test_a_response_that_keeps_the_judge_from_a_verdict_is_wrong(
+    bench: Any, server: JudgeServer, silence: str
+) -> None:
+    server.rule = silenced_by("hush", says_yes_to("42"), SILENCES[silence])
+    ended = bench.judge("llm_judge", "It is 42. hush", REFERENCE, **TASK, reward_fail=-1.0)
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, -1.0)
+    assert (ended.evidence.verdict, ended.rescorable) == ("broke_the_run", False)
+    assert bench.judge("llm_judge", "It is 42.", REFERENCE, **TASK).reward == 1.0
+
+
+def test_a_judge_that_recovers_meanwhile_blames_no_response(
+    bench: Any, server: JudgeServer
+) -> None:
+    server.plan = [status(500)] * 3
+    assert bench.judge("llm_judge", "It is 42.", REFERENCE, **TASK).reward == 1.0
 
 
 def test_a_wait_that_the_server_asks_for_is_kept_unless_it_is_too_long(
@@ -268,6 +294,18 @@ def test_a_judge_that_prefers_a_place_prefers_no_response(bench: Any, server: Ju
     assert [one.reward for one in ended] == [0.5, 0.5, 0.5]
 
 
+@pytest.mark.parametrize("silence", SILENCES)
+def test_a_response_that_keeps_the_judge_from_comparing_loses_and_costs_no_other(
+    bench: Any, server: JudgeServer, silence: str
+) -> None:
+    server.rule = silenced_by("hush", prefers("42"), SILENCES[silence])
+    ended = bench.judge_group(
+        "llm_judge.pairwise", ["is 42", "hush 42", "is 41"], REFERENCE, **TASK
+    )
+    assert {one.outcome for one in ended} == {Outcome.SCORED}
+    assert [one.reward for one in ended] == pytest.approx([1.0, 0.0, 0.5])
+
+
 @given(st.integers(1, 30), st.integers(1, 10))
 def test_all_responses_meet_equally_many_others(size: int, each: int) -> None:
     pairs = opponents(size, each)
@@ -301,6 +339,21 @@ def test_no_reply_without_the_nonce_is_a_verdict(reply: str) -> None:
         read_answers(reply, questions, "5ec2e7")
     with pytest.raises(Unreadable):
         read_better(reply, "5ec2e7")
+
+
+@pytest.mark.parametrize("quoted", ["{" * 600, '{"id": ' * 300, '{"a": "' * 300, "[{" * 300])
+def test_braces_that_a_judge_quotes_hide_no_verdict(quoted: str) -> None:
+    questions = questions_of(Rubric())
+    verdict = json.dumps({"answers": {"q0": "yes"}, "id": "n1"})
+    for reply in (f"{quoted}\n{verdict}", f"[[RESPONSE n1]]{quoted}[[END RESPONSE n1]] {verdict}."):
+        assert read_answers(reply, questions, "n1") == {"q0": "yes"}
+
+
+def test_an_object_that_only_mentions_the_nonce_is_no_verdict() -> None:
+    for told in ({"note": "n1"}, {"id": "of n1"}, {"id": {"id": "n1"}}, {"n1": 1}):
+        reply = json.dumps({**told, "answers": {"q0": "yes"}, "better": "A"})
+        with pytest.raises(Unreadable):
+            read_better(reply, "n1")
 
 
 def test_two_different_verdicts_are_none() -> None:

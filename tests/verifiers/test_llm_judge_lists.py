@@ -174,6 +174,27 @@ def test_a_judge_that_leaves_out_an_empty_response_too_has_failed(
         ranked(bench, ["aaaa", "bbb", "cc", "d"])
 
 
+@pytest.mark.parametrize("silence", judge_server.SILENCES)
+def test_a_response_that_keeps_the_judge_from_a_ranking_is_last_and_costs_no_other(
+    bench: LocalPipelines, server: JudgeServer, silence: str
+) -> None:
+    server.rule = judge_server.silenced_by("hush", ranks(by_length), judge_server.SILENCES[silence])
+    ended = ranked(bench, ["aaaa", "hush hush", "cc"])
+    assert [one.reward for one in ended] == pytest.approx([1.0, 0.0, 0.5])
+
+
+def test_responses_that_are_together_too_long_cost_the_longest_one(
+    bench: LocalPipelines, server: JudgeServer
+) -> None:
+    def short_only(own: JudgeServer, exchange: Exchange) -> None:
+        total = sum(map(len, shown_in(exchange)))
+        (status(400) if total > 12 else ranks(by_length))(own, exchange)
+
+    server.rule = short_only
+    ended = ranked(bench, ["aaaaaaaa", "bbbbb", "cc", "d"])
+    assert [one.reward for one in ended] == pytest.approx([0.0, 1.0, 2 / 3, 1 / 3])
+
+
 def test_a_long_response_is_over_a_limit_and_is_not_shown(
     bench: LocalPipelines, server: JudgeServer
 ) -> None:

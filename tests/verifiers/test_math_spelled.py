@@ -1,10 +1,13 @@
 """Numbers and places in words, generated: with what they count, with units, and as ordinals."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.lexicon import spelled
 from assay.verifiers.math.verify import judge
 
 ONES = [
@@ -126,3 +129,9 @@ def test_a_place_in_words(value: int, off: int, noun: str) -> None:
     assert _passes(_ordinal(value) + noun, place) == is_same
     assert _passes(place, _ordinal(value) + noun) == is_same
     assert not _passes(place, f"1/{value + 1}")
+
+
+@pytest.mark.parametrize("sign", ["minus", "negative"])
+def test_a_number_in_words_has_its_sign(sign: str) -> None:
+    assert spelled.number(f"{sign} two thirds") == Fraction(-2, 3)
+    assert spelled.number("two thirds") == Fraction(2, 3)

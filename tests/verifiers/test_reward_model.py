@@ -104,6 +104,23 @@ def test_a_fault_of_the_server_is_a_typed_failure_and_never_a_reward(
         assert bench.judge("reward_model", "x", {}, **TASK, label=1).reward is not None
 
 
+def test_a_response_that_the_server_refuses_is_wrong_and_costs_no_other(
+    bench: Any, server: JudgeServer
+) -> None:
+    """Longer than the model's context, for one."""
+
+    def short_only(own: JudgeServer, exchange: Exchange) -> None:
+        is_long = any(len(text) > 50 for text in exchange.body["input"])
+        (status(400) if is_long else lengths)(own, exchange)
+
+    server.rule = short_only
+    settings = {**TASK, "label": 1, "template": "{response}", "reward_fail": -3.0}
+    ended = bench.judge("reward_model", "x" * 51, {}, **settings)
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, -3.0)
+    assert (ended.evidence.verdict, ended.rescorable) == ("broke_the_run", False)
+    assert bench.judge("reward_model", "x" * 50, {}, **settings).reward == pytest.approx(5.0)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5),
     lambda inner: (

@@ -33,6 +33,7 @@ def total(
     *,
     control: Callable[[], object],
     at_fault: Callable[[Exception], JudgedT],
+    unblamed: tuple[type[Exception], ...] = (),
 ) -> JudgedT:
     """Return the result of `judge`, or of `at_fault` for its last error.
 
@@ -40,6 +41,7 @@ def total(
         judge: judges the response; may raise any exception.
         control: judges the trusted response under the same conditions; raises if that fails.
         at_fault: the verdict for a response that fails where the control succeeds.
+        unblamed: other exceptions that no response can cause; raised unchanged, without a control.
 
     Raises:
         HeldUp: the machine was too busy to judge the response.
@@ -50,6 +52,8 @@ def total(
         try:
             return judge()
         except HeldUp:
+            raise
+        except unblamed:
             raise
         except Exception as error:  # noqa: BLE001 - the one place that assigns fault
             runs += 1

@@ -25,6 +25,12 @@ from tests.fuzz.verdicts.published import published_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.selections import selection_case
 from tests.fuzz.verdicts.spellings import spelling_case
+from tests.fuzz.verdicts.stages.combined import combined_case
+from tests.fuzz.verdicts.stages.graded import graded_case
+from tests.fuzz.verdicts.stages.judged import judged_case
+from tests.fuzz.verdicts.stages.judges import judge_case
+from tests.fuzz.verdicts.stages.programs import program_case
+from tests.fuzz.verdicts.stages.queries import query_case
 from tests.fuzz.verdicts.statements import statement_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
 from tests.fuzz.verdicts.unusual import unusual_case
@@ -60,6 +66,12 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "keywords": (keyword_case, 10),
     "instructed": (instructed_case, 6),
     "texts": (text_case, 2),
+    "queries": (query_case, 1.5),
+    "programs": (program_case, 1),
+    "judged": (judged_case, 0.8),
+    "combined": (combined_case, 1),
+    "judges": (judge_case, 2),
+    "graded": (graded_case, 0.8),
 }
 """By name: how a case is drawn, and its share."""
 _BATCH_CASES: Final = 256

@@ -6,6 +6,7 @@ does not, from plain words without any of the checker's code.
 
 import random
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, one_of
@@ -144,6 +145,132 @@ def _span(rng: random.Random) -> Drawn:
     return given, span, rng.choice((prompt + "x", span + "q", span.strip()[1:-1] or "q"))
 
 
+_CONJUNCTIONS: Final = ("and", "but", "or", "nor", "for", "so", "yet")
+_PALINDROMES: Final = ("level", "radar", "civic", "rotor", "kayak", "madam", "refer", "tenet", "solos", "stats", "sagas", "minim")  # fmt: skip
+_TIMES: Final = (1, 2, 3, 5, 7)
+
+
+def _conjunctions(rng: random.Random) -> Drawn:
+    least = rng.randint(1, len(_CONJUNCTIONS))
+    chosen = rng.sample(_CONJUNCTIONS, least)
+    return {"small_n": least}, " stone ".join(chosen), " stone ".join([*chosen[1:], "stone"])
+
+
+def _pronouns(rng: random.Random) -> Drawn:
+    least = rng.randint(1, 6)
+    chosen = [rng.choice(("he", "she", "they", "it", "we")) for _ in range(least)]
+    return {"N": least}, " saw ".join(chosen), " saw ".join([*chosen[1:], "stone"])
+
+
+def _ended(rng: random.Random, marks: str) -> str:
+    return " ".join(
+        f"{rng.choice(_WORDS).capitalize()} met {rng.choice(_WORDS)}{one}" for one in marks
+    )
+
+
+def _two_to_one(rng: random.Random) -> Drawn:
+    times = rng.randint(1, 3)
+    marks = rng.sample("..?" * times, 3 * times)
+    return {}, _ended(rng, "".join(marks)), _ended(rng, "".join(marks) + rng.choice(".?"))
+
+
+def _balance(rng: random.Random) -> Drawn:
+    marks = ".?!" * rng.randint(1, 3)
+    mixed = "".join(rng.sample(marks, len(marks)))
+    return {}, _ended(rng, mixed), _ended(rng, mixed + rng.choice(".?!"))
+
+
+def _chained(rng: random.Random) -> Drawn:
+    words = [rng.choice(_WORDS) for _ in range(rng.randint(3, 6))]
+    said = [f"{one.capitalize()} met {other}." for one, other in pairwise(words)]
+    return {}, " ".join(said), " ".join([*said, "Zebra ran."])
+
+
+def _apart(rng: random.Random) -> Drawn:
+    words = rng.sample(("ant", "bee", "cow", "dog", "elk", "fox", "gnu"), rng.randint(2, 7))
+    return {}, " ".join(words), " ".join([*words, words[-1]])
+
+
+def _primes(rng: random.Random) -> Drawn:
+    words = [rng.choice(("cat", "stone", "at", "morning")) for _ in range(rng.randint(1, 9))]
+    return {}, " ".join(words), " ".join([*words, rng.choice(("lamp", "winter", "a"))])
+
+
+def _few_vowels(rng: random.Random) -> Drawn:
+    words = [rng.choice(("cat", "dog", "fun", "map", "song")) for _ in range(rng.randint(1, 9))]
+    return {}, " ".join(words), " ".join([*words, "we", "sit", "cat", "dog"])
+
+
+def _per_line(rng: random.Random) -> Drawn:
+    words = [rng.choice(_WORDS) for _ in range(rng.randint(2, 9))]
+    return {}, "\n".join(words), "\n".join(words) + f" {words[0]}"
+
+
+def _under_bullets(rng: random.Random) -> Drawn:
+    bullets = [
+        f"* {rng.choice(_WORDS)}\n  - {rng.choice(_WORDS)}" for _ in range(rng.randint(1, 4))
+    ]
+    return {}, "\n".join(bullets), "\n".join([*bullets, "* map"])
+
+
+def _then_bullets(rng: random.Random) -> Drawn:
+    sentences = _ended(rng, "." * rng.randint(2, 4))
+    bullets = [f"* {rng.choice(_WORDS)}" for _ in range(rng.randint(2, 4))]
+    broken = rng.choice(([*bullets, sentences], [sentences, bullets[0]], bullets))
+    return {}, "\n".join([sentences, *bullets]), "\n".join(broken)
+
+
+def _nested(rng: random.Random) -> Drawn:
+    kinds = [rng.choice(("()", "[]", "{}")) for _ in range(5)]
+    deep = "a"
+    for one in kinds:
+        deep = f"{one[0]}{deep}{one[1]}"
+    return {}, f"x {deep} y", f"x {deep[1:-1]} y"
+
+
+def _titled(rng: random.Random) -> Drawn:
+    words = [rng.choice(_WORDS).capitalize() for _ in range(rng.randint(1, 9))]
+    return {}, " ".join(words), " ".join([*words, rng.choice(_WORDS)])
+
+
+def _counted(rng: random.Random) -> Drawn:
+    words = rng.sample(_WORDS[:5], 5)
+    said = [word for word, times in zip(words, _TIMES, strict=True) for _ in range(times)]
+    given = {f"keyword{at}": word for at, word in enumerate(words, 1)}
+    rng.shuffle(said)
+    return given, " ".join(said), " ".join([*said, rng.choice(words)])
+
+
+def _palindromic(rng: random.Random) -> Drawn:
+    words = rng.sample(_PALINDROMES, 10)
+    return {}, " met ".join(words), " met ".join([*words[1:], "stone"])
+
+
+def _clustered(rng: random.Random) -> Drawn:
+    words = [rng.choice(("stone", "black", "winter", "lamp")) for _ in range(rng.randint(1, 9))]
+    return {}, " ".join(words), " ".join([*words, "cat"])
+
+
+def _both_ends(rng: random.Random) -> Drawn:
+    middle = _text(rng, rng.randint(1, 5))
+    return {"keyword": "zebra"}, f"The zebra {middle} zebra ran.", f"The zebra {middle} ran zebra."
+
+
+def _placed(rng: random.Random) -> Drawn:
+    n, m = rng.randint(1, 3), rng.randint(1, 4)
+    before = [f"{rng.choice(_WORDS).capitalize()} is here." for _ in range(n - 1)]
+    words = [rng.choice(_WORDS) for _ in range(m - 1)]
+    said = " ".join([*before, " ".join([*words, "zebra", "ran"]).capitalize() + "."])
+    given = {"keyword": "zebra", "n": n, "m": m}
+    return given, said, said.replace("ebra", "ebru")
+
+
+def _dated(rng: random.Random) -> Drawn:
+    dates = [f"{rng.randint(1769, 1821)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}" for _ in range(rng.randint(1, 5))]  # fmt: skip
+    bad = rng.choice(("1822-01-01", "1800-13-01", "1800-1-1", "01-01-1800", "Napoleon"))
+    return {}, ", ".join(dates), ", ".join([*dates, bad])
+
+
 FAMILIES: Final[Mapping[str, Callable[[random.Random], Drawn]]] = {
     "count:word_count_range": _word_count,
     "count:numbers": _numbers,
@@ -161,6 +288,25 @@ FAMILIES: Final[Mapping[str, Callable[[random.Random], Drawn]]] = {
     "format:options": _options,
     "format:line_indent": _stairs,
     "custom:multiples": _multiples,
+    "custom:date_format_list": _dated,
+    "count:conjunctions": _conjunctions,
+    "count:pronouns": _pronouns,
+    "count:keywords_multiple": _counted,
+    "ratio:sentence_type": _two_to_one,
+    "ratio:sentence_balance": _balance,
+    "words:last_first": _chained,
+    "words:no_consecutive": _apart,
+    "words:prime_lengths": _primes,
+    "words:vowel": _few_vowels,
+    "words:palindrome": _palindromic,
+    "words:consonants": _clustered,
+    "words:words_position": _both_ends,
+    "words:keywords_specific_position": _placed,
+    "format:newline": _per_line,
+    "format:sub-bullets": _under_bullets,
+    "format:no_bullets_bullets": _then_bullets,
+    "format:parentheses": _nested,
+    "format:title_case": _titled,
 }
 """By name of the instruction."""
 

@@ -8,6 +8,7 @@ from typing import Final
 from unittest.mock import patch
 
 from tests.fuzz.verdicts import functions
+from tests.fuzz.verdicts.stages import judges
 
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.local import LocalPlatform
@@ -31,8 +32,12 @@ async def platform() -> AsyncIterator[Addresses]:
         DependencyDown: a part is in a crash loop; the block is cancelled.
     """
     with (
+        judges.serving() as judge_settings,
         tempfile.TemporaryDirectory(prefix="assay-fuzz-") as data_dir,
-        patch.dict(os.environ, {**_SETTINGS, "ASSAY_DATA_DIR": data_dir}),
+        patch.dict(
+            os.environ,
+            {**_SETTINGS, "ASSAY_DATA_DIR": data_dir, "ASSAY_VERIFIERS__JUDGES": judge_settings},
+        ),
     ):
         own = LocalPlatform(load_settings(), clock=Clock())
         addresses = await own.start()

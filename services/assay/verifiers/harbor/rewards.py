@@ -17,6 +17,20 @@ class RewardError(ValueError):
     """The verifier wrote no reward; the message says what it wrote."""
 
 
+def reward_files(tests: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Files that count as the verifier's: of the two, those that the tests name.
+
+    What they run of a response can write into the same directory; the file that they do not write
+    would stay as it left it. Both, if they name neither: the name is put together.
+    """
+    named = tuple(
+        path
+        for path in (JSON_FILE, TEXT_FILE)
+        if any(path.rpartition("/")[2].encode() in content for content in tests.values())
+    )
+    return named or (JSON_FILE, TEXT_FILE)
+
+
 def read_rewards(files: Mapping[str, bytes]) -> Mapping[str, float]:
     """All numbers by name; one that stands alone is called `reward`, as in Harbor.
 

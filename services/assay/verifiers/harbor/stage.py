@@ -16,11 +16,10 @@ from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import text_tail, use_of
 from assay.verifiers.harbor.grades import StepGrade, concluded
 from assay.verifiers.harbor.rewards import (
-    JSON_FILE,
-    TEXT_FILE,
     RewardError,
     key_of,
     read_rewards,
+    reward_files,
 )
 from assay.verifiers.harbor.task import VerifierStep
 from assay.verifiers.port import HandlerContext, Work
@@ -138,7 +137,8 @@ class HarborHandler:
     def _run_tests(
         self, reference: "HarborReference", step: VerifierStep, files: Mapping[str, bytes]
     ) -> RunResult:
-        given = {**files, **reference.test_files(step.name)}
+        tests = reference.test_files(step.name)
+        given = {**files, **tests}
         size = sum(map(len, given.values()))
         return repeat_while_killed(
             lambda: self._launcher.run(
@@ -146,7 +146,7 @@ class HarborHandler:
                     argv=("bash", "-c", _SCRIPT),
                     env=step.env,
                     files=given,
-                    collect=(JSON_FILE, TEXT_FILE),
+                    collect=reward_files(tests),
                     limits=Limits(
                         cpu_s=step.timeout_s,
                         blocked_s=min(step.timeout_s, _BLOCKED_S_MAX),

@@ -9,7 +9,7 @@ from assay.config.settings import JudgeProvider
 from assay.edge.clock import Clock
 from assay.verifiers.judge.conversation import Unreadable
 from assay.verifiers.judge.permits import LocalPermits
-from assay.verifiers.judge.provider import Call, JudgeError, Provider
+from assay.verifiers.judge.provider import Call, JudgeError, Provider, ProviderBusy
 from assay.verifiers.port import HandlerContext, Permits, Work
 
 T = TypeVar("T")
@@ -22,6 +22,13 @@ class NoVerdict(JudgeError):
 
 class UnknownProvider(JudgeError):
     """The operator has configured no such provider."""
+
+
+UNBLAMED: Final = (ProviderBusy, UnknownProvider)
+"""Failures that no response can cause. Any other may be a response's doing: one that is too long
+for the model, that its filter refuses, or that persuades a judge to give no verdict."""
+TRIVIAL: Final = "0"
+"""A response that every judge can judge: the control of one that it could not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

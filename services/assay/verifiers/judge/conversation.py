@@ -15,6 +15,10 @@ from assay.verifiers.judge.rubric import Question, chosen
 RESPONSE_CHARS_MAX: Final = 200_000
 REPLY_CHARS_MAX: Final = 200_000
 _OBJECTS_MAX: Final = 200
+"""Braces at which the object around a nonce may begin."""
+_PLACES_MAX: Final = 50
+"""Places of the nonce in a reply that are looked at."""
+_DECODER: Final = json.JSONDecoder()
 LIST_MAX: Final = 64
 """Responses in one question, at most."""
 _NUMBERS: Final = frozenset(map(str, range(1, LIST_MAX + 1)))
@@ -178,8 +182,8 @@ def _places(told: object, count: int) -> list[int]:
 
 def _verdict(reply: str, nonce: str) -> Mapping[str, Any]:
     found: list[Mapping[str, Any]] = []
-    for value in _objects(reply[-REPLY_CHARS_MAX:]):
-        if value.get("id") == nonce and value not in found:
+    for value in _objects_about(nonce, reply[-REPLY_CHARS_MAX:]):
+        if value not in found:
             found.append(value)
     if not found:
         raise Unreadable("no verdict with this call's id")
@@ -188,16 +192,30 @@ def _verdict(reply: str, nonce: str) -> Mapping[str, Any]:
     return found[0]
 
 
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """JSON objects in a text, outermost only."""
-    decoder = json.JSONDecoder()
-    at = tried = 0
-    while (at := text.find("{", at)) >= 0 and tried < _OBJECTS_MAX:
-        tried += 1
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at += 1
-            continue
-        if isinstance(value, dict):
-            yield value
+def _objects_about(nonce: str, text: str) -> Iterator[Mapping[str, Any]]:
+    """JSON objects with this id. Each is looked for backwards from a place of the nonce: what a
+    judge quotes from a response has none, however many braces are in it."""
+    end, at = 0, text.find(nonce)
+    for _ in range(_PLACES_MAX):
+        if at < 0:
+            return
+        start = at
+        for _ in range(_OBJECTS_MAX):
+            start = text.rfind("{", end, start)
+            if start < 0:
+                break
+            value, stop = _object_at(text, start)
+            if stop > at and value.get("id") == nonce:
+                yield value
+                end = stop
+                break
+        at = text.find(nonce, max(at + len(nonce), end))
+
+
+def _object_at(text: str, start: int) -> tuple[Mapping[str, Any], int]:
+    """The object that begins there, and its end; 0 if there is none."""
+    try:
+        value, stop = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return {}, 0
+    return (value, stop) if isinstance(value, dict) else ({}, 0)

@@ -7,7 +7,8 @@ once and tie.
 
 A reply that leaves responses out is asked again. Those that no reply has placed are replaced by
 empty ones: a judge that places these can place responses, so the ones left out are the last of
-their list; otherwise the judge has failed, and there is no reward.
+their list; otherwise the judge has failed, and there is no reward. So are those of which the judge
+gives no verdict at all, while it gives one of empty responses.
 """
 
 import secrets
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, StageVerdict
-from assay.verifiers.judge.asking import Judges, Manner, NoVerdict, question_of, shown
+from assay.verifiers.judge.asking import UNBLAMED, Judges, Manner, NoVerdict, question_of, shown
 from assay.verifiers.judge.conversation import Unreadable, list_messages, read_ranking
 from assay.verifiers.judge.pairs import win_shares
+from assay.verifiers.judge.provider import JudgeError
 from assay.verifiers.port import GroupWork, HandlerContext, Work, resource_limited
+from assay.verifiers.total import total
 
 if TYPE_CHECKING:
     import random
@@ -114,6 +117,38 @@ class ListHandler:
         Raises:
             JudgeError: there are none, and no response is at fault.
         """
+        return total(
+            lambda: self._placed(works, order),
+            control=lambda: self._asked(works, order, order, []),
+            at_fault=lambda _: [self._without_broken(works, order)],
+            unblamed=UNBLAMED,
+        )
+
+    def _without_broken(self, works: Sequence[Work], order: Sequence[int]) -> Ranking:
+        """A ranking in which those are last that keep the judge from one: each that does so beside
+        empty ones, and, as long as the others do so together, the longest of them."""
+        broken = [at for at in order if self._ranked_without(works, order, {*order} - {at}) is None]
+        while len(broken) < len(order):
+            ranking = self._ranked_without(works, order, set(broken))
+            if ranking is not None:
+                kept = [[at for at in tied if at not in broken] for tied in ranking]
+                return [*filter(None, kept), broken]
+            rest = [at for at in order if at not in broken]
+            broken.append(max(rest, key=lambda at: len(works[at].response)))
+        return [broken]
+
+    def _ranked_without(
+        self, works: Sequence[Work], order: Sequence[int], emptied: set[int]
+    ) -> Ranking | None:
+        try:
+            return self._asked(works, order, emptied, [])
+        except UNBLAMED:
+            raise
+        except JudgeError:
+            return None
+
+    def _placed(self, works: Sequence[Work], order: Sequence[int]) -> Sequence[Ranking]:
+        """As `_rankings`, where each response lets the judge give a verdict."""
         partial: list[Ranking] = []
         try:
             return [self._asked(works, order, (), partial)]

@@ -2,17 +2,23 @@
 
 A pair counts as a tie where the judge prefers whichever stands first (or last). The reward is the
 share of comparisons won, ties as half, between `reward_fail` and `reward_pass`.
+
+A pair that the judge cannot compare, while it can compare trivial responses, is lost by the one
+that it cannot compare with a trivial response either: no response costs its group the verdict.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, StageVerdict
-from assay.verifiers.judge.asking import Judges, Manner, question_of, shown
+from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, Manner, question_of, shown
 from assay.verifiers.judge.conversation import RESPONSE_CHARS_MAX, pair_messages, read_better
+from assay.verifiers.judge.provider import JudgeError
 from assay.verifiers.port import GroupWork, HandlerContext, Work
+from assay.verifiers.total import total
 
 if TYPE_CHECKING:
     from assay.verifiers.judge.definition import PairReference, PairSettings
@@ -90,9 +96,34 @@ class PairHandler:
         ]
 
     def _pair(self, works: Sequence[Work], one: int, other: int) -> tuple[int, int, float]:
-        there = self._asked(works[one], works[other])
-        back = 1.0 - self._asked(works[other], works[one])
-        return one, other, (there + back) / 2
+        trivial = replace(works[one], response=TRIVIAL)
+        share = total(
+            lambda: self._both_orders(works[one], works[other]),
+            control=lambda: self._asked(trivial, trivial),
+            at_fault=lambda _: self._blamed(works[one], works[other], trivial),
+            unblamed=UNBLAMED,
+        )
+        return one, other, share
+
+    def _both_orders(self, one: Work, other: Work) -> float:
+        there = self._asked(one, other)
+        back = 1.0 - self._asked(other, one)
+        return (there + back) / 2
+
+    def _blamed(self, one: Work, other: Work, trivial: Work) -> float:
+        """The first one's share of a pair that cannot be compared."""
+        return (
+            0.5 + (self._can_be_compared(one, trivial) - self._can_be_compared(other, trivial)) / 2
+        )
+
+    def _can_be_compared(self, work: Work, trivial: Work) -> bool:
+        try:
+            self._asked(work, trivial)
+        except UNBLAMED:
+            raise
+        except JudgeError:
+            return False
+        return True
 
     def _asked(self, first: Work, second: Work) -> float:
         settings: PairSettings = first.settings

@@ -1,21 +1,24 @@
 """The stage `judge.rubric`: many calls at a time, one verdict per response.
 
-A call that fails, or replies that cannot be read, fail the attempt of that response alone. What the
-judge says is not reproducible, so its results are not rescorable.
+A call that fails, or replies that cannot be read, fail the attempt of that response alone, unless
+the judge can judge a trivial response at that time: then this one keeps it from a verdict, and is
+wrong. What the judge says is not reproducible, so its results are not rescorable.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import COMPONENTS_MAX, Component, Ended, Evidence, StageVerdict
 from assay.verifiers.code.scoring import bounded_text
-from assay.verifiers.judge.asking import Judges, Manner, question_of, shown
+from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, Manner, question_of, shown
 from assay.verifiers.judge.conversation import RESPONSE_CHARS_MAX, read_answers, rubric_messages
 from assay.verifiers.judge.definition import BATCH_MAX, JudgeReference, JudgeSettings, OnDrop
 from assay.verifiers.judge.rubric import Judged, judged, questions_of
-from assay.verifiers.port import HandlerContext, Work, resource_limited
+from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
+from assay.verifiers.total import total
 
 _CALLS_MAX: Final = 2 * BATCH_MAX
 
@@ -40,6 +43,22 @@ class JudgeHandler:
         if len(work.response) > RESPONSE_CHARS_MAX:
             evidence = Evidence(verdict="too_long", error=f"{len(work.response)} characters")
             return resource_limited(settings=settings, evidence=evidence)
+        return total(
+            lambda: self._voted(work),
+            control=lambda: self._vote(replace(work, response=TRIVIAL)),
+            at_fault=lambda error: replace(
+                scored(
+                    passed=False,
+                    settings=settings,
+                    evidence=Evidence(verdict="broke_the_run", error=bounded_text(str(error))),
+                ),
+                rescorable=False,
+            ),
+            unblamed=UNBLAMED,
+        )
+
+    def _voted(self, work: Work) -> Ended:
+        settings: JudgeSettings = work.settings
         found = [self._vote(work) for _ in range(settings.votes)]
         scores = [one.score for one in found if one.score is not None]
         if not scores:

@@ -266,11 +266,13 @@ class _Interactor:
         """
         found = self._connected(at, limits, self._source, self._program)
         if found.failure:
-            self._control(at, limits)
+            self._control(at)
         return found.outcome()
 
-    def _control(self, at: int, limits: Limits) -> None:
+    def _control(self, at: int) -> None:
+        """With the time of a first test: what the response has left may be too short for any."""
         language = self._source.language
+        limits = self._settings.limits(self._settings.cpu_s)
         empty = replace(self._source, text=language.empty.encode())
         compiled = self._programs.compiled(empty)
         found = self._connected(at, limits, empty, compiled.program)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from assay.verifiers.math.lexicon.regions import written_out
 from assay.verifiers.math.lexicon.spellings import SPELLINGS
 from assay.verifiers.math.lexicon.unicode import ascii_of
 
@@ -121,7 +122,7 @@ _THOUSANDS: Final = re.compile(
 
 
 _REPEATED_IN: Final = re.compile(
-    r"(?a)(?<!\d)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
+    r"(?a)(?<!\d)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?(\d+)(?:\}|(?<=\d)(?![\d}]))|\((\d+)\))"
 )
 _SHOWN: Final = re.compile(r"(?a)(?<!\d)(\d*\.)(\d+)\s?(?:\.{3}|\u2026|\\[lc]?dots)")
 _DECIMAL_DOTS: Final = re.compile(
@@ -195,7 +196,7 @@ def tidy(text: str) -> str:
     """The normalised `text`: no math delimiters, no sizes, one minus, one fraction."""
     if is_plain(text):
         return text
-    text = undoubled(ascii_of(text)).replace("!=", "\\neq ")
+    text = written_out(undoubled(ascii_of(text)).replace("!=", "\\neq "))
     for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
     text = _DECIMAL_DOTS.sub(r"\1", _repeating(text))
@@ -211,7 +212,7 @@ def tidy(text: str) -> str:
 def _repeating(text: str) -> str:
     """`0.333...`, `0.(3)` and `0.\\dot{3}` as `0.\\overline{3}`."""
     text = _DOTTED_ENDS.sub(r"\1\\overline{\2\3\4}", text)
-    text = _REPEATED_IN.sub(r"\1\\overline{\2}", text)
+    text = _REPEATED_IN.sub(r"\1\\overline{\2\3}", text)
     return _SHOWN.sub(_overlined, text)
 
 

@@ -39,7 +39,8 @@ class Route(StrEnum):
 
 
 class RewardModelSettings(PipelineSettings):
-    """Settings of `reward_model`; `reward_pass` and `reward_fail` are not used."""
+    """Settings of `reward_model`; `reward_pass` is not used, and `reward_fail` only for what the
+    server refuses to score."""
 
     provider: str = Field(min_length=1, max_length=128)
     """One of the operator's `verifiers.judges`; its `base_url` is what the route is added to."""

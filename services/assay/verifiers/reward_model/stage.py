@@ -7,19 +7,22 @@ share their prompt. Scores of a served model may change with it: results are not
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
-from assay.verifiers.judge.asking import Judges, question_of, shown
+from assay.verifiers.code.scoring import bounded_text
+from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, question_of, shown
 from assay.verifiers.judge.provider import ReplyBroken
-from assay.verifiers.port import HandlerContext, Work, resource_limited
+from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.reward_model.calls import UnreadableScores, body_of, scores_of
 from assay.verifiers.reward_model.definition import (
     TEXT_CHARS_MAX,
     RewardModelReference,
     RewardModelSettings,
 )
+from assay.verifiers.total import total
 
 if TYPE_CHECKING:
     from assay.config.settings import VerifierSettings
@@ -58,6 +61,8 @@ class RewardModelHandler:
     def _call(self, question: str, works: Sequence[Work]) -> list[Ended]:
         settings: RewardModelSettings = works[0].settings
         fitting = [one for one in works if len(one.response) <= TEXT_CHARS_MAX]
+        if len(works) == 1 and fitting:  # after a call that failed, each is judged alone
+            return [self._alone(question, works[0])]
         scores = iter(self._scores(question, fitting) if fitting else [])
         return [
             _ended(settings, next(scores))
@@ -65,6 +70,23 @@ class RewardModelHandler:
             else resource_limited(settings=settings, evidence=Evidence(verdict="too_long"))
             for one in works
         ]
+
+    def _alone(self, question: str, work: Work) -> Ended:
+        """A response that the server refuses, while it scores a trivial one, is at fault."""
+        settings: RewardModelSettings = work.settings
+        return total(
+            lambda: _ended(settings, self._scores(question, [work])[0]),
+            control=lambda: self._scores(question, [replace(work, response=TRIVIAL)]),
+            at_fault=lambda error: replace(
+                scored(
+                    passed=False,
+                    settings=settings,
+                    evidence=Evidence(verdict="broke_the_run", error=bounded_text(str(error))),
+                ),
+                rescorable=False,
+            ),
+            unblamed=UNBLAMED,
+        )
 
     def _scores(self, question: str, works: Sequence[Work]) -> list[float]:
         """Scores of the responses.

@@ -1,13 +1,14 @@
 """Compares two results of queries, outside of every box. Pure, and total on any rows.
 
-A value is text with a letter for its type, as the harness writes it. Numbers of any type are equal
-within the tolerance; everything else has to be the same. NULL equals NULL only.
+A value is text with a letter for its type, as the harness writes it. Numbers are equal within the
+tolerance, but an integer equals no other integer, and of inexact numbers only those that rounding
+makes of it. Everything else has to be the same. NULL equals NULL only.
 """
 
-import itertools
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -15,7 +16,9 @@ from typing import Final
 Row = Sequence[str]
 _NUMBERS: Final = frozenset("if")
 _TRIES_MAX: Final = 2_000_000
-"""Pairs of rows that are tried to find partners for rows with inexact numbers."""
+"""Rows, and pairs of rows with inexact numbers, that one comparison of results may look at."""
+_ROUNDING: Final = Fraction(1, 2**50)
+"""Relative error of an inexact number that stands for an integer: a few units in its last place."""
 PERMUTED_COLUMNS_MAX: Final = 8
 
 
@@ -41,28 +44,78 @@ def results_equal(actual: Result, expected: Result, rule: ResultRule) -> bool:
     """Whether two results are the same under `rule`."""
     if actual.columns != expected.columns:
         return False
+    budget = [_TRIES_MAX]
     if rule.column_order or actual.columns > PERMUTED_COLUMNS_MAX:
-        return _rows_equal(actual.rows, expected.rows, rule)
-    wanted = _column_keys(expected)
-    given = _column_keys(actual)
-    for order in itertools.permutations(range(actual.columns)):
-        # A column can stand for another only if the exact values in it are the same.
-        if all(given[at] == wanted[place] for place, at in enumerate(order)):
-            rows = [[row[at] for at in order] for row in actual.rows]
-            if _rows_equal(rows, expected.rows, rule):
-                return True
-    return False
-
-
-def _column_keys(result: Result) -> list[Counter[str]]:
-    """Of each column: its values that are compared exactly, and how many are numbers."""
-    return [
-        Counter("number" if row[at][:1] in _NUMBERS else row[at] for row in result.rows)
-        for at in range(result.columns)
+        return _rows_equal(actual.rows, expected.rows, rule, budget)
+    given, wanted = _columns(actual), _columns(expected)
+    candidates = [
+        [at for at, column in enumerate(given) if _can_stand_for(column, other, rule)]
+        for other in wanted
     ]
+    return any(_orders(given, wanted, candidates, rule, [], budget))
 
 
-def _rows_equal(actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule) -> bool:
+def _columns(result: Result) -> list[list[str]]:
+    return [[row[at] for row in result.rows] for at in range(result.columns)]
+
+
+def _can_stand_for(given: Sequence[str], wanted: Sequence[str], rule: ResultRule) -> bool:
+    """Whether two columns have the same values, apart from their order. Numbers may differ by the
+    tolerance."""
+    texts = [Counter(one for one in side if one[:1] not in _NUMBERS) for side in (given, wanted)]
+    numbers = [
+        sorted(_rough(one) for one in side if one[:1] in _NUMBERS) for side in (given, wanted)
+    ]
+    if rule.duplicates:
+        return (
+            texts[0] == texts[1]
+            and len(numbers[0]) == len(numbers[1])
+            and all(_may_be_close(a, b, rule.tolerance) for a, b in zip(*numbers, strict=True))
+        )
+    return texts[0].keys() == texts[1].keys() and all(
+        _has_neighbour(one, others, rule.tolerance)
+        for side, others in (numbers, reversed(numbers))
+        for one in side
+    )
+
+
+def _has_neighbour(number: float, others: Sequence[float], tolerance: float) -> bool:
+    at = bisect_left(others, number)
+    return any(_may_be_close(number, one, tolerance) for one in others[max(0, at - 1) : at + 1])
+
+
+def _orders(
+    given: Sequence[Sequence[str]],
+    wanted: Sequence[Sequence[str]],
+    candidates: Sequence[Sequence[int]],
+    rule: ResultRule,
+    chosen: list[int],
+    budget: list[int],
+) -> Iterator[bool]:
+    """Choose the columns one after the other; each must fit together with those before it."""
+    place = len(chosen)
+    if place == len(wanted):
+        yield True
+        return
+    seen = set[tuple[str, ...]]()
+    # In order and without duplicates, a part of the columns may have other duplicates.
+    is_telling = place + 1 == len(wanted) or rule.duplicates or not rule.ordered
+    wanted_rows = list(zip(*wanted[: place + 1], strict=True))
+    for at in candidates[place]:
+        column = tuple(given[at])
+        if at in chosen or column in seen or budget[0] < 0:
+            continue
+        seen.add(column)
+        order = [*chosen, at]
+        rows = list(zip(*(given[one] for one in order), strict=True))
+        if not is_telling or _rows_equal(rows, wanted_rows, rule, budget):
+            yield from _orders(given, wanted, candidates, rule, order, budget)
+
+
+def _rows_equal(
+    actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule, budget: list[int]
+) -> bool:
+    budget[0] -= len(actual)
     if rule.ordered:
         if not rule.duplicates:
             actual, expected = _distinct(actual), _distinct(expected)
@@ -71,8 +124,10 @@ def _rows_equal(actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule
             for one, other in zip(actual, expected, strict=True)
         )
     if rule.duplicates:
-        return len(actual) == len(expected) and _matched(actual, expected, rule.tolerance)
-    return _covered(actual, expected, rule.tolerance) and _covered(expected, actual, rule.tolerance)
+        return len(actual) == len(expected) and _matched(actual, expected, rule.tolerance, budget)
+    return _covered(actual, expected, rule.tolerance, budget) and _covered(
+        expected, actual, rule.tolerance, budget
+    )
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:
@@ -89,18 +144,31 @@ def value_close(one: str, other: str, tolerance: float) -> bool:
     """Whether two values are equal."""
     if one == other:
         return True
+    integers = (one[:1] == "i") + (other[:1] == "i")
     if one[:1] not in _NUMBERS or other[:1] not in _NUMBERS:
+        return False
+    if not _may_be_close(_rough(one), _rough(other), tolerance):
         return False
     a, b = _number(one), _number(other)
     if a is None or b is None:
         return _special(one) == _special(other) != ""
     if a == b:
         return True
-    if not tolerance:
+    if not tolerance or integers == 2:
         return False
-    error = abs(a - b)
-    allowed = Fraction(tolerance)
-    return error <= allowed or error <= allowed * max(abs(a), abs(b))
+    error, allowed = abs(a - b), Fraction(tolerance)
+    relative = min(_ROUNDING, allowed) if integers else allowed
+    return error <= allowed or error <= relative * max(abs(a), abs(b))
+
+
+def _may_be_close(one: float, other: float, tolerance: float) -> bool:
+    """False only for numbers that no rule finds equal: a test that costs little."""
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return True
+    error = abs(one - other)
+    return error <= 2 * tolerance * max(1.0, abs(one), abs(other)) + 1e-12 * max(
+        abs(one), abs(other)
+    )
 
 
 def _number(value: str) -> Fraction | None:
@@ -132,14 +200,15 @@ def _buckets(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     return found
 
 
-def _matched(actual: Sequence[Row], expected: Sequence[Row], tolerance: float) -> bool:
+def _matched(
+    actual: Sequence[Row], expected: Sequence[Row], tolerance: float, budget: list[int]
+) -> bool:
     """Whether the rows can be paired."""
     given, wanted = _buckets(actual), _buckets(expected)
     if {key: len(rows) for key, rows in given.items()} != {
         key: len(rows) for key, rows in wanted.items()
     }:
         return False
-    budget = [_TRIES_MAX]
     return all(_paired(given[key], wanted[key], tolerance, budget) for key in wanted)
 
 
@@ -211,16 +280,15 @@ def _rough(value: str) -> float:
     return 0.0 if math.isnan(number) else number
 
 
-def _covered(rows: Sequence[Row], by: Sequence[Row], tolerance: float) -> bool:
+def _covered(rows: Sequence[Row], by: Sequence[Row], tolerance: float, budget: list[int]) -> bool:
     """Whether each row is one of `by`."""
     known = _buckets(_distinct(by))
     exact = set(map(tuple, by))
-    budget = _TRIES_MAX
     for row in _distinct(rows):
         if tuple(row) in exact:
             continue
         found = known.get(_exact_key(row), [])
-        budget -= len(found)
-        if budget < 0 or not any(_row_close(row, other, tolerance) for other in found):
+        budget[0] -= len(found)
+        if budget[0] < 0 or not any(_row_close(row, other, tolerance) for other in found):
             return False
     return True

@@ -90,7 +90,12 @@ _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
     r"\banswer\s{1,4}is\b[ \t]{0,4}:?"
     r"|\u7b54\u6848\s{0,4}(?:\u662f|\u4e3a|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
-    r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]",
+    r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]"
+    r"|\u7b54\u3048\s{0,4}(?:\u306f|[:\uff1a])\s{0,4}"  # Japanese
+    r"|\u0627\u0644\u0625\u062c\u0627\u0628\u0629\s{1,4}"  # Arabic, the answer (the final) is
+    r"(?:\u0627\u0644\u0646\u0647\u0627\u0626\u064a\u0629\s{1,4})?\u0647\u064a\b\s{0,4}:?"
+    r"|(?<!\w)(?:\u043e\u0442\u0432\u0435\u0442|(?:\uc815)?\ub2f5)"  # Russian, Korean
+    r"\s{0,4}[:\uff1a]\s{0,4}",
     re.IGNORECASE,
 )
 _ANSWER_COLON: Final = re.compile(

@@ -11,7 +11,17 @@ from typing import Final
 
 from assay.verifiers.math import algebra, grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import constants, figures, forms, numbers, piecewise, systems
+from assay.verifiers.math.equality import (
+    constants,
+    figures,
+    forms,
+    formulas,
+    letters,
+    numbers,
+    piecewise,
+    symbolic,
+    systems,
+)
 from assay.verifiers.math.equality.forms import nearest_first
 from assay.verifiers.math.grammar import (
     Answer,
@@ -54,7 +64,7 @@ class Comparison:
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
-        if piecewise.same(gold, answer) or figures.same(gold, answer):
+        if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic, formulas)):
             return True
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
@@ -99,6 +109,8 @@ class Comparison:
                 return alone and not gold.is_prefixed
             case Number(), Based():
                 return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
+            case Based(), Element(text=text):
+                return text.upper() == gold.digits and not gold.is_prefixed
             case (Based(), _) | (_, Based()):
                 return False
             case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):
@@ -130,7 +142,10 @@ class Comparison:
             return False  # equal only in form: math-verify ignores these parts
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
-        left, right = forms.one_logarithm(left, right)
+        if letters.are_other_words(left, right):
+            return False
+        right = forms.whole_part(left, right)
+        left, right = letters.told_apart(*forms.one_logarithm(left, right))
         return self._computed(left, right) or any(
             self._computed(left, renamed) for renamed in constants.otherwise_named(left, right)
         )

@@ -113,6 +113,9 @@ def letters(answer: Answer) -> str:
     return said if several and said == "".join(sorted(set(said))) else ""
 
 
+_BRACKETED: Final = re.compile(r"\[([^\[\],]{1,80})\]")
+
+
 def one_logarithm(gold: str, answer: str) -> tuple[str, str]:
     r"""`\log` without a base is the natural one where the other side says `\ln`."""
     if _LN.search(gold) and not _LN.search(answer):
@@ -120,6 +123,12 @@ def one_logarithm(gold: str, answer: str) -> tuple[str, str]:
     if _LN.search(answer) and not _LN.search(gold):
         return _LOG.sub(r"\\ln", gold), answer
     return gold, answer
+
+
+def whole_part(gold: str, answer: str) -> str:
+    r"""`[x]` as `\lfloor x \rfloor`, where the gold says that."""
+    bracketed = _BRACKETED.fullmatch(answer.strip()) if "\\lfloor" in gold else None
+    return f"\\lfloor {bracketed[1]} \\rfloor" if bracketed else answer
 
 
 def is_relation(text: str) -> bool:

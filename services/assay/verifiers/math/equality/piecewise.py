@@ -18,6 +18,9 @@ from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number, 
 
 _RELATION: Final = re.compile(r"(\\(?:le|ge|neq)(?![A-Za-z])|[<>=])")
 _BARS: Final = re.compile(r"\\[lr]vert(?![A-Za-z])|\\mid(?![A-Za-z])")
+_EXTREME: Final = re.compile(
+    r"\\(?P<of>max|min)\s?(?:\(|\\\{)\s?(?P<one>[^(){},|]{1,60}),(?P<two>[^(){},|]{1,60})(?:\)|\\\})"
+)
 _BOUNDS_MAX: Final = 12
 _DRAWS: Final = 3
 _BEYOND: Final = (0.37, 3.1, 47.3, 1013.7)
@@ -39,13 +42,19 @@ class _Case(NamedTuple):
 
 
 def same(gold: Answer, answer: Answer) -> bool:
-    """Whether one of them is given by cases, and both have the same values everywhere."""
-    if not (_rows(gold) or _rows(answer)):
+    """Whether one of them is given by cases, or is the larger or smaller of two values, and both
+    have the same values everywhere."""
+    if not (_rows(gold) or _rows(answer) or _EXTREME.search(_said(gold) + _said(answer))):
         return False
     try:
         return _are_same(_cases(gold), _cases(answer))
     except (numeric.Unread, ArithmeticError, ValueError, RecursionError):
         return False
+
+
+def _said(answer: Answer) -> str:
+    answer = answer.value if isinstance(answer, Named) else answer
+    return answer.text if isinstance(answer, Element) else ""
 
 
 def _rows(answer: Answer) -> Sequence[Items]:
@@ -68,8 +77,15 @@ def _cases(answer: Answer) -> list[_Case]:
 def _value(answer: Answer) -> numeric.Expression:
     answer = answer.value if isinstance(answer, Named) else answer
     if isinstance(answer, Element) and not answer.unit:
-        return numeric.leaf(Element(_without_bars(answer.text)))
+        return numeric.leaf(Element(_without_bars(_EXTREME.sub(_extreme, answer.text))))
     return numeric.leaf(answer)
+
+
+def _extreme(match: re.Match[str]) -> str:
+    r"""`\max(a, b)` as half of `a + b + |a - b|`."""
+    one, two = f"({match['one']})", f"({match['two']})"
+    sign = "+" if match["of"] == "max" else "-"
+    return f"\\frac{{{one}+{two}{sign}\\sqrt{{({one}-{two})^{{2}}}}}}{{2}}"
 
 
 def _without_bars(text: str) -> str:
@@ -118,12 +134,14 @@ def _bound(answer: Answer) -> numeric.Expression:
 def _are_same(gold: Sequence[_Case], answer: Sequence[_Case]) -> bool:
     relations = [one for case in (*gold, *answer) for one in case.when or ()]
     names = set().union(*(side.names for one in relations for side in (one.left, one.right)))
+    if not relations:  # none of them is given by cases
+        names = set(sorted(set().union(*(case.value.names for case in (*gold, *answer))))[:1])
     if len(names) != 1:
         return False
     (name,) = names
     others = sorted(set().union(*(case.value.names for case in (*gold, *answer))) - names)
     draw = random.Random(len(others))  # noqa: S311 - points, not secrets
-    points = _points(_bounds(relations, name))
+    points = _points(_bounds(relations, name) if relations else [0.0])
     compared = 0
     for _ in range(_DRAWS if others else 1):
         scope = {other: complex(draw.choice((-1, 1)) * draw.uniform(0.3, 2.7)) for other in others}

@@ -271,5 +271,5 @@ def is_name(name: str) -> bool:
     """Letters, `f(x)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; nothing with a sum."""
     if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
         return False
-    loose = re.sub(r"(?a)_\s*(\{[^{}]*\}|\w)", "", name)
+    loose = re.sub(r"(?a)_\s*(\{[^{}]*\}|\w)|\^\s*\{?-1\}?(?=\s?\([a-z]\)$)", "", name)
     return not re.search(r"(?a)\d|\^|-|\+", re.sub(r"(?a)\\text\s*\{[^{}]*\}", "t", loose))

@@ -14,7 +14,7 @@ _LETTER: Final = re.compile(
     re.IGNORECASE,
 )
 _REAL: Final = re.compile(
-    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?all\s+(?:reals|real(?:\s+(?:numbers|values))?)"
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?(?:all|any|every)\s+(?:reals|real(?:\s+(?:numbers|values))?)"
     r"(?:\s+of)?\s*\}?\s*(?:(?<=[\s}])[a-z]\s*\}?)?",
     re.IGNORECASE,
 )
@@ -24,8 +24,10 @@ _DNE: Final = frozenset(
 )
 _NOTHING: Final = re.compile(
     r"(?:(?:there (?:is|are)|the (?:equation|system|inequality) has|it has|has) )?"
-    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set|none(?: exists?)?"
+    r"no (?:real )?(?:solution|root)s?(?: exists?)?|no such [a-z]{1,12}(?: exists?)?"
+    r"|(?:the )?(?:empty|null) set|none(?: exists?)?"
 )
+_UNDEFINED: Final = frozenset(["not defined", "is undefined", "is not defined", "it is undefined"])
 _ENDLESS: Final = re.compile(
     r"(?:(?:there are|has|it has) )?(?:infinite|infinitely many|an infinite number(?: of)?)"
     r"(?: (?:real )?(?:solution|root|value|answer)s?)?"
@@ -99,6 +101,8 @@ def meaning(said: str) -> str:
     form = words_form(said)
     if form in _DNE:
         return "does not exist"
+    if form in _UNDEFINED:
+        return "undefined"
     if _ENDLESS.fullmatch(form):
         return "infinitely many"
     if _NOTHING.fullmatch(form):

@@ -107,7 +107,64 @@ _CHINESE_LEAD: Final = re.compile(
 )
 """`So there are`, in front of a number."""
 _CURRENCIES: Final = {"USD": "\\$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+_MYRIADS: Final = {"\u4e07": 4, "\u842c": 4, "\u4ebf": 8, "\u5104": 8}
+_AT_LEAST: Final = {
+    "greater than or equal to": "\\ge", "at least": "\\ge", "no less than": "\\ge",
+    "less than or equal to": "\\le", "at most": "\\le", "no more than": "\\le",
+    "greater than": ">", "more than": ">", "less than": "<",
+}  # fmt: skip
+_BOUND: Final = (
+    rf"(?P<sign>{'|'.join(_AT_LEAST)})\s+\$?(?P<bound>-?[\w./\\{{}}]{{1,30}}?)\$?\s*[.]?\s*$"
+)
 SPELLINGS: Final = (
+    (
+        re.compile(
+            r"(?a)(?<![\w.,])(\d{1,15}(?:\.\d{1,9})?)\s?([\u4e07\u842c\u4ebf\u5104])(?![\u4e07\u842c\u4ebf\u5104\d])"
+        ),
+        lambda m: f"{m[1]} \\times 10^{{{_MYRIADS[m[2]]}}} ",
+    ),
+    (
+        re.compile(r"^\s*(?:\u65b9\u7a0b)?\u65e0(?:\u5b9e\u6570)?\u89e3[.\u3002]?\s*$"),
+        lambda _: "no solution",
+    ),
+    (re.compile(r"^\s*\\mathbf\s*\{?\s*R\s*\}?\s*$"), lambda _: "\\mathbb{R}"),
+    (
+        re.compile(rf"^\s*(?:all\s+)?(?:real\s+)?numbers?\s+(?:that\s+(?:is|are)\s+)?{_BOUND}"),
+        lambda m: f"x {_AT_LEAST[m['sign']]} {m['bound']}",
+    ),
+    (
+        re.compile(rf"^\s*\$?(?P<name>[a-z])\$?\s+(?:is|must be|has to be)\s+{_BOUND}"),
+        lambda m: f"{m['name']} {_AT_LEAST[m['sign']]} {m['bound']}",
+    ),
+    (
+        re.compile(
+            r"(?a)(?<![\d,.])(\d{1,9}),(\d{2})(?=\s*(?:\u20ac|euros?(?![a-z])|EUR(?![A-Z])))"
+        ),
+        lambda m: f"{m[1]}.{m[2]}",
+    ),
+    (
+        re.compile(r"(?a)\u20b9\s?(\d{1,2}(?:,\d{2}){0,5},\d{3})(?![\d,])"),
+        lambda m: f"\u20b9{m[1].replace(',', '')}",
+    ),
+    (re.compile(r"(?<=[\d}$])\s*(?:\u3067\u3059|\uc785\ub2c8\ub2e4)[.\u3002]?$"), lambda _: ""),
+    (re.compile(r"(?<=\d)\s*\u5186"), lambda _: " \\text{yen}"),
+    (
+        re.compile(r"(?<=[\w}])\s*\\cup\s*(?=[a-z]\s*(?:[<>]|\\[lg]e))"),
+        lambda _: " or ",
+    ),
+    (
+        re.compile(r"(?a)(=\s*-?[\w./\\{}]{1,40})\s*\\q?quad\s*(?=[a-z]\s*=)"),
+        lambda m: f"{m[1]}, ",
+    ),
+    (re.compile(r"\\angle\s*([A-Z])(?=\s*=)"), lambda m: m[1]),
+    (re.compile(r"\\mathcal\s?\{?\s?([NO])\s?\}?(?=\s?\()"), lambda m: m[1]),
+    (re.compile(r"\\[lr]Vert(?![A-Za-z])"), lambda _: "\\|"),
+    (re.compile(r"(P\s?\([^()|\\]{1,30}?)\s*\\mid\s*(?![A-Za-z]{2})"), lambda m: f"{m[1]}|"),
+    (
+        re.compile(r"\\operatorname\s?\{\s?floor\s?\}\s?\(([^()]{1,60})\)"),
+        lambda m: f"\\lfloor {m[1]} \\rfloor ",
+    ),
+    (re.compile(r"\\lg(?![A-Za-z])"), lambda _: "\\log_{10} "),
     (
         re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
         lambda _: "\\,",

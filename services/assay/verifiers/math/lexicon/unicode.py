@@ -33,6 +33,8 @@ _NAMED: Final = {
     "\\pm ": "PLUS-MINUS SIGN",
     "\\mp ": "MINUS-OR-PLUS SIGN",
     "^\\circ ": "DEGREE SIGN,MASCULINE ORDINAL INDICATOR,RING ABOVE",
+    "^\\circ C": "DEGREE CELSIUS",
+    "^\\circ F": "DEGREE FAHRENHEIT",
     "\\lfloor ": "LEFT FLOOR",
     "\\rfloor ": "RIGHT FLOOR",
     "\\lceil ": "LEFT CEILING",

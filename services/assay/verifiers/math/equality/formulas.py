@@ -1,0 +1,52 @@
+r"""Chemical formulas and reactions by their spelling: `\ce{H2O}`, `H2O`, `H_2O`. Pure.
+
+Only for a reference that is one: symbols of elements with counts, brackets and a charge. Letters
+keep their case, counts their place. In a reaction the substances of a side may stand in any order.
+"""
+
+import re
+from typing import Final
+
+from assay.verifiers.math.grammar import Answer, Element, Named, Prose, Words
+
+_ELEMENTS: Final = (
+    "H|He|Li|Be|B|C|N|O|F|Ne|Na|Mg|Al|Si|P|S|Cl|Ar|K|Ca|Sc|Ti|V|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ga|Ge|As|Se"
+    "|Br|Kr|Rb|Sr|Y|Zr|Nb|Mo|Tc|Ru|Rh|Pd|Ag|Cd|In|Sn|Sb|Te|I|Xe|Cs|Ba|La|Ce|Nd|Sm|Eu|W|Pt|Au|Hg"
+    "|Tl|Pb|Bi|Ra|Th|U|Pu"
+)
+_GROUP: Final = rf"(?:(?:{_ELEMENTS})\d{{0,3}})"
+_SUBSTANCE: Final = re.compile(
+    rf"\d{{0,3}}(?:{_GROUP}|\((?:{_GROUP}){{1,9}}\)\d{{0,3}}){{1,20}}(?:\^?\d?[+-])?(?:\((?:s|l|g|aq)\))?"
+)
+_WRAPPED: Final = re.compile(r"\\(?:ce|text|mathrm|rm|mathsf)(?![A-Za-z])")
+_ARROW: Final = re.compile(r"\\(?:long)?rightarrow|\\to(?![A-Za-z])|-+>|=(?!=)|\u2192")
+_BLANK: Final = re.compile(r"[\s{}$~_]|\\[,;:! ]|\.$")
+_PLUS: Final = re.compile(r"(?<=[\w)])\+(?=[\dA-Z(])")
+_SINGLE: Final = re.compile(r"[A-Z][a-z]?")
+_CHARS_MAX: Final = 300
+
+
+def same(gold: Answer, answer: Answer) -> bool:
+    """Whether the gold is such a formula or reaction, and the answer the same one."""
+    wanted = _spelling(gold)
+    return wanted is not None and wanted == _spelling(answer)
+
+
+def _spelling(answer: Answer) -> tuple[tuple[str, ...], ...] | None:
+    if not isinstance(answer, Named | Element | Words | Prose):
+        return None
+    text = answer.text
+    if len(text) > _CHARS_MAX:
+        return None
+    bare = _BLANK.sub("", _WRAPPED.sub("", text))
+    sides = _ARROW.split(bare)
+    if len(sides) > 2 or (len(sides) == 1 and _SINGLE.fullmatch(bare)):
+        return None
+    found = [_PLUS.split(side) if len(sides) == 2 else [side] for side in sides]
+    if not all(_SUBSTANCE.fullmatch(one) for side in found for one in side):
+        return None
+    return tuple(tuple(sorted(map(_charged, side))) for side in found)
+
+
+def _charged(substance: str) -> str:
+    return substance.replace("^", "") if substance[-1] in "+-" else substance

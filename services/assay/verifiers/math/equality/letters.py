@@ -1,0 +1,125 @@
+r"""Names that the computer algebra cannot tell apart get letters of their own. Pure, on text.
+
+The parser reads `R` as `r`, `A'` as `A`, `A^T` as `A`, powers of `I` as the imaginary unit, and it
+works out `\frac{df}{dx}` to 0. So two texts are renamed in the same way before they are compared:
+derivatives and names with primes always (an exponent `T` is put into brackets); capital letters
+where one of the texts uses a letter in both cases (`R^2 - r^2`), because there case tells names
+apart. Otherwise `N` stands for `n`, as many write it. Greek letters are always distinguished.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_NAME: Final = r"[A-Za-z](?:_(?:\w|\{\w{1,4}\}))?"
+_DERIVATIVE: Final = re.compile(
+    rf"(?a)\\frac\s?\{{\s?(?:d|\\partial)\s?(?:\^\s?\{{?\d\}}?\s?)?(?:{_NAME})\s?\}}"
+    rf"\s?\{{\s?(?:d|\\partial)\s?(?:{_NAME})(?:\s?\^\s?\{{?\d\}}?)?\s?\}}"
+)
+_PRIMED: Final = re.compile(
+    rf"(?a)(?:{_NAME})(?:'{{1,3}}|\s?\^\s?\{{?\s?(?:\\prime\s?){{1,3}}\}}?)"
+)
+_TURNED: Final = re.compile(r"(?a)(?<=\^)\s?(?:T(?![\w'])|\{\s?T\s?\})")
+_SKIPPED: Final = (
+    r"\\(?:text\w*|math(?:rm|bb|cal|sf|frak)|operatorname|begin|end)\s?\{[^{}]*\}|\\[A-Za-z]+"
+)
+_LETTER: Final = re.compile(rf"(?a)(?P<skipped>{_SKIPPED})|(?P<letter>[A-Za-z])")
+_POWER_OF_TEN: Final = re.compile(r"(?a)(?<=\d)[eE](?=[+-]?\d)")
+_CURRENT: Final = re.compile(r"(?a)(?<![A-Za-z\\])(?:[A-Za-z]I|I\s?[A-Za-z_^'])|\dI\s?[A-Za-z_^]")
+"""`IR`, `I^2`, `I_1`: a name, and no imaginary unit."""
+_GREEK: Final = ("gamma", "delta", "theta", "lambda", "xi", "pi", "sigma", "phi", "psi", "omega")
+_VECTOR: Final = r"\\(?:vec|overrightarrow)\s?\{\s?[A-Za-z]{1,2}\s?\}"
+_CROSS: Final = re.compile(
+    rf"(?P<one>{_VECTOR}|\\nabla(?![A-Za-z]))\s?\\times\s?(?P<two>{_VECTOR})"
+)
+"""The order of its vectors is its sign."""
+_TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
+_FREE: Final = "uvwzqstyxkmnpabcjr"
+"""Letters that may stand for a name; the others mean something else to the parser."""
+_CONSTANTS: Final = frozenset("CK")
+"""Of integration, which other rules know by these names."""
+_ROMAN: Final = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_CAPITALS: Final = re.compile("[A-Z]{3,}")
+_NO_LABEL: Final = re.compile("[K-Z]")
+"""Without such a letter they may be labels of choices or points, whose order says nothing."""
+
+
+def told_apart(gold: str, answer: str) -> tuple[str, str]:
+    """Both texts, with other letters for the names that would be taken for others."""
+    both = f"{gold} {answer}"
+    free = _free(both)
+    gold, answer = (_TURNED.sub("{(T)}", text) for text in (gold, answer))
+    for pattern in (_DERIVATIVE, _PRIMED):
+        gold, answer = _renamed(pattern, gold, answer, free)
+    for name in _GREEK:
+        capital = _command(f"\\{name.capitalize()}")
+        if capital.search(both) and _command(f"\\{name}").search(both):
+            gold, answer = _renamed(capital, gold, answer, free)
+    gold, answer = _renamed(_CROSS, gold, answer, free)
+    letters = _clashes(gold, answer)
+    if _CURRENT.search(gold) or _CURRENT.search(answer):
+        letters.add("I")
+    names = dict(zip(sorted(letters), free, strict=False))
+    return _with_letters(gold, names), _with_letters(answer, names)
+
+
+def are_other_words(gold: str, answer: str) -> bool:
+    """`IV` and `VI` are two Roman numerals, `CAT` and `ACT` two words: no orders of a product."""
+    if gold == answer or not _NO_LABEL.search(gold):
+        return False
+    return any(
+        all(pattern.fullmatch(text) is not None for text in (gold, answer))
+        for pattern in (_ROMAN, _CAPITALS)
+    )
+
+
+def _free(text: str) -> Iterator[str]:
+    used = {letter.lower() for letter in _letters(text)}
+    return iter([letter for letter in _FREE if letter not in used])
+
+
+def _letters(text: str) -> Iterator[str]:
+    text = _POWER_OF_TEN.sub("", text)
+    return (match["letter"] for match in _LETTER.finditer(text) if match["letter"])
+
+
+def _clashes(gold: str, answer: str) -> set[str]:
+    """The letters to be renamed: one of each that occurs in both cases, if one text has such."""
+    sides = [set(_letters(text)) - {"e", "E"} for text in (gold, answer)]
+    if not any(letter.swapcase() in side for side in sides for letter in side):
+        return set()
+    every = sides[0] | sides[1]
+    both = {letter for letter in every if letter.isupper() and letter.lower() in every}
+    return {letter.lower() if letter in _CONSTANTS else letter for letter in both}
+
+
+def _renamed(
+    pattern: re.Pattern[str], gold: str, answer: str, free: Iterator[str]
+) -> tuple[str, str]:
+    names: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        key, sign = match[0], ""
+        if "two" in match.groupdict():
+            pair = sorted((match["one"], match["two"]))
+            key, sign = "".join(pair), "" if pair[0] == match["one"] else "-"
+        key = re.sub(r"[\s{}]", "", key).replace("\\prime", "'").replace("^'", "'")
+        if key not in names:
+            names[key] = next(free, match[0])
+        return f"({sign}{names[key]})" if sign else f"{names[key]} "
+
+    gold, answer = pattern.sub(name, gold), pattern.sub(name, answer)
+    return _TWICE_TURNED.sub(r"+\1", gold).lstrip("+"), _TWICE_TURNED.sub(r"+\1", answer).lstrip(
+        "+"
+    )
+
+
+def _command(name: str) -> re.Pattern[str]:
+    return re.compile(rf"{re.escape(name)}(?![A-Za-z])")
+
+
+def _with_letters(text: str, names: dict[str, str]) -> str:
+    def put(match: re.Match[str]) -> str:
+        return match["skipped"] or names.get(match["letter"], match["letter"])
+
+    return _LETTER.sub(put, text) if names else text

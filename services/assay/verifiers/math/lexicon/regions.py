@@ -1,0 +1,105 @@
+r"""Sets of integers given by bounds, and intervals without a point, in one spelling. Pure.
+
+`\{x \in \mathbb{Z} \mid -1 \le x \le 2\}` is `\{-1, 0, 1, 2\}`, and `1 \le x \le 5, x \ne 3` is
+`x \in [1, 3) \cup (3, 5]`. Bounds have to be plain numbers; anything else stays as it is.
+"""
+
+import math
+import re
+from fractions import Fraction
+from typing import Final
+
+_NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,9})?"
+_AT_MOST: Final = r"<\s?=?|\\l(?:e|eq|eqslant)(?![A-Za-z])"
+_INTEGERS: Final = (
+    r"\\in\s*(?P<set{n}>\\mathbb\s?\{{?\s?[ZN]\s?\}}?\s?"
+    r"(?:\^\s?\{{?\s?[*+]\s?\}}?|_\s?\{{?\s?\+\s?\}}?)?)"
+)
+_BOUNDS: Final = (
+    rf"(?:(?P<low>{_NUMBER})\s*(?P<from>{_AT_MOST})\s*)?(?P=name)\s*(?P<to>{_AT_MOST})"
+    rf"\s*(?P<high>{_NUMBER})"
+)
+_INTEGER_SET: Final = re.compile(
+    rf"(?a)\\(?:left\s*\\)?\{{\s*(?P<name>[a-z])\s*(?:{_INTEGERS.format(n=1)}\s*)?"
+    rf"(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|\||:)\s*{_BOUNDS}"
+    rf"(?:\s*,\s*(?P=name)\s*{_INTEGERS.format(n=2)})?\s*\\(?:right\s*\\)?\}}"
+)
+_AND_NOT: Final = (
+    r"\s*(?:,|;|\\land|and|\\text\s?\{\s*and\s*\})\s*(?:\\text\s?\{\s*and\s*\}\s*)?"
+    rf"(?P=name)\s*(?:\\neq?(?![A-Za-z])|!=)\s*(?P<out>{_NUMBER})"
+)
+_WITHOUT: Final = re.compile(
+    rf"(?a)(?:(?P<low>{_NUMBER})\s*(?P<from>{_AT_MOST})\s*(?P<name>[a-z])\s*(?P<to>{_AT_MOST})"
+    rf"\s*(?P<high>{_NUMBER}){_AND_NOT})"
+)
+_IN_WITHOUT: Final = re.compile(
+    rf"(?a)(?P<name>[a-z])\s*\\in\s*(?P<opens>[\[(])\s*(?P<low>{_NUMBER})\s*,\s*(?P<high>{_NUMBER})"
+    rf"\s*(?P<closes>[\])]){_AND_NOT}"
+)
+_BRACED: Final = re.compile(
+    r"\\(?:left\s*\\)?\{\s*(?P<name>[a-z])\s*(?:\\in\s*\\mathbb\s?\{?\s?R\s?\}?\s*)?"
+    r"(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|\||:)\s*(?P<inner>[^{}|]{3,80}?)\s*\\(?:right\s*\\)?\}"
+)
+_OUTSIDE: Final = re.compile(
+    r"(?a)(?:\||\\lvert\s?)\s?(?P<name>[a-z])\s?(?:\||\\rvert)\s?"
+    r"(?P<sign>>\s?=?|\\g(?:e|eq|eqslant)(?![A-Za-z]))\s?(?P<bound>\d{1,9}(?:\.\d{1,9})?)"
+)
+"""`|x| > 3`."""
+_TURNED: Final = {">": "<", "=": "\\le", "e": "\\le", "q": "\\le", "t": "\\le"}
+_TELLS: Final = re.compile(r"\\in(?![a-z])|\\ne|!=|(?:\||\\rvert)\s?(?:>|\\g)")
+_MEMBERS_MAX: Final = 200
+_CHARS_MAX: Final = 200
+
+
+def written_out(text: str) -> str:
+    """The text, if it is such a set, in the other spelling."""
+    if len(text) > _CHARS_MAX or not _TELLS.search(text):
+        return text
+    bare = text.strip(" $.")
+    outside = _OUTSIDE.fullmatch(bare)
+    if outside is not None:
+        name, sign, bound = outside["name"], outside["sign"], outside["bound"]
+        return f"{name} {_TURNED[sign.strip()[-1]]} -{bound} or {name} {sign} {bound}"
+    integers = _INTEGER_SET.fullmatch(bare)
+    if integers is not None:
+        return _members(integers) or text
+    braced = _BRACED.fullmatch(bare)
+    bare = braced["inner"] if braced else bare
+    without = _WITHOUT.fullmatch(bare) or _IN_WITHOUT.fullmatch(bare)
+    return text if without is None else _union(without) or text
+
+
+def _members(found: re.Match[str]) -> str | None:
+    kind = found["set1"] or found["set2"]
+    if kind is None or (found["set1"] and found["set2"]):
+        return None
+    least = _least(kind)
+    if found["low"] is None and least is None:
+        return None
+    if found["low"] is not None and least is None and "N" in kind and Fraction(found["low"]) <= 0:
+        return None  # whether 0 is one of them is not agreed
+    first = math.ceil(Fraction(found["low"])) if found["low"] else least or 0
+    if found["low"] and found["from"].strip() == "<" and first == Fraction(found["low"]):
+        first += 1
+    last = math.floor(Fraction(found["high"]))
+    if found["to"].strip() == "<" and last == Fraction(found["high"]):
+        last -= 1
+    first = max(first, least) if least is not None else first
+    if not 0 <= last - first < _MEMBERS_MAX:
+        return None
+    return f"\\{{{', '.join(map(str, range(first, last + 1)))}\\}}"
+
+
+def _least(kind: str) -> int | None:
+    return 1 if ("*" in kind and "N" in kind) or "+" in kind else None
+
+
+def _union(found: re.Match[str]) -> str | None:
+    low, out, high = (Fraction(found[name]) for name in ("low", "out", "high"))
+    if not low < out < high:
+        return None
+    groups = found.groupdict()
+    opens = groups.get("opens") or ("(" if found["from"].strip() == "<" else "[")
+    closes = groups.get("closes") or (")" if found["to"].strip() == "<" else "]")
+    name, point = found["name"], found["out"]
+    return f"{name} \\in {opens}{found['low']}, {point}) \\cup ({point}, {found['high']}{closes}"
