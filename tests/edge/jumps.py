@@ -18,7 +18,7 @@ HANGS_S = 30.0
 
 
 class Ahead:
-    """The clock of the running loop; after the block it goes on from where it is."""
+    """The clock of the running loop; after the block it runs again, from where it is."""
 
     def __enter__(self) -> Self:
         loop = asyncio.get_running_loop()
