@@ -17,6 +17,7 @@ from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish, StageReport
 from assay.core.verdict import Component, Evidence, ResourceUse
+from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.reward.build import RewardApi, build
 from assay.reward.server import Addresses
@@ -53,6 +54,7 @@ async def running_api(
     store: Store | None = None,
     *,
     operator: OperatorSettings | None = None,
+    clock: Clock | None = None,
     **reward: object,
 ) -> AsyncIterator[Running]:
     """A reward API, by default on free ports, that does not wait when it stops."""
@@ -65,7 +67,7 @@ async def running_api(
         ),
     )
     opened = store or ValkeyStore(store_settings, url=store_settings.url)
-    api = build(settings, store=opened, metrics=Metrics())
+    api = build(settings, store=opened, metrics=Metrics(), clock=clock)
     addresses = await api.start()
     try:
         yield Running(api=api, addresses=addresses, store=opened)

@@ -15,12 +15,19 @@ from tests.rollout.service.served import rollouts
 
 from assay.cli.demo.loop import Learner, Loop
 from assay.cli.demo.record import check_plot
+from assay.cli.demo.tally import in_words
 from assay.client.rollouts import SamplingParams
 from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.outcome import Outcome
+from assay.core.records import EndRequest
 from assay.rollout.demo.transformer import Shape, initial
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.running import RunApi, RunWorker
+
+    from assay.core.records import Claim, Finish
 
 
 @pytest.mark.parametrize("name", ["demo.txt", "no/demo.png", "folder.png"])
@@ -43,6 +50,37 @@ async def test_a_platform_that_judges_nothing_is_an_error_and_not_a_result() -> 
         with pytest.raises(DependencyDown, match="held-out"):
             await loop.held_out("held-out")
         await loop.close()
+
+
+async def test_what_no_judge_saw_is_told_with_its_cause_and_the_bias_avoided(
+    run_api: RunApi, run_worker: RunWorker
+) -> None:
+    """Of each pair of responses the first is right, and the other's judge is broken."""
+    seen: set[str] = set()
+
+    def first_only(claim: Claim) -> Finish:
+        if claim.group_id in seen:
+            return EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b"")
+        seen.add(claim.group_id)
+        return EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"")
+
+    api = await run_api()
+    await run_worker(first_only, stage="match")
+    async with rollouts(api.addresses.grpc) as own:
+        sampling = SamplingParams(max_tokens=2)
+        session = await own.client.open_session("s", pipeline="exact", sampling=sampling)
+        learner = Learner(Shape(), initial(Shape(), 1), random.Random(1))
+        loop = Loop(own.client, session, learner, prompts=1, now=lambda: 0.0)
+        loop._held_out = loop._held_out[:3]
+        assert await loop.held_out("held-out") == 1.0
+        await loop.close()
+    # With a zero for the other, the advantages were 1 and -1; there is nothing to learn from one.
+    told = {"responses": 6, "unjudged": {"INFRA_FAILED": 0.5}, "bias_avoided": 1.0}
+    assert loop.tallies["held-out"].summary() == told
+    assert in_words(loop.tallies) == (
+        "no judge saw: training none of 0, bias avoided 0.000; "
+        "held-out INFRA_FAILED 50.0% of 6, bias avoided 1.000"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +18,17 @@ from tests.console.hosting import Hosted, hosted
 from tests.console.planner import StandIn
 from tests.console.scene import OPERATOR
 
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    PipelineName,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+)
+from assay.core.records import BatchSpec, NewRequest, Quota, TaskRecord
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -23,6 +36,7 @@ if TYPE_CHECKING:
     from selenium import webdriver
 
     from assay.store.embedded import EmbeddedValkey
+    from assay.store.port import Store
 
 PATIENCE_S = 60
 HOSTILE = (
@@ -265,6 +279,19 @@ def test_hostile_evidence_is_text(browser: webdriver.Chrome, service: Hosted) ->
     no_harm(browser)
 
 
+MARKUP = st.lists(
+    st.one_of(
+        st.sampled_from([text for text in HOSTILE if "\n" not in text]),
+        st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), max_size=12),
+        st.sampled_from("<>\"'&`"),
+    ),
+    min_size=1,
+    max_size=3,
+).map("".join)
+PLACES = itertools.count()
+STAGE = StageName("noop")
+
+
 @settings(
     max_examples=4,
     phases=(Phase.generate,),
@@ -288,6 +315,83 @@ def test_no_generated_text_is_markup(
     shown = shown_texts(browser, service, [f"wrong {text}" for text in texts])
     assert len(shown) >= len(texts)
     no_harm(browser)
+
+
+async def planted(store: Store, named: str, place: int) -> None:
+    """Work whose names the API would refuse, put into the store past it: as another program could,
+    or an API of another release."""
+    tenant, batch = TenantId(f"{named}-{place}"), BatchId(f"b{place}{named}")
+    task = TaskRecord(
+        tenant=tenant,
+        task_id=TaskId(f"t{place}{named}"),
+        pipeline=PipelineName(named),
+        stages=(STAGE,),
+        settings_json=b"{}",
+        batch_size=2,
+        delay_budget_ms=500,
+        trainer_cost_rate=1.0,
+    )
+    await store.put_task(task)
+    spec = BatchSpec(
+        tenant=tenant,
+        batch_id=batch,
+        task_id=task.task_id,
+        size=2,
+        group_size=2,
+        deadline_after_ms=600_000,
+    )
+    await store.open_batch(spec, Quota())
+    requests = [
+        NewRequest(
+            request_id=RequestId(f"{kind}{named}"),
+            group_id=GroupId(named),
+            response=f"{kind} {named}".encode(),
+            reference=b"{}",
+        )
+        for kind in ("dead", "wrong")
+    ]
+    await store.submit(tenant, batch, requests, Quota())
+    async with asyncio.timeout(PATIENCE_S):
+        while (await store.get_batch(tenant, batch)).ended < len(requests):
+            await asyncio.sleep(0.02)
+
+
+@settings(max_examples=2, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@given(names=st.lists(MARKUP, min_size=3, max_size=4, unique=True))
+def test_no_name_of_tenant_task_batch_group_or_request_is_markup(
+    browser: webdriver.Chrome, service: Hosted, names: list[str]
+) -> None:
+    first = next(PLACES)
+    for place, named in enumerate(names, first):
+        service.run(planted(service.running.store, named, place))
+    for _ in names:
+        next(PLACES)
+    opened(browser, service, OPERATOR)
+    last = [f"b{place}" for place, _ in enumerate(names, first)]
+    shown = by_cell(browser, "#batches-rows", last)
+    browser.find_element(By.ID, "letters-load").send_keys(Keys.ENTER)
+    shown += by_cell(browser, "#letters-rows", last)
+    for place, named in enumerate(names, first):
+        for text in (f"{named}-{place}", f"b{place}{named}", f"t{place}{named}", f"dead{named}"):
+            assert any(text in one for one in shown), text
+    no_harm(browser, "#batches")
+    no_harm(browser, "#letters")
+    browser.find_element(By.ID, "lookup-tenant").send_keys("red")
+    browser.find_element(By.ID, "lookup-batch").send_keys(f"{names[0]} ", Keys.ENTER)
+    until(browser, "#lookup-said", " ")
+    assert browser.execute_script("return window.pwned") is None
+    browser.get_log("browser")  # type: ignore[no-untyped-call]  # it has no such batch
+
+
+def by_cell(browser: webdriver.Chrome, rows: str, awaited: list[str]) -> list[str]:
+    """The texts of a table's cells, exactly as they stand in the document."""
+    for text in awaited:
+        until(browser, rows, text)
+    found: list[str] = browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
+        f"{rows} td, {rows} th, {rows} td *",
+    )
+    return found
 
 
 async def test_every_answer_of_the_page_forbids_scripts_of_others(service: Hosted) -> None:

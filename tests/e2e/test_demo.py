@@ -13,6 +13,7 @@ pytestmark = pytest.mark.timeout(2 * SECONDS_MAX)
 
 def test_a_short_run_trains_scores_everything_and_draws(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="needs the extra `rollout`")
+    task = pytest.importorskip("assay.rollout.demo.task")
     plot = tmp_path / "demo.png"
     short = ["--steps", "3", "--prompts", "6", "--plot", str(plot), "--json"]
     done = subprocess.run(
@@ -29,6 +30,12 @@ def test_a_short_run_trains_scores_everything_and_draws(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert [step["number"] for step in found["steps"]] == [0, 1, 2]
     assert found["unscored"] == 0
+    for kind, responses in (
+        ("training", 3 * 6 * 8),
+        ("held-out", 2 * 2 * len(task.problems(held_out=True))),
+    ):
+        judged = {"responses": responses, "unjudged": {}, "bias_avoided": 0}
+        assert found["no_judge_saw"][kind] == judged
     assert 0 < found["held_out_before"] < 1
     assert all(step["staleness"] <= 1 for step in found["steps"])
     assert all(0 <= step["clipped"] <= 1 for step in found["steps"])

@@ -11,13 +11,14 @@ import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from pydantic import SecretStr
 from structlog.testing import capture_logs
+from tests.edge.jumps import Ahead, until
 
 from assay.config.access import TenantSettings
 from assay.core.errors import AssayError, InvalidRequest, Saturated
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
-from assay.edge.door import Door, DoorLimits
+from assay.edge.door import Door, DoorLimits, Kind
 from assay.edge.grpc_edge import GrpcEdge, server_options
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 BYTES_MAX = 10_000
 CALLS_MAX = 2
-BODY_S_MAX = 2.0
+BODY_S_MAX = 30.0
 STREAMED = 10
 METHOD = "/assay.v1.RewardService/"
 
@@ -78,9 +79,10 @@ class Rig:
     """A server with the edge, a channel to it, and what the edge reported."""
 
     def __init__(
-        self, puppet: Puppet, channel: grpc.aio.Channel, calls: list[tuple[str, str]]
+        self, puppet: Puppet, channel: grpc.aio.Channel, calls: list[tuple[str, str]], door: Door
     ) -> None:
         self.puppet = puppet
+        self.door = door
         self.channel = channel
         self.stub = reward_pb2_grpc.RewardServiceStub(channel)
         self.calls = calls
@@ -119,7 +121,7 @@ async def rig(tenants: Tenants) -> AsyncIterator[Rig]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        yield Rig(puppet, channel, calls)
+        yield Rig(puppet, channel, calls, guard.door)
     await server.stop(0)
 
 
@@ -279,7 +281,16 @@ async def test_a_message_that_does_not_come_is_given_up(rig: Rig) -> None:
         await asyncio.Event().wait()
         yield b""
 
-    failed = await _failure(call(never()))
+    with Ahead() as ahead:
+        waiting = asyncio.create_task(_failure(call(never())))
+        await until(lambda: rig.door.held(Kind.CALL) == 1)
+        assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest()), "by now it is read"
+        ahead.jump(0.99 * BODY_S_MAX)
+        assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+        assert (rig.door.held(Kind.CALL), waiting.done()) == (1, False)
+        ahead.jump(0.02 * BODY_S_MAX)
+        await until(waiting.done)
+    failed = await waiting
     assert failed.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert _trailers(failed)["reason"] == "deadline_passed"
     assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.edge.jumps import Ahead, until
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.core.errors import AssayError, Saturated
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BYTES_MAX = 10_000
+BODY_S_MAX = 30.0
 PATHS = http_edge.Paths(
     prefix="/v1/",
     payload=re.compile("/v1/things/big"),
@@ -52,7 +54,9 @@ class Puppet:
         guard = CallGuard(
             callers=Tenants({}),
             door=Door(
-                DoorLimits(calls_max=1, streams_max=1, bytes_max=10 * BYTES_MAX, body_s_max=1.0)
+                DoorLimits(
+                    calls_max=1, streams_max=1, bytes_max=10 * BYTES_MAX, body_s_max=BODY_S_MAX
+                )
             ),
             clock=Clock(),
             tracer=NoTracer(),
@@ -82,7 +86,7 @@ def puppet() -> Puppet:
 @pytest.fixture
 async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a listening server."""
-    connections = Connections(connections_max=20, per_peer_max=8, body_s_max=1.0)
+    connections = Connections(connections_max=20, per_peer_max=8, body_s_max=BODY_S_MAX)
     listener = HttpListener(
         puppet.app, setting="test.http_port", connections=connections, drain_s=1.0
     )
@@ -217,10 +221,62 @@ async def _told(http: httpx.AsyncClient, *parts: bytes) -> bytes:
 BEGUN = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n["
 
 
+class Slow:
+    """A connection that sends little by little, while time passes as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ahead: Ahead) -> None:
+        self.ahead = ahead
+        self._arrived = 0
+        receive = http_listener.Bounded.data_received
+
+        def counted(protocol: http_listener.Bounded, data: bytes) -> None:
+            self._arrived += len(data)
+            receive(protocol, data)
+
+        monkeypatch.setattr(http_listener.Bounded, "data_received", counted)
+
+    async def told(
+        self, http: httpx.AsyncClient, begun: bytes, piece: bytes, over_s: float
+    ) -> bytes:
+        """Begin, send ten pieces of which each arrives, up to shortly before `over_s`; return what
+        comes until the connection is closed, which is when that time is over."""
+        reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+        sent = self._arrived
+        for part in (begun, *[piece] * 10):
+            writer.write(part)
+            sent += len(part)
+            await until(lambda sent=sent: self._arrived >= sent or reader.at_eof())  # type: ignore[misc]
+            assert not reader.at_eof(), "it was cut before its time"
+            await _handled()
+            self.ahead.jump(0.99 * over_s / 11)
+        self.ahead.jump(0.02 * over_s)
+        reading = asyncio.create_task(reader.read())
+        try:
+            await until(reading.done)
+            return reading.result()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+
+async def _handled() -> None:
+    """Let the application see what has arrived, and begin to wait for more."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def slow(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Slow]:
+    """After the server has started; time goes on before it stops."""
+    with Ahead() as ahead:
+        yield Slow(monkeypatch, ahead)
+
+
 async def test_a_slow_body_is_given_up_and_its_connection_closed(
-    puppet: Puppet, http: httpx.AsyncClient
+    puppet: Puppet, http: httpx.AsyncClient, slow: Slow
 ) -> None:
-    answer = await _told(http, BEGUN)
+    answer = await slow.told(http, BEGUN, b"1", BODY_S_MAX)
     assert answer.startswith(b"HTTP/1.1 504"), answer
     assert b"deadline_passed" in answer
     assert puppet.calls == [("POST /v1/things/a", "deadline_passed")]
@@ -228,21 +284,18 @@ async def test_a_slow_body_is_given_up_and_its_connection_closed(
 
 
 async def test_a_slow_body_of_an_open_path_is_closed_too(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, slow: Slow
 ) -> None:
-    monkeypatch.setattr(http_listener, "BODY_SLACK_S", 0.1)
-    answer = await _told(http, BEGUN.replace(b"POST /v1/things/a", b"GET /open"))
+    begun = BEGUN.replace(b"POST /v1/things/a", b"GET /open")
+    answer = await slow.told(http, begun, b"1", BODY_S_MAX + http_listener.BODY_SLACK_S)
     assert answer.startswith(b"HTTP/1.1 200")
 
 
-async def test_headers_that_do_not_end_are_cut_off(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_listener, "HEAD_S_MAX", 0.2)
-    assert await _told(http, b"") == b""
-    assert await _told(http, b"GET /open HTTP/1.1\r\nx: ") == b""
-    monkeypatch.undo()
-    assert await _told(http, b"GET /open HTTP/1.1\r\nx: " + b"a" * 10**6) == b""
+async def test_headers_that_do_not_end_are_cut_off(http: httpx.AsyncClient, slow: Slow) -> None:
+    begun = b"GET /open HTTP/1.1\r\nx: "
+    assert await slow.told(http, begun, b"a", http_listener.HEAD_S_MAX) == b""
+    assert await slow.told(http, b"", b"", http_listener.HEAD_S_MAX) == b""
+    assert await _told(http, begun + b"a" * 10**6) == b""
     assert (await http.get("/open")).status_code == 200
 
 

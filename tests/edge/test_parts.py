@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from tests.edge.jumps import Ahead, until
 
 from assay.edge import grpc_edge
 from assay.edge.auth import Tenants
@@ -147,13 +148,25 @@ async def test_refused_streams_beyond_a_few_are_not_kept_waiting(
 
 @pytest.mark.parametrize("size", [0, 1, KIB])
 async def test_parts_that_do_not_end_hold_nothing_after_their_time(size: int) -> None:
-    async with serving(body_s_max=1.0) as rig:
-        halves, others = await asyncio.gather(
-            asyncio.gather(*(rig.send(half(size)) for _ in range(4))),
-            asyncio.gather(*(rig.send(endless(size)) for _ in range(4))),
-        )
-        assert halves == [(grpc.StatusCode.DEADLINE_EXCEEDED, "deadline_passed")] * 4
-        assert grpc.StatusCode.OK not in {code for code, _ in others}
+    limit_s = 30.0
+    async with serving(body_s_max=limit_s) as rig:
+        with Ahead() as ahead:
+            halves = [asyncio.create_task(rig.send(half(size))) for _ in range(SLOTS // 2)]
+            others = [asyncio.create_task(rig.send(endless(size))) for _ in range(SLOTS // 2)]
+            await until(lambda: rig.door.held(Kind.UPLOAD) == SLOTS)
+            await rig.send(parts(1, KIB))  # by now they are read
+            ahead.jump(0.99 * limit_s)
+            saturated = (grpc.StatusCode.RESOURCE_EXHAUSTED, "saturated")
+            assert await rig.send(parts(1, KIB)) == saturated, "they hold their places"
+            ahead.jump(0.02 * limit_s)
+            await until(lambda: rig.door.held(Kind.UPLOAD) == 0)
+            for _ in range(2 * SLOTS):  # what they still send is read for this long, by turns
+                ahead.jump(grpc_edge.DISCARD_S_MAX)
+                await rig.send(parts(1, KIB))
+            ends = await asyncio.gather(*halves)
+            rest = await asyncio.gather(*others)
+        assert ends == [(grpc.StatusCode.DEADLINE_EXCEEDED, "deadline_passed")] * len(halves)
+        assert grpc.StatusCode.OK not in {code for code, _ in rest}
 
 
 async def test_bytes_of_unfinished_messages_are_bounded_together() -> None:

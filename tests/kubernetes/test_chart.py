@@ -86,7 +86,7 @@ def test_objects_are_valid_in_the_oldest_and_the_newest_kubernetes(
         'workers={"stages": {"python.ran": {}}}', 'workers={"isolation": "none"}',
         'workers={"slotsPerPod": 0}', 'image={"digests": {"api": "latest"}}',
         'api={"replicas": "2"}', 'apis={}', 'workers={"stages": {"cpp.run": {"slotsMax": 3}}}',
-        'store={"existingSecret": "s"}',
+        'store={"existingSecret": "s"}', 'operator={"tlsSecret": "s"}',
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("major", [3, 4])
@@ -278,7 +278,8 @@ def test_workers_hold_no_operators_token(values: str) -> None:
         mounted = [item["key"] for v in spec["volumes"] if "secret" in v
                    for item in v["secret"]["items"]]  # fmt: skip
         stage = one["metadata"]["labels"]["assay.dev/stage"]
-        assert mounted == ([stage, "ca.crt"] if by_api else [])
+        tls = ["ca.crt", "tls.crt", "tls.key"]  # the multi-tenant values have it all
+        assert mounted == ([*tls, stage, "ca.crt"] if by_api else [])
         keys = {
             variable["valueFrom"]["secretKeyRef"]["key"]
             for variable in spec["containers"][0]["env"]

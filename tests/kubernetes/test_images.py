@@ -132,6 +132,20 @@ def test_the_list_of_an_image_has_its_distributions_once_each(tmp_path: Path) ->
     assert {"assay", "grpcio", "redis"} <= {one["name"] for one in found["components"]}
 
 
+def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() -> None:
+    """Of every role that the chart runs: a new one needs a list, too."""
+    found = steps()
+    copied = {}
+    for one in found["sbom"]:
+        match = re.fullmatch(r"COPY --from=(\S+) /tmp/(\w+)\.cdx\.json /", one)
+        assert match is not None, one
+        copied[match[2]] = match[1]
+    assert set(copied) == {component(t) for _, t in pods(rendered())} - {"store", "test"}
+    for role, stage in copied.items():
+        assert found[stage][: len(found[role])] == found[role], "it continues the image"
+        assert last(found[stage], "RUN") == f"python /tmp/sbom.py {role} > /tmp/{role}.cdx.json"
+
+
 @pytest.mark.parametrize("role", ["api", "planner", "worker"])
 def test_an_image_is_built_and_its_service_says_what_it_lacks(role: str, tmp_path: Path) -> None:
     builder, base = shutil.which("buildah"), os.environ.get(BASE, "")

@@ -423,6 +423,23 @@ WHOLE_GROUPS: Final = [
         ("return [members[at] for at in search.following or search.order[:1]]", "return members"),
     ),
 ]
+TRANSCRIPTS: Final = [
+    *_of(
+        "transcripts",
+        f"{MODEL}/queue_stages.py",
+        ("messages=job.request.messages", 'messages=b""'),
+    ),
+    *_of(
+        "transcripts",
+        f"{MODEL}/queue_groups.py",
+        ("messages=job.request.messages", 'messages=b""'),
+    ),
+    *_of(
+        "transcripts",
+        f"{WORKER}/assignment.py",
+        ("one.handover, one.messages, files", 'one.handover, b"", files'),
+    ),
+]
 MUTANTS: Final = (
-    *ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN, *WHOLE_GROUPS,
+    *ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN, *WHOLE_GROUPS, *TRANSCRIPTS,
 )  # fmt: skip

@@ -12,7 +12,8 @@ from tests.mutation.plans import PLAN_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups"}
+KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups",
+         "transcripts"}  # fmt: skip
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *VERDICT_MUTANTS, *PLAN_MUTANTS], ids=str)

@@ -41,12 +41,13 @@ OnCall = Callable[[str, str, float], None]
 """Called at the end of every call with its method, reason ("ok" or an error's) and seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """The call that is being answered."""
 
     call_id: str
     tenant: Tenant
+    """With its quota; of a stream, as of the last look at its token."""
     load: Load
     """The bytes of its message; released once they are stored."""
     about: dict[str, str] = field(default_factory=dict)
@@ -192,18 +193,22 @@ class CallGuard:
 
     @asynccontextmanager
     async def while_permitted(self, arrival: Arrival) -> AsyncIterator[None]:
-        """End the block, at some time in `CHECK_AGAIN_S`, when its token is removed or expires.
+        """End the block, at some time in `CHECK_AGAIN_S`, when its token is removed or expires, or
+        becomes another tenant's; until then its call has the tenant's present quota.
 
         Raises:
             Unauthenticated, PermissionDenied: that happened.
         """
+        admitted = _CURRENT.get(None)
         loop = asyncio.get_running_loop()
         found: list[AssayError] = []
         timers: list[asyncio.TimerHandle] = []
 
         def look() -> None:
             try:
-                self._permitted(arrival)
+                tenant = self._permitted(arrival)
+                if admitted is not None:
+                    _keep_owner(admitted, tenant)
             except AssayError as error:
                 found.append(error)
                 ends.reschedule(loop.time())
@@ -259,6 +264,17 @@ class CallGuard:
             **call.about,
         }
         audit.record(fields, refused=refused)
+
+
+def _keep_owner(call: Call, tenant: Tenant) -> None:
+    """Have a call go on as its tenant is now.
+
+    Raises:
+        Unauthenticated: the token is another tenant's by now.
+    """
+    if tenant.tenant_id != call.tenant.tenant_id:
+        raise Unauthenticated("authorization: this token is another tenant's by now")
+    call.tenant = tenant
 
 
 def _printable(call_id: str) -> str:

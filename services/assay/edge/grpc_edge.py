@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2
 
 from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
@@ -33,7 +34,7 @@ from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from assay.core.ids import TenantId
@@ -137,6 +138,24 @@ def take_port(
         why = str(error).partition("; set GRPC_VERBOSITY")[0]
         raise OSError(f"{setting}: cannot listen on {address}: {why}") from error
     return f"{in_url(host)}:{taken}"
+
+
+class Health(health.aio.HealthServicer):
+    """The standard health service: `Check` and `Watch` are the library's, which lacks `List`."""
+
+    async def List(  # noqa: N802 - the protocol's name
+        self,
+        request: Any,  # noqa: ANN401 the library's type stubs lack this call, as its servicer does
+        context: Context,
+    ) -> Any:  # noqa: ANN401 as above
+        """The status of each service of this port."""
+        del request, context
+        messages: Any = health_pb2
+        statuses: Mapping[str, int] = vars(self)["_server_status"]
+        answers = {
+            name: messages.HealthCheckResponse(status=status) for name, status in statuses.items()
+        }
+        return messages.HealthListResponse(statuses=answers)
 
 
 class Incoming:

@@ -22,7 +22,7 @@ from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.connections.watch import GrpcConnections
-from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options, take_port
+from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, Health, server_options, take_port
 from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
@@ -119,7 +119,7 @@ class RewardServer:
         self._readiness = readiness
         self._settings = settings
         self._clock = clock
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
         self._tasks: list[asyncio.Task[None]] = []
         self.connections = GrpcConnections(time_s=lambda: clock.monotonic_ns() / 1e9)
         """Connections to the gRPC port."""

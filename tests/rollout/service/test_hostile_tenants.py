@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import hashlib
 import random
+from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -36,6 +38,7 @@ from assay.core.errors import (
     Saturated,
 )
 from assay.core.ids import TenantId
+from assay.rollout.service.flights import Start
 from assay.rollout.service.records import SessionKey
 from assay.rollout.service.sessions import Room, Turns
 from assay.v1 import rollout_pb2
@@ -374,3 +377,42 @@ async def test_a_tensor_that_comes_twice_is_named(run_rollouts: RunRollouts) -> 
     assert isinstance(error, InvalidRequest)
     assert error.field == "tensors.EMBED.0" or name in error.field
     assert own.engine.ready_version is None
+
+
+class Visited(dict[SessionKey, Any]):
+    """Sessions, and how many of them were looked at."""
+
+    visits = 0
+
+    def __getitem__(self, key: SessionKey) -> Any:
+        self.visits += 1
+        return super().__getitem__(key)
+
+    def items(self) -> Any:
+        for pair in super().items():
+            self.visits += 1
+            yield pair
+
+
+async def test_the_sessions_of_a_tenant_over_its_share_are_looked_at_in_linear_time(
+    run_rollouts: RunRollouts,
+) -> None:
+    """Each waits, none may start, and the tenant that keeps them from it comes last."""
+    flights: Any = (await run_rollouts()).service.flights
+    waits = SimpleNamespace(groups=SimpleNamespace(waiting=[SimpleNamespace(k=1)], running=[]))
+    runs = SimpleNamespace(groups=SimpleNamespace(waiting=[], running=[object()]))
+    visits = []
+    for count in (50, 100, 200):
+        hostile = [SessionKey(TenantId("hostile"), f"s{number}") for number in range(count)]
+        honest = SessionKey(TenantId("honest"), "s")
+        flights._sessions = Visited({**dict.fromkeys(hostile, waits), honest: runs})
+        flights._turns = Turns()
+        for key in flights._sessions:
+            flights._turns.add(key)
+        flights._held[TenantId("hostile")] = flights._share
+        assert flights._start_group() is Start.NONE_WAITS
+        visits.append(flights._sessions.visits)
+    assert visits[2] - visits[1] == 2 * (visits[1] - visits[0])
+    assert visits[2] <= 3 * 200
+    flights._sessions.clear()
+    flights._turns, flights._held = Turns(), Counter()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mutation.mutants import MUTANTS
+from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import environment, overlaid
 
 from assay.sim.platform.faults import Fault, Kind, draw_faults, shrink
@@ -25,6 +25,7 @@ what runs at once may cost more than expected, that a slot went on with cancelle
 other work was judged, that a failover may leave a batch nothing but its seal, and that two faults
 started one host twice."""
 SEED_OF_OUTAGES = 10
+SEED_OF_GROUPS = 10
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -121,3 +122,14 @@ def test_a_printed_finding_replays_exactly(tmp_path: Path) -> None:
     report = [line for line in first if line.startswith(("seed ", "hash "))]
     assert len(report) == 3
     assert report == [line for line in second if line.startswith(("seed ", "hash "))]
+
+
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind == "transcripts"], ids=str)
+def test_a_transcript_that_gets_lost_on_its_way_is_found(mutant: Mutant, tmp_path: Path) -> None:
+    place = overlaid(mutant, tmp_path)
+    command = [sys.executable, "-m", "assay.sim.platform", "--seed", str(SEED_OF_GROUPS)]
+    done = subprocess.run(
+        command, env=environment(place), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Finding: " in done.stdout

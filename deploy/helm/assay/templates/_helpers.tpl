@@ -32,6 +32,32 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "assay.operatorSecret" -}}
 {{ default (printf "%s-operator" (include "assay.fullname" .)) .Values.operator.existingSecret }}
 {{- end }}
+{{- /* TLS of the operator's ports, at both ends: variables, mount and volume of a pod. */ -}}
+{{- define "assay.operatorTlsEnvironment" -}}
+{{- if .Values.operator.tlsSecret -}}
+- {name: ASSAY_OPERATOR__TLS_CERTIFICATE, value: /etc/assay/operator-tls/tls.crt}
+- {name: ASSAY_OPERATOR__TLS_KEY, value: /etc/assay/operator-tls/tls.key}
+- {name: ASSAY_OPERATOR__TLS_CLIENT_CA, value: /etc/assay/operator-tls/ca.crt}
+- {name: ASSAY_OPERATOR__TLS_CA, value: /etc/assay/operator-tls/ca.crt}
+- name: ASSAY_OPERATOR__TLS_SERVER_NAME
+  value: {{ required "operator.tlsServerName: a name in the certificate, as pods are called by their address" .Values.operator.tlsServerName | quote }}
+{{- end }}
+{{- end }}
+{{- define "assay.operatorTlsMount" -}}
+{{- if .Values.operator.tlsSecret -}}
+- {name: operator-tls, mountPath: /etc/assay/operator-tls, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "assay.operatorTlsVolume" -}}
+{{- if .Values.operator.tlsSecret -}}
+- name: operator-tls
+  secret:
+    secretName: {{ .Values.operator.tlsSecret }}
+    items: [{key: ca.crt, path: ca.crt}, {key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+{{- end }}
+{{- end }}
+{{- define "assay.operatorScheme" -}}{{ ternary "HTTPS" "HTTP" (ne .Values.operator.tlsSecret "") }}{{- end }}
+
 {{- define "assay.tenantsSecret" -}}
 {{ default (printf "%s-tenants" (include "assay.fullname" .)) .Values.tenants.existingSecret }}
 {{- end }}

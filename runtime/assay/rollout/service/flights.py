@@ -188,7 +188,8 @@ class Flights:
 
     def _start_group(self) -> Start:
         """Start one waiting group; see `Turns`."""
-        key = self._turns.first(self._may_start)
+        busy = functools.cache(self._busy)  # looked for at most once for all sessions
+        key = self._turns.first(functools.partial(self._may_start, busy))
         if key is None:
             return Start.NONE_WAITS
         session = self._sessions[key]
@@ -199,18 +200,28 @@ class Flights:
         self._turns.taken()
         return Start.STARTED
 
-    def _may_start(self, key: SessionKey) -> bool:
-        """Whether a group of the session waits, and its tenant has not had its share."""
+    def _may_start(self, busy: Callable[[], frozenset[TenantId]], key: SessionKey) -> bool:
+        """Whether a group of the session waits, and its tenant has not had its share or is alone.
+
+        `busy`: see `_busy`.
+        """
         waiting = self._sessions[key].groups.waiting
         if not waiting:
             return False
         held = self._held[key.tenant_id]
-        return not held or held + waiting[0].k <= self._share or self._is_alone(key.tenant_id)
+        if not held or held + waiting[0].k <= self._share:
+            return True
+        return not busy() - {key.tenant_id}
 
-    def _is_alone(self, tenant_id: TenantId) -> bool:
-        """Whether no other tenant has groups that have not ended."""
-        others = (one for key, one in self._sessions.items() if key.tenant_id != tenant_id)
-        return not any(one.groups.waiting or one.groups.running for one in others)
+    def _busy(self) -> frozenset[TenantId]:
+        """Two tenants with groups that have not ended, or all of them where there are fewer."""
+        found: set[TenantId] = set()
+        for key, one in self._sessions.items():
+            if one.groups.waiting or one.groups.running:
+                found.add(key.tenant_id)
+                if len(found) == 2:
+                    break
+        return frozenset(found)
 
     def _start(self, session: Session) -> bool:
         running = session.groups.start(self._clock.now_ns())

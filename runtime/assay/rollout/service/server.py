@@ -12,7 +12,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
 from assay.rollout.service.servicer import RAW, RolloutServicer
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
@@ -51,7 +51,7 @@ class RolloutServer:
         self._guard = guard
         self._settings = settings
         self._clock = clock
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
 
     async def start(self) -> str:
         """Listen; returns the address.

@@ -15,6 +15,7 @@ from rich.progress import Progress
 from assay.cli.console import AsJson, err, out, print_json, settings_with
 from assay.cli.demo import record as records
 from assay.cli.demo.loop import Learner, open_loop
+from assay.cli.demo.tally import in_words
 from assay.cli.operate.status_client import observe
 from assay.cli.platform.addresses import Addresses, planner_address
 from assay.cli.platform.local import LocalPlatform
@@ -84,7 +85,7 @@ def _summary(record: records.Record, plot: Path) -> str:
         f"{found['degenerate_mean']:.0%} of groups degenerate, "
         f"staleness {found['staleness_mean']:.1f}, {found['unscored']} unscored, "
         f"{found['late_steps']} deadlines missed, push {1e3 * found['push_s_median']:.0f} ms, "
-        f"longest pause {found['pause_ms_max']:.1f} ms\n{plot}"
+        f"longest pause {found['pause_ms_max']:.1f} ms\n{in_words(record.tallies)}\n{plot}"
     )
 
 
@@ -137,6 +138,7 @@ async def _train(
 ) -> None:
     async with RolloutClient(url) as client:
         loop = await open_loop(client, learner, prompts=prompts, now=lambda: _seconds(clock))
+        record.tallies = loop.tallies
         record.phase = "held-out prompts"
         record.held_out_before = await loop.held_out("held-out-before")
         record.phase = "training"

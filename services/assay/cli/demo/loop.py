@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from assay.cli.demo.tally import Tally
 from assay.client.rollouts import (
     Prompt,
     RolloutClient,
@@ -120,6 +121,7 @@ class Loop:
         self._held_out = task.problems(held_out=True)
         self._ids: dict[str, str] = {}
         self._sent_at: dict[str, float] = {}
+        self.tallies = {"training": Tally(), "held-out": Tally()}
 
     async def close(self) -> None:
         """End the stream of groups."""
@@ -133,6 +135,8 @@ class Loop:
         """
         await self._submit(name, self._held_out, HELD_OUT_K, seed=1)
         groups = await self._of(name, len(self._held_out))
+        for group in groups:
+            self.tallies["held-out"].add(group)
         rewards = [t.reward for g in groups for t in g.trajectories if t.reward is not None]
         if not rewards:
             why = groups[0].trajectories[0].evidence.error
@@ -193,13 +197,14 @@ class Loop:
         ]
         clipped = await asyncio.to_thread(self._learner.learn, samples)
         push_s, pause_s = await self._push(version + 1)
+        unscored = sum(self.tallies["training"].add(group) for group in groups)
         rewards = [t.reward for g in groups for t in g.trajectories]
         scored = [reward for reward in rewards if reward is not None]
         return Step(
             number=number,
             reward=float(np.mean(scored)) if scored else 0.0,
             degenerate=sum(not any(a) for _, a in found) / len(found),
-            unscored=len(rewards) - len(scored),
+            unscored=unscored,
             staleness=float(np.mean([version - _oldest(g, version) for g in groups])),
             late=waited_s > DEADLINE_S,
             clipped=clipped,

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.cli.demo.tally import in_words
 from assay.cli.plan.plot import Point
 from assay.core.errors import InvalidRequest
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.cli.demo.loop import Step
+    from assay.cli.demo.tally import Tally
     from assay.cli.operate.snapshot import Snapshot
 
 PICTURES = (".png", ".svg")
@@ -37,6 +39,8 @@ class Record:
     held_out_after: float = 0.0
     planner: str = ""
     phase: str = ""
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """Responses that no judge saw, of training and of the held-out prompts."""
 
     def see(self, snapshot: Snapshot, at_s: float) -> None:
         """Add the state of the stages that were used."""
@@ -66,6 +70,7 @@ class Record:
             "degenerate_mean": _mean([s.degenerate for s in steps]),
             "staleness_mean": _mean([s.staleness for s in steps]),
             "unscored": sum(s.unscored for s in steps),
+            "no_judge_saw": {name: one.summary() for name, one in self.tallies.items()},
             "late_steps": sum(s.late for s in steps),
             "step_s_median": float(np.median([s.took_s for s in steps])) if steps else 0.0,
             "push_s_median": float(np.median([s.push_s for s in steps])) if steps else 0.0,
@@ -95,6 +100,8 @@ def render(record: Record) -> RenderableType:
         )
         late = sum(s.late for s in record.steps)
         table.add_row("deadlines", f"{len(record.steps) - late} met, {late} missed")
+    if any(one.causes for one in record.tallies.values()):
+        table.add_row("unscored", in_words(record.tallies))
     table.add_row("planner", record.planner or "starting")
     return Group(table, _stages(record))
 

@@ -82,7 +82,7 @@ function openDoor(why) {
   live = null;
   byId("main").hidden = true;
   byId("leave").hidden = true;
-  byId("door").hidden = false;
+  byId("entrance").hidden = false;
   setText(byId("door-why"), token ? why : "");
   say("A token is needed");
   setText(byId("viewer"), "");
@@ -93,7 +93,7 @@ function openDoor(why) {
 function show(look) {
   operator = look.operator;
   document.body.className = operator ? "" : "tenant";
-  byId("door").hidden = true;
+  byId("entrance").hidden = true;
   byId("main").hidden = false;
   byId("leave").hidden = !token;
   setText(byId("viewer"), operator ? "operator" : `tenant ${look.tenant}`);

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class ControlServer:
     def __init__(self, host: PoolHost, *, worker: str, guard: CallGuard, clock: Clock) -> None:
         self._host = host
         self._clock = clock
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
         edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
         self._server = grpc.aio.server(
             interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX)

@@ -12,7 +12,7 @@ from assay.config.settings import PlannerSettings
 from assay.edge.auth import Operator, in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.planner.service.controller import Controller
@@ -43,7 +43,7 @@ class PlannerServer:
         self._settings = settings
         self._tls = operator.tls
         self._clock = clock
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
         self._reported: int | None = None
         self._probes = Probes(
             why_not_ready=lambda: controller.why_not_ready,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from assay.config.settings import RewardSettings
 from assay.edge.calls import CallGuard
-from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
 from assay.reward.workers.gateway import WorkGateway
 from assay.reward.workers.servicer import RAW, WorkServicer
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -52,7 +52,7 @@ class WorkListener:
             options=server_options(bytes_max, connections_max=settings.connections_max),
         )
         worker_pb2_grpc.add_WorkServiceServicer_to_server(WorkServicer(self.gateway), server)
-        healthy = health.aio.HealthServicer()
+        healthy = Health()
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
         for name in ("", SERVICE):
             await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)

@@ -3,16 +3,18 @@
 A response says in plain text what the slot that judges it does: `score 120 40 7` takes 120 ms at
 the first stage and 40 ms at the second, with reward 0.07. Both the slot that runs a request and the
 check of its result derive the outcome from it, so a reward that belongs to another request is
-detected.
+detected. Some requests say it in the last message of a transcript instead, and something else in
+an earlier one.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from assay.core.ids import PipelineName, StageName
 from assay.core.outcome import Outcome
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.intake import last_answer, parse_messages
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 
 FIRST: Final = StageName("sim.first")
@@ -110,9 +112,24 @@ class Script:
         return f"{self.deed} {self.first_ms} {self.second_ms} {self.points}".encode()
 
 
-def script_of(response: bytes) -> Script:
-    """Parse a response."""
-    deed, first_ms, second_ms, points = response.decode().split()[:4]
+class Said(Protocol):
+    """A request, as a draft, a record, or on its way to a slot."""
+
+    @property
+    def response(self) -> bytes:
+        """Empty where a transcript ends with it."""
+        ...
+
+    @property
+    def messages(self) -> bytes:
+        """The transcript; may be empty."""
+        ...
+
+
+def script_of(said: Said) -> Script:
+    """Parse the response, which may be the last message of a transcript."""
+    text = said.response.decode() or last_answer(parse_messages(said.messages, "messages"))
+    deed, first_ms, second_ms, points = text.split()[:4]
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 

@@ -269,7 +269,7 @@ class SimSlot:
             if self._stage == GROUPS:
                 words = await self._judge_group(wire, tasks[wire.task])
             else:
-                script = script_of(wire.response)
+                script = script_of(wire)
                 self.deed = script.deed
                 words = await self._judge(script, wire, tasks[wire.task])
             self.deed = None
@@ -289,7 +289,7 @@ class SimSlot:
     ) -> tuple[object, ...] | None:
         """The reply for it; `None`: there will be none."""
         await self._spend(script)
-        key = wire.response + wire.reference + self._stage.encode()
+        key = wire.response + wire.messages + wire.reference + self._stage.encode()
         first_time = key not in self._world.tried
         self._world.tried.add(key)
         match script.deed:
@@ -315,7 +315,7 @@ class SimSlot:
     ) -> tuple[object, ...] | None:
         """The members are judged at once, or none of them; a control stands for a harmless one."""
         members = [messages.WireWork(*one) for one in wire.members]
-        scripts = [script_of(one.response) for one in members]
+        scripts = [script_of(one) for one in members]
         culprits = {one.deed for one in scripts} & CULPRITS if not wire.control else set()
         if Deed.HOG in culprits:
             self.deed = Deed.BURN
@@ -326,8 +326,9 @@ class SimSlot:
             return None
         if culprits:
             return messages.failed("simulated, of the group")
-        tried = {one.response + self._stage.encode() for one in members} <= self._world.tried
-        self._world.tried.update(one.response + self._stage.encode() for one in members)
+        keys = {one.response + one.messages + self._stage.encode() for one in members}
+        tried = keys <= self._world.tried
+        self._world.tried.update(keys)
         deeds = {script.deed for script in scripts}
         if Deed.FLAKY in deeds and not tried:
             return messages.failed("simulated, once")

@@ -155,7 +155,7 @@ class Books:
         self.bytes_by_tenant[tenant] -= entry.request.payload_bytes
         self.ended += 1
         if self.is_calm and outcome is Outcome.INFRA_FAILED:
-            script = script_of(entry.request.response)
+            script = script_of(entry.request)
             require(script.outcome is outcome, "it failed where nothing fails", script=script)
 
     def settle(self, batch: BatchEntry) -> None:

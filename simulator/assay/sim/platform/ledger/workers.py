@@ -8,7 +8,7 @@
   then all that this worker holds is taken back, and nothing else.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
@@ -22,6 +22,8 @@ from assay.core.records import (
     FinishStatus,
     GiveBack,
     HandOver,
+    Member,
+    NewRequest,
     Reaped,
     Report,
     StageDepth,
@@ -96,8 +98,8 @@ class WorkerCommands:
     def _members(self, entry: Entry, claim: Claim) -> None:
         """A group is claimed with all of its requests that have not ended, each as it is."""
         members = sorted(entry.members or (), key=lambda one: one.number)
-        known = [(one.job_id, one.request.request_id, one.request.response) for one in members]
-        got = [(one.job_id, one.request_id, one.response) for one in claim.members]
+        known = [(one.job_id, one.request.request_id, *_content(one.request)) for one in members]
+        got = [(one.job_id, one.request_id, *_content(one)) for one in claim.members]
         require(got == known, "a group with other requests", known=known, got=got)
         submitted = len(entry.batch.group(entry.request.group_id)) if members else 0
         require(claim.submitted == submitted, "a group of another size", known=submitted)
@@ -108,7 +110,7 @@ class WorkerCommands:
             return
         tenant = entry.batch.spec.tenant
         parts = [entry] if entry.members is None else entry.members
-        held_s = max(script_of(one.request.response).holds_s(stage) for one in parts)
+        held_s = max(script_of(one.request).holds_s(stage) for one in parts)
         cost = held_s / entry.batch.spec.weight
         leased = self._books.leased[stage].values()
         running = sum(one.batch.spec.tenant == tenant for one in leased)
@@ -202,7 +204,7 @@ class WorkerCommands:
 
     def _judge(self, entry: Entry, finish: EndRequest) -> None:
         """A verdict is the one that the very request must get."""
-        script = script_of(entry.request.response)
+        script = script_of(entry.request)
         require(finish.outcome is script.outcome, "judged otherwise", got=finish.outcome)
         require(finish.reward == script.reward, "another reward", script=script, got=finish.reward)
         stage = entry.batch.task.stages[-1]
@@ -285,6 +287,11 @@ def _claimed(batch: BatchEntry, claim: Claim) -> Entry | None:
     return batch.requests.get(claim.request_id)
 
 
+def _content(said: NewRequest | Member) -> tuple[Any, ...]:
+    """What the trainer sent."""
+    return said.response, said.messages, said.artifacts
+
+
 def _is_sound(entry: Entry) -> bool:
     parts = [entry] if entry.members is None else entry.members
-    return all(script_of(one.request.response).is_sound for one in parts)
+    return all(script_of(one.request).is_sound for one in parts)

@@ -269,7 +269,7 @@ class Honest(Trainer):
         draft = expected.get(found.request_id)
         require(draft is not None, "a result that was not asked for", id=found.request_id)
         assert draft is not None  # noqa: S101 - for the checker
-        script = script_of(draft.response)
+        script = script_of(draft)
         if found.reward is not None:
             require(found.reward == script.reward, "a trainer got another reward", script=script)
         if found.outcome is Outcome.CANCELLED:

@@ -5,9 +5,10 @@ live API.
 """
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from assay.config.settings import RewardSettings
@@ -32,6 +33,8 @@ LONG_MS: Final = 7_000
 """Longer than a lease, and within the time limit of the second stage."""
 LONG_SHARE: Final = 0.04
 CULPRIT_SHARE: Final = 0.05
+TRANSCRIPT_SHARE: Final = 0.2
+"""Share of requests that end a transcript; they have no response beside it."""
 _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
@@ -137,6 +140,7 @@ class Trainer:
         """Draw this many responses, numbered from `first` on, and with `culprits` which of them
         make the stage of their group fail."""
         deeds, weights = zip(*_DEEDS, strict=True)
+        talks = random.Random(f"{batch}/{first}/{count}")  # noqa: S311 - to be repeated
         found = []
         for number in range(first, first + count):
             deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
@@ -152,11 +156,21 @@ class Trainer:
             )
             group_id = f"g{number // group}" if group else ""
             content = script.packed() + f" {batch} {number}".encode()
-            found.append(RequestDraft(f"r{number}", group_id, content, b"{}"))
+            said = b""
+            if talks.random() < TRANSCRIPT_SHARE:
+                content, said = b"", _transcript(content.decode(), script)
+            found.append(RequestDraft(f"r{number}", group_id, content, b"{}", said))
         return found
 
     def _is_long(self) -> bool:
         return self._draw.random() < LONG_SHARE
+
+
+def _transcript(last: str, script: Script) -> bytes:
+    """A conversation that ends with a message; an earlier one would get another reward."""
+    other = replace(script, deed=Deed.SCORE, points=script.points + 1).packed().decode()
+    turns = [("user", "?"), ("assistant", other), ("tool", last[:1]), ("assistant", last)]
+    return json.dumps([{"role": role, "content": said} for role, said in turns]).encode()
 
 
 async def _made(calling: Calling[T], service: RewardService) -> T | AssayError:
