@@ -51,7 +51,6 @@ ASSAY_FN uint32_t add_gpu(uint32_t *p, uint32_t n) {
                  : "memory");
     return v;
 }
-ASSAY_FN void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 ASSAY_FN void add_shared(uint64_t *p, uint64_t n) { atomicAdd((unsigned long long *)p, n); }
 ASSAY_FN void add_shared(uint32_t *p, uint32_t n) { atomicAdd(p, n); }
 ASSAY_FN void doze() { asm volatile("nanosleep.u32 40;"); }
@@ -169,10 +168,6 @@ ASSAY_FN float swap_lanes_f(float v, uint32_t mask) {
 }
 ASSAY_FN float warp_sum(float v) {
     for (uint32_t m = 16; m > 0; m >>= 1) v += swap_lanes_f(v, m);
-    return v;
-}
-ASSAY_FN float warp_max(float v) {
-    for (uint32_t m = 16; m > 0; m >>= 1) v = fmaxf(v, swap_lanes_f(v, m));
     return v;
 }
 ASSAY_FN float low_half(uint32_t two) { return float_of(two << 16); }
