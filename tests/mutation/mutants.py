@@ -364,16 +364,16 @@ PLAN: Final = [
         "lead time",
         f"{PLANNER}/core/shape.py",
         (
-            "window_s = startup_s + settings.tick_s + kept_s",
-            "window_s = 0.0",
+            "ordered_s = startup_s + settings.tick_s",
+            "ordered_s = 0.0",
         ),
         (
             "first = int(offset_ns / 1e9 / settings.tick_s)",
             "first = int(offset_ns / 1e9 / settings.tick_s) + 3",
         ),
         (
-            "return min(max((int(n) for n in level[first:last]), default=0), pool.cap)",
-            "return max((int(n) for n in level[first:last]), default=0) // 2",
+            "return min(max(needed, min(again, pool.target)), pool.cap)",
+            "return max(needed, min(again, pool.target)) // 2",
         ),
     ),
 ]

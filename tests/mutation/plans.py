@@ -39,8 +39,8 @@ PLAN_MUTANTS: Final = (
         "lead",
         f"{CORE}/shape.py",
         ("policy",),
-        ("window_s = startup_s + settings.tick_s", "window_s = settings.tick_s"),
-        ("settings.tick_s + kept_s\n", "settings.tick_s\n"),
+        ("ordered_s = startup_s + settings.tick_s", "ordered_s = settings.tick_s"),
+        ("(ordered_s + kept_s)", "ordered_s"),
         ("first = int(offset_ns / 1e9 / settings.tick_s)", "first = 0"),
     ),
     *_of(

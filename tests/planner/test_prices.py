@@ -64,7 +64,7 @@ def test_every_price_raises_the_cost_of_a_plan():
 
 def test_a_start_that_costs_more_is_avoided_through_a_longer_gap():
     level = (3, *[0] * 6, 3)
-    view = pool(startup_ns=to_ns(5))
+    view = pool(startup_ns=to_ns(5), target=3)
     assert target_at(level, to_ns(FEW.tick_s), view, FEW) == 0
     dear = FEW.model_copy(update={"start_price_s": 30.0})
     assert target_at(level, to_ns(FEW.tick_s), view, dear) == 3
