@@ -522,7 +522,7 @@ async def _running(valkey: EmbeddedValkey, folder: Path) -> AsyncGenerator[Rig, 
 
 @pytest.mark.skipif(
     "ASSAY_TOKEN_RACES" not in os.environ,
-    reason="run by ASSAY_TOKEN_RACES=1: in some runs a stream outlives its rotated token; not explained",
+    reason="run by ASSAY_TOKEN_RACES=1: sometimes a stream outlives its rotated token, unexplained",
 )
 def test_tokens_and_quotas_change_under_calls_in_flight(
     valkey: EmbeddedValkey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
