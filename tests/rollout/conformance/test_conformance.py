@@ -43,7 +43,7 @@ from assay.rollout import (
     WeightsNotReady,
 )
 from assay.rollout.engines import probe_tokens
-from assay.rollout.models import Engine
+from assay.rollout.models import Engine, tensors_of
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, SGLang
 from assay.rollout.server.app import Served, build_app
 
@@ -179,7 +179,7 @@ def cuda_host_build() -> Iterator[Subject]:
             return list(cuda_ended(fresh[version], 1)[0].tokens)
 
         def make_ready(version: int) -> None:
-            engine.stage(version, models[version])
+            engine.stage(version, tensors_of(models[version]))
 
         yield Subject(engine, make_ready, alone)
 

@@ -13,7 +13,7 @@ from assay.rollout import InvalidRollout, InvalidWeights, RuntimeClosed, Weights
 from assay.rollout.cuda.errors import DriverMissing, KernelFailed, KernelHung
 from assay.rollout.cuda.gpu import describe
 from assay.rollout.layout import Descriptor, Ring
-from assay.rollout.models import Model, Tensor, TensorKind
+from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
 
 LONG = {"max_tokens": 50, "want_reward": False}
 
@@ -79,17 +79,20 @@ def test_weights_that_can_not_be_used_change_nothing() -> None:
     embed = tiny().tensors[TensorKind.EMBED, 0].to_float32().copy()
     embed[3, 3] = np.nan
     broken = Model(TINY, {**tiny().tensors, (TensorKind.EMBED, 0): Tensor.of(embed)})
-    other = replace(TINY, rms_eps=1e-5)
+    first, *rest = tensors_of(tiny())
+    wider = replace(first, tensor=Tensor.of(np.zeros((3, 3))))
     with host_engine(tiny()) as engine:
         one = {"max_tokens": 6, "seeds": [4], "want_reward": False}
         engine.submit([1, 2], **one)  # type: ignore[arg-type]
         before = bits(ended(engine, 1))
         with pytest.raises(InvalidWeights, match=r"tensors\.EMBED\.0"):
-            engine.stage(1, broken)
+            engine.stage(1, tensors_of(broken))
         with pytest.raises(InvalidWeights, match="version"):
-            engine.stage(0, tiny(1))
-        with pytest.raises(InvalidWeights, match="tensors"):
-            engine.stage(1, Model(other, tiny().tensors))
+            engine.stage(0, tensors_of(tiny(1)))
+        damaged = replace(first, sha256="00" * 32)
+        for wrong in (rest, [first, first, *rest], [wider, *rest], [damaged, *rest]):
+            with pytest.raises(InvalidWeights, match=r"tensors\.EMBED\.0"):
+                engine.stage(1, wrong)
         with pytest.raises(WeightsNotReady):
             engine.activate(1)
         engine.submit([1, 2], **one)  # type: ignore[arg-type]
@@ -98,7 +101,7 @@ def test_weights_that_can_not_be_used_change_nothing() -> None:
 
 def test_one_slot_of_weights_refuses_staging() -> None:
     with host_engine(tiny(), weight_slots=1) as engine, pytest.raises(WeightsNotReady):
-        engine.stage(1, tiny(1))
+        engine.stage(1, tensors_of(tiny(1)))
 
 
 def test_a_rollout_that_no_arena_holds_is_refused() -> None:

@@ -24,8 +24,9 @@ from assay.rollout.cuda.ledger import Ledger
 from assay.rollout.cuda.link import HoldMode, HostLink, places
 from assay.rollout.cuda.machine import Machine, Params
 from assay.rollout.cuda.options import CudaOptions
+from assay.rollout.cuda.staging import CudaStaging, Place
 from assay.rollout.cuda.watch import TraceLog, Watch
-from assay.rollout.cuda.weights import Packed, packed_bytes, turns_of
+from assay.rollout.cuda.weights import Packed, adapter_bytes, packed_bytes, turns_of
 from assay.rollout.errors import (
     InvalidRollout,
     InvalidWeights,
@@ -44,28 +45,34 @@ from assay.rollout.layout import (
     Row,
     Stop,
 )
+from assay.rollout.models.staging import Slots, digest_of
 from assay.rollout.rollouts import (
     Activation,
     Bounds,
     Completed,
     Group,
     GroupOptions,
+    Progress,
     RolloutRef,
     ScoreRequest,
     native_order,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from assay.rollout.cuda.holds import Pause
     from assay.rollout.cuda.ledger import Tenant
     from assay.rollout.cuda.machine import RingPlacement
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.layout import TraceRecord
-    from assay.rollout.models.model import Model
+    from assay.rollout.models.adapters import Adapter
+    from assay.rollout.models.model import Model, ModelConfig
+    from assay.rollout.models.staging import StagedWeights
+    from assay.rollout.models.tensor_checks import StagedTensor
 
 _NEWEST: Final = 1024
+_PEEK_MAX: Final = 256
 _FLOAT_MAX: Final = sys.float_info.max
 _STOP: Final = 1
 _TRACE: Final = 2
@@ -96,16 +103,6 @@ class CudaStats:
     launches: int
     """Of kernels, in the engine's life."""
     placement: RingPlacement
-
-
-@dataclass(slots=True)
-class _Slots:
-    """Which version each slot of weights holds; None: nothing that can be activated."""
-
-    versions: list[int | None]
-    active: int
-    number: int = 0
-    """Of the last activation, so that every word differs from the one before."""
 
 
 class CudaEngine:
@@ -140,9 +137,10 @@ class CudaEngine:
         )
         self._limits = limits
         self.machine = machine(self.sizes)
-        self._form = model.form_sha256()
         self._closed = False
         self._staging = threading.Lock()
+        self._changing = threading.Lock()
+        """Held from the look at what is ready to the end of its activation."""
         host_at, device_at = self.machine.share(places(limits)["bytes"])
         self._link = HostLink(host_at, limits)
         self._params = self._reserve(device_at)
@@ -151,10 +149,14 @@ class CudaEngine:
         self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
         self._holds = Holds(self._link, self._news, self._raise_if_lost)
-        self._slots = _Slots([version, None], 0)
-        self._fill(0, model)
+        self._slots = Slots(version, digest_of(model))
+        self._active, self._ready = Place(), Place()
+        self._activations = 0
+        packed = np.zeros(packed_bytes(self.sizes), dtype=np.uint8)
+        Packed(self.sizes, packed).fill(model)
+        self.machine.write(self._params.weights[0], packed)
         self.machine.write(self._params.turns, turns_of(model, limits.seq_max))
-        self._link.head.weights = self._word(0, version)
+        self._link.head.weights = self._word(self._active, version)
         self.machine.start(self._params)
         self._watch.start()
 
@@ -162,12 +164,15 @@ class CudaEngine:
         reserve, sizes, limits = self.machine.reserve, self.sizes, self._limits
         half = limits.kv_blocks * sizes.kv_block_bytes() // 2
         weights = [reserve(packed_bytes(sizes)) for _ in range(self.options.weight_slots)]
+        n_adapters = 2 if sizes.rank else 0
+        adapters = [reserve(adapter_bytes(sizes)) for _ in range(n_adapters)]
         turns = 4 * limits.seq_max * sizes.config.head_dim
         return Params(
             state=reserve(sizes.state_bytes(limits.slots, limits.kv_blocks)),
             link=link,
             scratch=reserve(sizes.scratch["SCRATCH_BYTES"]),
             weights=(ct.c_uint64 * 2)(*weights),
+            adapters=(ct.c_uint64 * 2)(*adapters),
             keys=reserve(half),
             values=reserve(half),
             turns=reserve(turns),
@@ -286,6 +291,24 @@ class CudaEngine:
         self._ledger.free(tenant.ref)
         return completed
 
+    def peek(self, ref: RolloutRef, start: int = 0, n: int = _PEEK_MAX) -> Progress:
+        """Return up to n tokens of a rollout that was not polled yet, from index `start` on.
+
+        Raises:
+            RolloutGone: it was polled.
+        """
+        check_integer("start", start, 0, U32_MAX)
+        check_integer("n", n, 1, _PEEK_MAX)
+        with self._open():
+            tenant = self._ledger.tenant(ref)
+            there = self._link.generated(ref.slot, ref.generation) - start
+            made, at = max(0, min(n, there)), len(tenant.prompt) + start
+            return Progress(
+                tokens=_array("i", self._link.tokens(ref.slot, at, made)),
+                logps=array.array("f", self._link.logps(ref.slot, at, made)),
+                policy_versions=_array("I", self._link.versions(ref.slot, at, made)),
+            )
+
     def wait(self, timeout_s: float) -> float:
         """See `RolloutEngine`."""
         check_number("timeout_s", timeout_s, 0.0)
@@ -305,71 +328,135 @@ class CudaEngine:
         with self._open():
             return self._holds.pause(HoldMode(mode + 1), timeout_s)
 
-    def stage(self, version: int, model: Model) -> None:
-        """Fill the inactive slot while the active one decodes; from any thread.
+    @property
+    def config(self) -> ModelConfig:
+        """Of the model."""
+        return self.sizes.config
+
+    @property
+    def ready_version(self) -> int | None:
+        """What `activate` would accept beside the active version."""
+        ready = self._slots.ready
+        return None if ready is None else ready.version
+
+    def stage(
+        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
+    ) -> StagedWeights:
+        """Stage whole weights into the second slot while the kernel decodes; from any thread.
+
+        Args:
+            version: 0 to 2^32 - 2; a number identifies the same weights forever.
+            tensors: every tensor of the model, in any order. Rotary frequencies stay as they are.
+            share_max: share of one core's time for staging, 0.001 to 1.
 
         Raises:
-            InvalidWeights: `version` is in use, or the model is of another form or not finite.
+            InvalidWeights: a tensor is unknown, missing, repeated, of another shape or dtype,
+                damaged or not finite, or the version names other weights. Nothing is staged then.
             WeightsNotReady: another thread stages, or there is one slot of weights.
         """
+        if self.options.weight_slots == 1:
+            raise WeightsNotReady("the engine was made with weight_slots=1")
+
+        def run(active: Place) -> tuple[StagedWeights, Place]:
+            place = Place(weights=1 - active.weights)
+            staging = self._staging_at(self._params.weights[place.weights], share_max)
+            return staging.run(version, tensors), place
+
+        return self._stage(version, run)
+
+    def stage_adapter(
+        self,
+        version: int,
+        adapter: Adapter,
+        *,
+        base_version: int | None = None,
+        share_max: float = 1.0,
+    ) -> StagedWeights:
+        """Stage a LoRA adapter over the whole weights in use; the kernel applies it beside them.
+
+        Args:
+            version: 0 to 2^32 - 2; a number identifies the same weights forever.
+            adapter: its projections; none means the whole weights alone.
+            base_version: the version of the whole weights that it belongs to; None: those in use.
+            share_max: share of one core's time for staging, 0.001 to 1.
+
+        Raises:
+            InvalidWeights: it is no LoRA, its rank is above `Tuning.adapter_rank`, values are not
+                finite, the version identifies other weights, or the whole weights in use are not
+                those of `base_version`.
+            WeightsNotReady: another thread stages.
+        """
+
+        def run(active: Place) -> tuple[StagedWeights, Place]:
+            slots, slot = self._slots, 2 if active.adapter == 1 else 1
+            matrices = slots.active_matrices or slots.active_digest
+            if base_version is not None and slots.versions.named(base_version) != matrices:
+                detail = f"the whole weights in use are not those of version {base_version}"
+                raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
+            staging = self._staging_at(self._params.adapters[slot - 1], share_max)
+            weights = staging.run_adapter(version, adapter, matrices)
+            return weights, Place(active.weights, slot if weights.matrices else 0)
+
+        return self._stage(version, run)
+
+    def _staging_at(self, at: int, share_max: float) -> CudaStaging:
+        return CudaStaging(
+            self.sizes, lambda packed: self.machine.write(at, packed), share_max=share_max
+        )
+
+    def _stage(
+        self, version: int, run: Callable[[Place], tuple[StagedWeights, Place]]
+    ) -> StagedWeights:
+        """Have `run` stage beside the active place; nothing is activated while it runs."""
         check_integer("version", version, 0, U32_MAX - 1)
-        if self.options.weight_slots == 1 or not self._staging.acquire(blocking=False):
-            raise WeightsNotReady("there is no free slot of weights")
+        if not self._staging.acquire(blocking=False):
+            raise WeightsNotReady("another thread stages weights")
         try:
+            with self._changing, self._open():
+                self._slots.ready = None
+                active = self._active
+            weights, place = run(active)
             with self._open():
-                slot = 1 - self._slots.active
-                if version == self._slots.versions[self._slots.active]:
-                    detail = f"{version} is active"
-                    raise InvalidWeights("version", WeightsProblem.VERSION, detail)
-                self._slots.versions[slot] = None
-            if model.config != self.sizes.config or model.form_sha256() != self._form:
-                raise InvalidWeights("tensors", WeightsProblem.SHAPE, "not the engine's model")
-            self._fill(slot, model)
-            with self._open():
-                self._slots.versions[slot] = version
+                self._slots.staged(weights)
+                self._ready = place
         finally:
             self._staging.release()
-
-    def _fill(self, slot: int, model: Model) -> None:
-        for (kind, layer), tensor in model.tensors.items():
-            if not np.isfinite(tensor.to_float32()).all():
-                where = f"tensors.{kind.name}.{layer}"
-                raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite")
-        packed = np.zeros(packed_bytes(self.sizes), dtype=np.uint8)
-        Packed(self.sizes, packed).fill(model)
-        self.machine.write(self._params.weights[slot], packed)
+        return weights
 
     def activate(
         self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
     ) -> Activation:
-        """See `RolloutEngine`; `stage` makes versions ready."""
+        """See `RolloutEngine`; `stage` makes versions ready. The version before stays ready."""
         with self._open():
-            self._slot_of(version)
+            self._check_ready(version)
         began = time.perf_counter()
-        with self.pause(timeout_s, mode=mode), self._open():
+        with self.pause(timeout_s, mode=mode), self._changing, self._open():
             held = time.perf_counter()
-            slot = self._slot_of(version)
-            previous = self._slots.versions[self._slots.active]
-            self._slots.number += 1
-            word = self._word(slot, version)
-            self._link.head.weights = word
-            self._holds.until(lambda: self._link.head.active == word, held + timeout_s)
-            self._slots.active = slot
+            self._check_ready(version)
+            previous = self._slots.active
+            if version != previous:
+                self._change(version, held + timeout_s)
         ended = time.perf_counter()
         return Activation(
-            version=version,
-            previous=previous if previous is not None else version,
-            wait_s=held - began,
-            pause_s=ended - held,
+            version=version, previous=previous, wait_s=held - began, pause_s=ended - held
         )
 
-    def _slot_of(self, version: int) -> int:
-        if version not in self._slots.versions or self._staging.locked():
-            raise WeightsNotReady(f"no slot holds version {version}")
-        return self._slots.versions.index(version)
+    def _check_ready(self, version: int) -> None:
+        if version != self._slots.active:
+            self._slots.check_ready(version)
 
-    def _word(self, slot: int, version: int) -> int:
-        return (self._slots.number & 0x7FFFFFFF) << 33 | slot << 32 | version
+    def _change(self, version: int, until_s: float) -> None:
+        self._activations += 1
+        word = self._word(self._ready, version)
+        self._link.head.weights = word
+        self._holds.until(lambda: self._link.head.active == word, until_s)
+        self._active, self._ready = self._ready, self._active
+        self._slots.swapped()
+
+    def _word(self, place: Place, version: int) -> int:
+        """As `use_weights` in kernel.cu reads it; each differs from the one before."""
+        number = self._activations & 0x1FFFFFFF
+        return number << 35 | place.adapter << 33 | place.weights << 32 | version
 
     # ---- state
 
@@ -383,7 +470,7 @@ class CudaEngine:
                 failed=ledger.failed,
                 in_flight=ledger.in_flight,
                 slots_free=ledger.slots_free,
-                policy_version=self._slots.versions[self._slots.active] or 0,
+                policy_version=self._slots.active,
                 generated=counts.generated,
                 steps=int(self._link.head.steps),
                 blocks_free=counts.blocks_free,

@@ -77,6 +77,17 @@ class Ledger:
         self.submitted += len(taken)
         return taken
 
+    def tenant(self, ref: RolloutRef) -> Tenant:
+        """The rollout, which was not polled.
+
+        Raises:
+            RolloutGone: it was, or was never there.
+        """
+        tenant = self._tenants.get(ref.slot)
+        if tenant is None or tenant.ref != ref:
+            raise RolloutGone(f"rollout {ref} was polled")
+        return tenant
+
     def running(self, ref: RolloutRef) -> Tenant:
         """The rollout, which has not ended.
 

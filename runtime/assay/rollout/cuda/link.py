@@ -215,6 +215,11 @@ class HostLink:
         cells = (ct.c_int32 * len(prompt)).from_address(self._cell("tokens_at", slot, 0))
         cells[:] = list(prompt)
 
+    def generated(self, slot: int, generation: int) -> int:
+        """Tokens of a rollout whose results are in the link; 0: it has none yet."""
+        word = int(self._progress[slot])
+        return word & 0xFFFFFFFF if word >> 32 == generation else 0
+
     def tokens(self, slot: int, start: int, n: int) -> bytes:
         """int32, positions start to start + n."""
         return ct.string_at(self._cell("tokens_at", slot, start), 4 * n)

@@ -29,6 +29,7 @@ class Params(ct.Structure):
         ("link", ct.c_uint64),
         ("scratch", ct.c_uint64),
         ("weights", ct.c_uint64 * 2),
+        ("adapters", ct.c_uint64 * 2),
         ("keys", ct.c_uint64),
         ("values", ct.c_uint64),
         ("turns", ct.c_uint64),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = 256
 HEAD_DIM_MAX: Final = 256
+RANK_MAX: Final = 256
 SHARED_BYTES_MAX: Final = 227 * 1024
 """Dynamic shared memory of a block on sm_90 and later."""
 
@@ -40,6 +41,8 @@ class Tuning:
     """KiB of weights that the copy engine brings at once; a multiple of a block's warps."""
     stages: int = 8
     """Pieces in a block's ring of weights."""
+    adapter_rank: int = 0
+    """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
 
 
 EMULATED: Final = Tuning(rows=16, block_tokens=8, chunk=32, threads=64, slice=64, piece=2, stages=3)
@@ -80,6 +83,7 @@ class Sizes:
             )
         check_integer("rows", self.tuning.rows // 8, 1, 128)
         check_integer("seq_max", self.seq_max, 2, c.positions_max)
+        check_integer("adapter_rank", self.tuning.adapter_rank, 0, RANK_MAX)
 
     @property
     def q_dim(self) -> int:
@@ -102,6 +106,31 @@ class Sizes:
         return up(self.config.vocab_size, 16)
 
     @property
+    def rank(self) -> int:
+        """Rows of A of one projection: whole eights."""
+        return up(self.tuning.adapter_rank, 8)
+
+    def low(self, projections: int) -> int:
+        """Width of A x where so many projections have one input."""
+        return up(projections * self.rank, 32)
+
+    @cached_property
+    def adapter(self) -> dict[str, int]:
+        """Offsets in a layer of an adapter; `ADAPTER_LAYER_BYTES` is its size."""
+        c = self.config
+        parts = {
+            "QKV": (self.low(3), c.dim, self.qkv_outputs),
+            "OUT": (self.low(1), self.q_dim, c.dim),
+            "GATE_UP": (self.low(2), c.dim, 2 * self.hidden),
+            "DOWN": (self.low(1), self.hidden, c.dim),
+        }
+        sizes = {}
+        for name, (low, inputs, outputs) in parts.items():
+            sizes[f"{name}_A"] = 2 * low * inputs
+            sizes[f"{name}_B"] = 2 * outputs * low
+        return _places(sizes, "ADAPTER_LAYER_BYTES")
+
+    @property
     def chunks_max(self) -> int:
         return -(-self.seq_max // self.tuning.chunk)
 
@@ -117,8 +146,8 @@ class Sizes:
             {
                 "QKV_WEIGHTS": 2 * self.qkv_outputs * c.dim,
                 "OUT_WEIGHTS": 2 * c.dim * self.q_dim,
-                "GATE_UP": 4 * self.hidden * c.dim,
-                "DOWN": 2 * c.dim * self.hidden,
+                "GATE_UP_WEIGHTS": 4 * self.hidden * c.dim,
+                "DOWN_WEIGHTS": 2 * c.dim * self.hidden,
                 "ATTN_NORM": 4 * c.dim,
                 "FFN_NORM": 4 * c.dim,
                 "Q_NORM": 4 * c.head_dim,
@@ -157,6 +186,7 @@ class Sizes:
                 "QKV": 4 * rows * (self.q_dim + 2 * self.kv_dim),
                 "ATTENDED": 2 * rows * self.q_dim,
                 "GATED": 2 * rows * self.hidden,
+                "LOW": 2 * rows * self.low(3),
                 "LOGITS": 4 * rows * c.vocab_size,
                 "PARTS": 4 * parts,
                 "SLICES": 12 * rows * self.slices,
@@ -220,13 +250,17 @@ class Sizes:
             "STAGES": t.stages,
             "QKV_OUTPUTS": self.qkv_outputs,
             "VOCAB_OUTPUTS": self.vocab_outputs,
+            "RANK": self.rank,
+            "LOW_QKV": self.low(3),
+            "LOW_GATE_UP": self.low(2),
+            "LOW_ONE": self.low(1),
         }
         defines = {f"A_{name}": f"{value}u" for name, value in numbers.items()}
         defines["A_EPS"] = f"{c.rms_eps:.9e}f"
         defines["A_SCORE_SCALE"] = f"{c.head_dim**-0.5:.9e}f"
         defines["A_STATE_BYTES"] = f"{self.state_head}ull"
-        places = {**self.layer, **self.model, **self.scratch}
-        for name in ("LAYER_BYTES", "WEIGHT_BYTES", "SCRATCH_BYTES"):
+        places = {**self.layer, **self.model, **self.scratch, **self.adapter}
+        for name in ("LAYER_BYTES", "WEIGHT_BYTES", "SCRATCH_BYTES", "ADAPTER_LAYER_BYTES"):
             defines[f"A_{name}"] = f"{places.pop(name)}ull"
         return defines | {f"A_AT_{name}": f"{at}ull" for name, at in places.items()}
 

@@ -1,101 +1,223 @@
-"""A model's tensors in the order in which the kernel's lanes read them; pure, numpy.
+"""Tensors in the order in which the kernel's lanes read them; pure, numpy.
 
 A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB: [tile][chunk][half
-of the outputs][output of 8][quarter of the inputs][8 inputs], in bf16. Gates and ups alternate by
-eights, so that a tile has eight of each.
+of the outputs][output of 8][quarter of the inputs][8 inputs], in bf16. So eight rows that follow
+one another, an eighth here, lie in one half of a tile: every tensor is a number of eighths with a
+place each. Gates and ups alternate by eights, so that a tile has eight of each.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from assay.rollout.cuda.sizes import Sizes, up
+from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Model, Tensor, TensorKind
+from assay.rollout.models.tensor_checks import where_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from assay.rollout.models.adapters import AdaptedProjection
+
 K = TensorKind
+_EXPONENT: Final = 0x7F80
+"""Bits of a bf16 number's exponent: all set, it is no finite one."""
 
 
 def bf16_bits(tensor: Tensor) -> NDArray[np.uint16]:
     """Rounded to the nearest, ties to even; bf16 stays as it is."""
     if tensor.dtype is DType.BF16:
         return np.asarray(tensor.data, dtype=np.uint16)
-    bits = np.ascontiguousarray(tensor.to_float32()).view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.asarray(rounded, dtype=np.uint16)
+    return rounded(tensor.to_float32())
 
 
-def pack(matrix: NDArray[np.uint16], outputs: int, inputs: int) -> NDArray[np.uint16]:
-    """Tiles of a matrix (n, k), padded with zeros to (outputs, inputs)."""
-    padded = np.zeros((outputs, inputs), dtype=np.uint16)
-    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
-    tiles = padded.reshape(outputs // 16, 2, 8, inputs // 32, 4, 8)
-    return np.ascontiguousarray(tiles.transpose(0, 3, 1, 2, 4, 5)).reshape(-1)
+def rounded(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The nearest bf16 numbers, ties to even; infinity for what is not finite."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    near = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isfinite(values), near, _EXPONENT).astype(np.uint16)
 
 
-def alternate(gate: NDArray[np.uint16], up_: NDArray[np.uint16], hidden: int) -> NDArray[Any]:
-    """Eight gates, eight ups, eight gates ...: (2 * hidden, k)."""
-    both = np.zeros((2, hidden, gate.shape[1]), dtype=np.uint16)
-    both[0, : len(gate)], both[1, : len(up_)] = gate, up_
-    eights = both.reshape(2, hidden // 8, 8, -1).transpose(1, 0, 2, 3)
-    return np.ascontiguousarray(eights).reshape(2 * hidden, -1)
+def check_finite(bits: NDArray[np.uint16], where: str) -> NDArray[np.uint16]:
+    """The same bits.
+
+    Raises:
+        InvalidWeights: a value is not finite.
+    """
+    if ((bits & _EXPONENT) == _EXPONENT).any():
+        raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite in bf16")
+    return bits
+
+
+class _Matrices:
+    """Writes matrices into a buffer."""
+
+    def __init__(self, to: NDArray[np.uint8]) -> None:
+        self._to = to
+
+    def put(
+        self,
+        at: int,
+        matrix: NDArray[np.uint16],
+        shape: tuple[int, int],
+        *,
+        first: int = 0,
+        step: int = 1,
+    ) -> None:
+        """Write a matrix (n, k) as eighths `first`, `first + step` ... of the tiles of a padded
+        one.
+
+        Args:
+            at: offset of the padded matrix, bytes.
+            matrix: bf16 bits.
+            shape: outputs (of the padded matrix, in sixteens), inputs (in thirty-twos).
+            first: eighth of the matrix's first row.
+            step: 2: every other eighth.
+        """
+        outputs, inputs = shape
+        whole = self._to[at : at + 2 * outputs * inputs].view(np.uint16)
+        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 8)
+        n = -(-len(matrix) // 8)
+        padded = np.zeros((8 * n, inputs), dtype=np.uint16)
+        padded[: matrix.shape[0], : matrix.shape[1]] = matrix
+        eighths = first + step * np.arange(n)
+        rows = padded.reshape(n, 8, inputs // 32, 4, 8).transpose(0, 2, 1, 3, 4)
+        tiles[eighths // 2, :, eighths % 2] = rows
+
+    def put_vector(self, at: int, values: NDArray[np.float32]) -> None:
+        """Write float32 values."""
+        raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
+        self._to[at : at + raw.nbytes] = raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Where a projection's rows are among those of a product, and its columns among A x."""
+
+    product: str
+    outputs: int
+    inputs: int
+    """Of the product, padded."""
+    first: int = 0
+    """Eighth of its first row."""
+    step: int = 1
+    number: int = 0
+    """Among the projections of one input."""
+    n: int = 1
+    """Of them."""
+
+
+def _rows_of(s: Sizes, kind: TensorKind) -> _Rows:
+    dim, hidden, qkv = s.config.dim, s.hidden, s.qkv_outputs
+    key, value = s.q_dim // 8, (s.q_dim + s.kv_dim) // 8
+    return {
+        K.WQ: _Rows("QKV", qkv, dim, n=3),
+        K.WK: _Rows("QKV", qkv, dim, first=key, number=1, n=3),
+        K.WV: _Rows("QKV", qkv, dim, first=value, number=2, n=3),
+        K.WO: _Rows("OUT", dim, s.q_dim),
+        K.W_GATE: _Rows("GATE_UP", 2 * hidden, dim, step=2, n=2),
+        K.W_UP: _Rows("GATE_UP", 2 * hidden, dim, first=1, step=2, number=1, n=2),
+        K.W_DOWN: _Rows("DOWN", dim, hidden),
+    }[kind]
 
 
 class Packed:
-    """Writes a model's tensors into a buffer of `WEIGHT_BYTES` bytes."""
+    """Writes a model's tensors, in any order, into a zeroed buffer of `WEIGHT_BYTES` bytes."""
 
     def __init__(self, sizes: Sizes, to: NDArray[np.uint8]) -> None:
         self.sizes = sizes
-        self._to = to
+        self._to = _Matrices(to)
 
     def fill(self, model: Model) -> None:
-        """All tensors."""
-        model.check()
-        c, s, at = self.sizes.config, self.sizes, self.sizes.model
-        self._matrix(at["EMBED"], bf16_bits(model.tensors[K.EMBED, 0]), s.vocab_outputs, c.dim)
-        if not c.tied_embeddings:
-            head = bf16_bits(model.tensors[K.LM_HEAD, 0])
-            self._matrix(at["HEAD"], head, s.vocab_outputs, c.dim)
-        self._vector(at["FINAL_NORM"], model.tensors[K.FINAL_NORM, 0].to_float32())
-        for layer in range(c.n_layers):
-            self._layer(model, layer, at["LAYERS"] + layer * s.layer["LAYER_BYTES"])
+        """All tensors.
 
-    def _layer(self, model: Model, layer: int, base: int) -> None:
-        c, s = self.sizes.config, self.sizes
+        Raises:
+            InvalidWeights: as `put`.
+        """
+        for kind, layer, _ in model.check().config.tensor_shapes():
+            self.put(kind, layer, model.tensors[kind, layer])
 
-        def bits(kind: TensorKind) -> NDArray[np.uint16]:
-            return bf16_bits(model.tensors[kind, layer])
+    def put(self, kind: TensorKind, layer: int, tensor: Tensor) -> None:
+        """One tensor, of the shape that the model has.
 
-        def values(kind: TensorKind) -> NDArray[np.float32]:
-            return model.tensors[kind, layer].to_float32()
+        Raises:
+            InvalidWeights: a value is not finite in the form in which the kernel reads it.
+        """
+        where, s = where_of(kind, layer), self.sizes
+        base = s.model["LAYERS"] + layer * s.layer["LAYER_BYTES"]
+        if len(tensor.shape) == 1:
+            self._put_vector(kind, base, tensor, where)
+            return
+        bits = check_finite(bf16_bits(tensor), where)
+        if kind in {K.EMBED, K.LM_HEAD}:
+            at = s.model["EMBED" if kind is K.EMBED else "HEAD"]
+            self._to.put(at, bits, (s.vocab_outputs, s.config.dim))
+            return
+        rows = _rows_of(s, kind)
+        at = base + s.layer[f"{rows.product}_WEIGHTS"]
+        shape = rows.outputs, rows.inputs
+        self._to.put(at, bits, shape, first=rows.first, step=rows.step)
 
-        at = {name: base + place for name, place in s.layer.items()}
-        qkv = np.concatenate([bits(K.WQ), bits(K.WK), bits(K.WV)])
-        self._matrix(at["QKV_WEIGHTS"], qkv, s.qkv_outputs, c.dim)
-        self._matrix(at["OUT_WEIGHTS"], bits(K.WO), c.dim, s.q_dim)
-        both = alternate(bits(K.W_GATE), bits(K.W_UP), s.hidden)
-        self._matrix(at["GATE_UP"], both, 2 * s.hidden, c.dim)
-        self._matrix(at["DOWN"], bits(K.W_DOWN), c.dim, s.hidden)
-        self._vector(at["ATTN_NORM"], values(K.ATTN_NORM))
-        self._vector(at["FFN_NORM"], values(K.FFN_NORM))
-        if c.qk_norm:
-            self._vector(at["Q_NORM"], values(K.Q_NORM))
-            self._vector(at["K_NORM"], values(K.K_NORM))
-        if c.qkv_bias:
-            bias = np.concatenate([values(K.BQ), values(K.BK), values(K.BV)])
-            self._vector(at["QKV_BIAS"], np.pad(bias, (0, s.qkv_outputs - len(bias))))
+    def _put_vector(self, kind: TensorKind, base: int, tensor: Tensor, where: str) -> None:
+        s, at = self.sizes, self.sizes.layer
+        places = {
+            K.FINAL_NORM: s.model["FINAL_NORM"],
+            K.ATTN_NORM: base + at["ATTN_NORM"],
+            K.FFN_NORM: base + at["FFN_NORM"],
+            K.Q_NORM: base + at["Q_NORM"],
+            K.K_NORM: base + at["K_NORM"],
+            K.BQ: base + at["QKV_BIAS"],
+            K.BK: base + at["QKV_BIAS"] + 4 * s.q_dim,
+            K.BV: base + at["QKV_BIAS"] + 4 * (s.q_dim + s.kv_dim),
+        }
+        values = tensor.to_float32()
+        if not np.isfinite(values).all():
+            raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite")
+        self._to.put_vector(places[kind], values)
 
-    def _matrix(self, at: int, matrix: NDArray[Any], outputs: int, inputs: int) -> None:
-        packed = pack(matrix, outputs, inputs)
-        self._to[at : at + packed.nbytes] = packed.view(np.uint8)
 
-    def _vector(self, at: int, values: NDArray[np.float32]) -> None:
-        raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
-        self._to[at : at + raw.nbytes] = raw
+class PackedAdapter:
+    """Writes a LoRA adapter's projections into a zeroed buffer of `adapter_bytes` bytes.
+
+    A x of all projections of one input is one product: their As are below one another. B is as
+    wide, with zeros beside the columns of its own projection, and holds the scale.
+    """
+
+    def __init__(self, sizes: Sizes, to: NDArray[np.uint8]) -> None:
+        self.sizes = sizes
+        self._to = _Matrices(to)
+
+    def put(self, one: AdaptedProjection) -> int:
+        """One projection; return its bytes as received.
+
+        Raises:
+            InvalidWeights: it is no LoRA, its rank is above `Tuning.adapter_rank`, or a value is
+                not finite in bf16.
+        """
+        s, where = self.sizes, where_of(one.tensor, one.layer)
+        if one.b is None:
+            detail = "the CUDA kernel applies LoRA; push OFT merged, as whole weights"
+            raise InvalidWeights(where, WeightsProblem.UNKNOWN, detail)
+        if one.size > s.tuning.adapter_rank:
+            detail = f"rank {one.size}: the engine was made for {s.tuning.adapter_rank}"
+            raise InvalidWeights(where, WeightsProblem.SHAPE, detail)
+        rows = _rows_of(s, one.tensor)
+        low, column = s.low(rows.n), rows.number * s.rank
+        base = one.layer * s.adapter["ADAPTER_LAYER_BYTES"]
+        a = check_finite(bf16_bits(one.a), where)
+        at = base + s.adapter[f"{rows.product}_A"]
+        self._to.put(at, a, (low, rows.inputs), first=column // 8)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            scaled = rounded(one.b.to_float32() * np.float32(one.scale))
+        b = np.zeros((one.rows, low), dtype=np.uint16)
+        b[:, column : column + one.size] = check_finite(scaled, where)
+        at = base + s.adapter[f"{rows.product}_B"]
+        self._to.put(at, b, (rows.outputs, low), first=rows.first, step=rows.step)
+        return one.a.data.nbytes + one.b.data.nbytes
 
 
 def turns_of(model: Model, seq_max: int) -> NDArray[np.float32]:
@@ -110,3 +232,8 @@ def turns_of(model: Model, seq_max: int) -> NDArray[np.float32]:
 def packed_bytes(sizes: Sizes) -> int:
     """Of one slot of weights, in whole pages."""
     return up(sizes.model["WEIGHT_BYTES"], 4096)
+
+
+def adapter_bytes(sizes: Sizes) -> int:
+    """Of one adapter, in whole pages."""
+    return up(sizes.config.n_layers * sizes.adapter["ADAPTER_LAYER_BYTES"], 4096)

@@ -11,7 +11,8 @@ from assay.rollout.models.engine import Engine, EngineError, EngineInfo
 from assay.rollout.models.errors import CorruptModel, ModelError, UnsupportedModel
 from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType, Model, ModelConfig, RopeScaling, Tensor, TensorKind
-from assay.rollout.models.staging import StagedTensor, StagedWeights, tensors_of
+from assay.rollout.models.staging import StagedWeights, tensors_of
+from assay.rollout.models.tensor_checks import StagedTensor
 
 __all__ = [
     "Adapter",

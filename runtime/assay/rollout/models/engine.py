@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from assay.rollout.models.adapters import Adapter
     from assay.rollout.models.model import Tensor
-    from assay.rollout.models.staging import StagedTensor
+    from assay.rollout.models.tensor_checks import StagedTensor
 
 
 class Isa(IntEnum):

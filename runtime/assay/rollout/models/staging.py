@@ -32,6 +32,7 @@ from assay.rollout.errors import (
 )
 from assay.rollout.layout import AdapterPiece, Piece
 from assay.rollout.models.model import DType, Tensor, TensorKind
+from assay.rollout.models.tensor_checks import ExpectedTensors, StagedTensor, where_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,18 +55,6 @@ REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
 _NO_MEMORY, _NOT_FINITE = -2, -11
-_KEPT_AS = {DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedTensor:
-    """One tensor to stage: `layer` is 0 for those that are not per layer."""
-
-    kind: TensorKind
-    layer: int
-    tensor: Tensor
-    sha256: str | None = None
-    """SHA-256 of the tensor's bytes, hex, as the sender computed it; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +100,7 @@ def digest_of(model: Model) -> str:
     """What `StagedWeights.digest` would be for this model."""
     digest = Digest()
     for one in tensors_of(model):
-        checksum = hashlib.sha256(_bytes_of(one.tensor.data)).hexdigest()
+        checksum = hashlib.sha256(bytes_of(one.tensor.data)).hexdigest()
         digest.add(one.kind, one.layer, one.tensor, checksum)
     return digest.hexdigest()
 
@@ -162,7 +151,7 @@ class Versions:
             self._forgotten_max = max(self._forgotten_max, oldest)
 
 
-class _Share:
+class Share:
     """Keeps a thread to its share of a core."""
 
     def __init__(self, share_max: float, pause: Callable[[float], None]) -> None:
@@ -197,9 +186,8 @@ class Staging:
     ) -> None:
         self._library = library
         self._address = address
-        self._missing = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
-        self._known = frozenset(self._missing)
-        self._share = _Share(share_max, pause)
+        self._expected = ExpectedTensors(config)
+        self._share = Share(share_max, pause)
         self._digest = Digest()
         self._bytes, self._work_s = 0, 0.0
 
@@ -215,9 +203,7 @@ class Staging:
         with ThreadPoolExecutor(1, thread_name_prefix="assay-checksum") as beside:
             for one in tensors:
                 self._take(one, beside)
-        if self._missing:
-            (kind, layer), shape = next(iter(self._missing.items()))
-            raise InvalidWeights(_name(kind, layer), WeightsProblem.MISSING, f"{shape} is needed")
+        self._expected.end()
         return StagedWeights(
             version=version,
             digest=self._digest.hexdigest(),
@@ -226,7 +212,7 @@ class Staging:
         )
 
     def _take(self, one: StagedTensor, beside: Executor) -> None:
-        where = self._check(one)
+        where = self._expected.check(one)
         data = one.tensor.data.reshape(-1, one.tensor.shape[-1])
         if len(one.tensor.shape) == 1:
             data = one.tensor.data.reshape(1, -1)
@@ -237,13 +223,10 @@ class Staging:
             self._work_s += work_s
         else:
             checksum = self._pack(one, data, where, hashlib.sha256()).hexdigest()
-        if one.sha256 is not None and checksum != one.sha256.lower():
-            raise InvalidWeights(
-                where, WeightsProblem.CHECKSUM, "the checksum of its bytes differs"
-            )
+        self._expected.check_sum(one, checksum)
         self._digest.add(one.kind, one.layer, one.tensor, checksum)
         self._bytes += data.nbytes
-        del self._missing[one.kind, one.layer]
+        self._expected.came(one)
 
     def _pack(self, one: StagedTensor, data: NDArray[Any], where: str, checksum: Any = None) -> Any:  # noqa: ANN401 hashlib's object
         """Into the slot, piece by piece; updates `checksum`, which it returns."""
@@ -253,28 +236,12 @@ class Staging:
             begun = time.thread_time()
             part = data[start : start + rows]
             if checksum is not None:
-                checksum.update(_bytes_of(part))
+                checksum.update(bytes_of(part))
             self._stage(one, part, start, data.shape, where)
             work_s = time.thread_time() - begun
             self._work_s += work_s
             self._share.worked(work_s)
         return checksum
-
-    def _check(self, one: StagedTensor) -> str:
-        where = _name(one.kind, one.layer)
-        if (one.kind, one.layer) not in self._known:
-            raise InvalidWeights(where, WeightsProblem.UNKNOWN, "the model has none")
-        if (one.kind, one.layer) not in self._missing:
-            raise InvalidWeights(where, WeightsProblem.REPEATED, "came twice")
-        if not isinstance(one.tensor, Tensor) or one.tensor.data.dtype != _KEPT_AS.get(
-            one.tensor.dtype
-        ):
-            raise InvalidWeights(where, WeightsProblem.DTYPE, "F32, F16, or BF16 as its bits")
-        shape = self._missing[one.kind, one.layer]
-        if one.tensor.shape != shape:
-            wrong = f"{one.tensor.shape} where the model has {shape}"
-            raise InvalidWeights(where, WeightsProblem.SHAPE, wrong)
-        return where
 
     def _stage(
         self, one: StagedTensor, part: NDArray[Any], start: int, shape: tuple[int, int], where: str
@@ -309,7 +276,7 @@ class AdapterStaging:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._library, self._address = library, address
-        self._share = _Share(share_max, pause)
+        self._share = Share(share_max, pause)
 
     def run(self, version: int, adapter: Adapter, matrices: str) -> StagedWeights:
         """Stage it; `matrices` is the digest of the active slot's whole weights.
@@ -323,16 +290,16 @@ class AdapterStaging:
         pieces = (AdapterPiece * max(1, n))(*map(_piece, adapter.projections))
         begin = self._library.assay_engine_stage_adapter_begin
         _check_piece(begin(self._address, pieces, n), "adapter")
-        lines, size = [f"adapter over {matrices}\n"], 0
+        lines, size = [], 0
         for one, piece in zip(adapter.projections, pieces, strict=False):
             size += self._stage(one, piece)
-            lines.append(_line(one))
+            lines.append(adapter_line(one))
             now = time.thread_time()
             self._share.worked(now - last)
             last = now
         return StagedWeights(
             version=version,
-            digest=hashlib.sha256("".join(lines).encode()).hexdigest() if n else matrices,
+            digest=adapter_digest(matrices, lines),
             bytes=size,
             work_s=time.thread_time() - begun,
             matrices=matrices if n else "",
@@ -344,7 +311,7 @@ class AdapterStaging:
         piece.a, piece.b = _address(a), None if b is None else _address(b)
         status = self._library.assay_engine_stage_adapter(self._address, ct.byref(piece))
         if status != 0:
-            _check_piece(status, _name(one.tensor, one.layer))
+            _check_piece(status, where_of(one.tensor, one.layer))
         return a.nbytes + (0 if b is None else b.nbytes)
 
 
@@ -357,9 +324,23 @@ def _address(array: NDArray[np.float32]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _line(one: AdaptedProjection) -> str:
+def adapter_digest(matrices: str, lines: Iterable[str]) -> str:
+    """Of an adapter over the whole weights of a digest; without a line, theirs.
+
+    Args:
+        matrices: the digest of the whole weights.
+        lines: `adapter_line` of each projection, in order.
+    """
+    of_adapter = "".join(lines)
+    whole = f"adapter over {matrices}\n{of_adapter}"
+    return hashlib.sha256(whole.encode()).hexdigest() if of_adapter else matrices
+
+
+def adapter_line(one: AdaptedProjection) -> str:
     """All that is said of a projection in an adapter's digest."""
-    parts = [f"{_name(one.tensor, one.layer)} {one.kind.name} {one.size} {one.scale!r} {one.terms}"]
+    parts = [
+        f"{where_of(one.tensor, one.layer)} {one.kind.name} {one.size} {one.scale!r} {one.terms}"
+    ]
     for part in (one.a, one.b):
         if part is not None:
             parts.append(f"{part.dtype.name} {part.shape} {part.digest()}")
@@ -439,16 +420,12 @@ class Slots:
         self.ready = old
 
 
-def _name(kind: TensorKind, layer: int) -> str:
-    label = kind.name if isinstance(kind, TensorKind) else repr(kind)
-    return f"tensors.{label}.{layer}"
-
-
 def _sha256(data: NDArray[Any]) -> tuple[str, float]:
     """In hex, and the CPU time that it took."""
     begun = time.thread_time()
-    return hashlib.sha256(_bytes_of(data)).hexdigest(), time.thread_time() - begun
+    return hashlib.sha256(bytes_of(data)).hexdigest(), time.thread_time() - begun
 
 
-def _bytes_of(data: NDArray[Any]) -> memoryview:
+def bytes_of(data: NDArray[Any]) -> memoryview:
+    """An array's bytes, without a copy."""
     return data.reshape(-1).view(np.uint8).data

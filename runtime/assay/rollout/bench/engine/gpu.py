@@ -20,6 +20,7 @@ from assay.rollout.bench.harness.report import Report
 from assay.rollout.cuda.machine import RingPlacement
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
+from assay.rollout.models.staging import tensors_of
 from assay.rollout.rollouts import Sampling
 from assay.rollout.trace import spans, summarise, write_perfetto
 
@@ -220,7 +221,7 @@ def add_swap(report: Report, engine: CudaEngine, model: Model, repeats: int) -> 
     """A change of weights between two tokens of a running rollout."""
     pauses: list[float] = []
     for version in range(1, repeats + 1):
-        engine.stage(version, model)
+        engine.stage(version, tensors_of(model))
         engine.submit([1, 2], max_tokens=32, seeds=[version], want_reward=False)
         pauses.append(1e6 * engine.activate(version, timeout_s=WAIT_S).pause_s)
         while not engine.poll():

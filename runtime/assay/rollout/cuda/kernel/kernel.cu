@@ -6,6 +6,15 @@
 #include "project.h"
 #include "sample.h"
 
+/* The word of the host: version, slot of weights, adapter, and above them a number that makes it another word. */
+ASSAY_FN void use_weights(assay_kernel_state *s, uint64_t word) {
+    s->weights = word;
+    s->plan.version = (uint32_t)word;
+    s->plan.weights = (uint32_t)(word >> 32) & 1;
+    s->plan.adapter = (uint32_t)(word >> 33) & 3;
+    store_sys(&s->desk.link->active, word);
+}
+
 /* ---- the kernel's own memory --------------------------------------------------------------------- */
 
 ASSAY_FN void *behind(uint8_t **at, uint64_t bytes) {
@@ -50,10 +59,7 @@ ASSAY_COLD void set_up(const assay_params *p) {
     for (uint32_t i = 0; i < limits.kv_blocks; i++)
         s->free_ids[i] = limits.kv_blocks - 1 - i;
     s->n_free = limits.kv_blocks;
-    s->weights = load_sys(&p->link->weights);
-    s->plan.version = (uint32_t)s->weights;
-    s->plan.weights = (uint32_t)(s->weights >> 32) & 1;
-    store_sys(&p->link->active, s->weights);
+    use_weights(s, load_sys(&p->link->weights));
 }
 
 /* ---- between two steps: block 0 ----------------------------------------------------------------- */
@@ -146,12 +152,9 @@ ASSAY_FN bool held_by_host(assay_kernel_state *s, const assay_said *said) {
     const uint64_t weights = said->weights;
     if (held && weights != s->weights) {
         fence_sys(); /* what the copy engine wrote before the word */
-        s->weights = weights;
         s->dirty = 1;
         for (uint32_t i = 0; i < s->desk.limits.slots; i++) s->prefixes[i].version = ASSAY_NONE;
-        s->plan.version = (uint32_t)weights;
-        s->plan.weights = (uint32_t)(weights >> 32) & 1;
-        store_sys(&link->active, weights);
+        use_weights(s, weights);
     }
     return held;
 }
@@ -275,19 +278,35 @@ ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
 #pragma unroll 1
     for (uint32_t product = 0; product <= 4 * A_LAYERS; product++) {
         const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)(product / 4) * A_LAYER_BYTES;
-        const uint32_t which = product % 4;
-        const assay_job job = product == 4 * A_LAYERS ? logits_of(p, plan, weights)
-                              : which == 0            ? qkv_of(p, plan, w)
-                              : which == 1            ? out_of(p, plan, w)
-                              : which == 2            ? gate_up_of(p, plan, w)
-                                                      : down_of(p, plan, w, nullptr);
+        const uint32_t which = product == 4 * A_LAYERS ? (uint32_t)OF_LOGITS : product % 4;
+        assay_job job = which == OF_QKV       ? qkv_of(p, plan, w)
+                        : which == OF_OUT     ? out_of(p, plan, w)
+                        : which == OF_GATE_UP ? gate_up_of(p, plan, w)
+                        : which == OF_DOWN    ? down_of(p, plan, w, nullptr)
+                                              : logits_of(p, plan, weights);
+        if (A_RANK && plan->adapter && which != OF_LOGITS) {
+            const assay_job low = below(p, plan, &job, which, product / 4);
+            feed(&low, end, policy);
+            add_above(p, plan, &job, which, product / 4);
+        }
         if (job.n_rows) feed(&job, end, policy);
     }
 }
 
+/* With an adapter: A x before the product of W, which then goes on over B. */
+ASSAY_FN void adapt(const assay_params *p, assay_job *job, uint32_t product, uint32_t layer,
+                    assay_ring_end *end, uint32_t *round) {
+    if (!A_RANK || !the_plan()->adapter) return;
+    const assay_job low = below(p, the_plan(), job, product, layer);
+    project<TO_LOW>(p, &low, A_OF_MODEL + product, end);
+    grid_barrier(p, round);
+    add_above(p, the_plan(), job, product, layer);
+}
+
 ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t layer,
                            assay_ring_end *end, uint32_t *round) {
-    const assay_job job = qkv_of(p, the_plan(), w);
+    assay_job job = qkv_of(p, the_plan(), w);
+    adapt(p, &job, OF_QKV, layer, end, round);
     project<TO_QKV>(p, &job, OF_QKV, end);
     grid_barrier(p, round);
     const float *q_gain = A_QK_NORM ? vector_at(w, A_AT_Q_NORM) : nullptr;
@@ -311,11 +330,14 @@ ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t l
             job = out_of(p, the_plan(), w);
         } else {
             job = gate_up_of(p, the_plan(), w);
+            adapt(p, &job, OF_GATE_UP, layer, end, round);
             project<TO_GATED>(p, &job, OF_GATE_UP, end);
             job = down_of(p, the_plan(), w, next_gain(weights, w, layer));
         }
         grid_barrier(p, round);
-        project<TO_RESIDUAL>(p, &job, second ? OF_DOWN : OF_OUT, end);
+        const uint32_t product = second ? OF_DOWN : OF_OUT;
+        adapt(p, &job, product, layer, end, round);
+        project<TO_RESIDUAL>(p, &job, product, end);
         grid_barrier(p, round);
     }
 }

@@ -23,13 +23,15 @@ typedef struct {
     assay_link *link;
     uint8_t *scratch;
     const uint8_t *weights[2];
+    const uint8_t *adapters[2]; /* LoRA, beside the weights; NULL without A_RANK */
     uint16_t *keys;   /* bf16 [layers][kv_blocks][kv_heads][block][head_dim] */
     uint16_t *values; /* bf16 [layers][kv_blocks][kv_heads][head_dim][block] */
     const float *turns; /* [seq_max][head_dim / 2][2]: cosine, sine */
     uint32_t *barrier;  /* [0]: arrivals so far; [1..]: attention's counters [rows][kv_heads] */
 } assay_params;
 
-enum assay_product { OF_QKV, OF_OUT, OF_GATE_UP, OF_DOWN, OF_LOGITS, A_PRODUCTS };
+enum assay_product { OF_QKV, OF_OUT, OF_GATE_UP, OF_DOWN, OF_LOGITS, A_OF_MODEL };
+#define A_PRODUCTS (A_OF_MODEL + (A_RANK ? OF_LOGITS : 0)) /* with an adapter's lower halves, in the layers' order */
 
 /* A block's visits of a product's tiles: n are left; the next begins at (tile, row), takes so many tiles and
  * rows, and is followed by the one `tiles_on` and `rows_on` further on, among `groups` of tiles. */

@@ -8,6 +8,9 @@
  * numbers do not depend on the rows beside it. Weights lie in the order in which lanes read them: 1 KiB
  * for 16 outputs by 32 inputs. RMSNorm's gain enters with the input (bf16), its scale follows the product:
  * each producer of the residual leaves the sums of squares of its tiles.
+ *
+ * A LoRA adapter is not merged: W x + B (A x). A product of its own makes A x (`low`), a barrier later the product
+ * of W goes on over B's inputs, in the same sums. Its outputs are there for the rank that the kernel was made for.
  */
 #ifndef ASSAY_PROJECT_H
 #define ASSAY_PROJECT_H
@@ -18,7 +21,7 @@ static_assert(A_PIECE % A_WARPS == 0, "every warp has the same chunks of a piece
 
 #define A_VISIT_ROWS 64 /* at most */
 
-enum assay_use { TO_QKV, TO_RESIDUAL, TO_GATED, TO_LOGITS };
+enum assay_use { TO_QKV, TO_RESIDUAL, TO_GATED, TO_LOGITS, TO_LOW };
 
 typedef struct {
     const uint8_t *weights;
@@ -31,6 +34,8 @@ typedef struct {
     const uint32_t *rows;  /* which rows of the input; NULL: all in order */
     const float *bias;     /* TO_QKV */
     const float *gain;     /* TO_RESIDUAL: of the norm that follows */
+    const uint8_t *above;  /* an adapter's B, beside the weights; NULL: none */
+    uint32_t above_chunks; /* its inputs / 32 */
 } assay_job;
 
 /* ---- which product, which tiles ------------------------------------------------------------------ */
@@ -48,6 +53,8 @@ ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, const u
     job.rows = nullptr;
     job.bias = nullptr;
     job.gain = nullptr;
+    job.above = nullptr;
+    job.above_chunks = 0;
     return job;
 }
 
@@ -64,12 +71,12 @@ ASSAY_FN assay_job out_of(const assay_params *p, const assay_plan *plan, const u
     return job;
 }
 ASSAY_FN assay_job gate_up_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
-    return job_of(p, plan, w + A_AT_GATE_UP, A_AT_NORMED, A_DIM, 2 * A_HIDDEN);
+    return job_of(p, plan, w + A_AT_GATE_UP_WEIGHTS, A_AT_NORMED, A_DIM, 2 * A_HIDDEN);
 }
 /* `gain`: of the next layer's norm, or of the final one. */
 ASSAY_FN assay_job down_of(const assay_params *p, const assay_plan *plan, const uint8_t *w,
                            const float *gain) {
-    assay_job job = job_of(p, plan, w + A_AT_DOWN, A_AT_GATED, A_HIDDEN, A_DIM);
+    assay_job job = job_of(p, plan, w + A_AT_DOWN_WEIGHTS, A_AT_GATED, A_HIDDEN, A_DIM);
     job.alone = true;
     job.skew = blocks_of_grid() / 2;
     job.gain = gain;
@@ -80,6 +87,37 @@ ASSAY_FN assay_job logits_of(const assay_params *p, const assay_plan *plan, cons
     job.n_rows = plan->n_logits;
     job.rows = plan->logit_row;
     return job;
+}
+
+/* What is adapted, by product: its outputs below, where A and B are in a layer of the adapter. */
+ASSAY_FN uint32_t low_of(uint32_t product) {
+    return product == OF_QKV ? A_LOW_QKV : product == OF_GATE_UP ? A_LOW_GATE_UP : A_LOW_ONE;
+}
+ASSAY_FN const uint8_t *adapter_at(const assay_params *p, const assay_plan *plan, uint32_t layer) {
+    return p->adapters[plan->adapter - 1] + (uint64_t)layer * A_ADAPTER_LAYER_BYTES;
+}
+/* The product A x before the product `job` of the model. */
+ASSAY_FN assay_job below(const assay_params *p, const assay_plan *plan, const assay_job *job,
+                         uint32_t product, uint32_t layer) {
+    const uint64_t at = product == OF_QKV   ? A_AT_QKV_A
+                        : product == OF_OUT ? A_AT_OUT_A
+                        : product == OF_GATE_UP ? A_AT_GATE_UP_A
+                                                : A_AT_DOWN_A;
+    assay_job low = *job;
+    low.weights = adapter_at(p, plan, layer) + at;
+    low.tiles = low_of(product) / 16;
+    low.alone = true;
+    return low;
+}
+/* The product of the model goes on over B. */
+ASSAY_FN void add_above(const assay_params *p, const assay_plan *plan, assay_job *job, uint32_t product,
+                        uint32_t layer) {
+    const uint64_t at = product == OF_QKV   ? A_AT_QKV_B
+                        : product == OF_OUT ? A_AT_OUT_B
+                        : product == OF_GATE_UP ? A_AT_GATE_UP_B
+                                                : A_AT_DOWN_B;
+    job->above = adapter_at(p, plan, layer) + at;
+    job->above_chunks = low_of(product) / 32;
 }
 
 /* Rows of a visit: as many as accumulators hold, fewer where there are more blocks than tiles. */
@@ -126,60 +164,65 @@ ASSAY_FN void move_on_visit(assay_visits *v) {
     v->row += v->rows;
 }
 
-/* Five threads of the workers, once per step: the products' visits. */
+/* A thread of the workers per product, once per step: its visits. */
 ASSAY_FN void plan_visits(const assay_params *p, const uint8_t *weights) {
     const assay_plan *plan = the_plan();
     const uint8_t *w = weights + A_AT_LAYERS;
     const uint32_t one = thread_of_block();
     if (one >= A_PRODUCTS) return;
-    const assay_job job = one == OF_QKV       ? qkv_of(p, plan, w)
-                          : one == OF_OUT     ? out_of(p, plan, w)
-                          : one == OF_GATE_UP ? gate_up_of(p, plan, w)
-                          : one == OF_DOWN    ? down_of(p, plan, w, nullptr)
-                                              : logits_of(p, plan, weights);
+    const uint32_t of_model = one < A_OF_MODEL ? one : one - A_OF_MODEL;
+    assay_job job = of_model == OF_QKV       ? qkv_of(p, plan, w)
+                    : of_model == OF_OUT     ? out_of(p, plan, w)
+                    : of_model == OF_GATE_UP ? gate_up_of(p, plan, w)
+                    : of_model == OF_DOWN    ? down_of(p, plan, w, nullptr)
+                                             : logits_of(p, plan, weights);
+    if (one >= A_OF_MODEL) {
+        if (!plan->adapter) return;
+        job = below(p, plan, &job, of_model, 0);
+    }
     if (job.n_rows) shared()->visits[one] = visits_of(&job);
 }
 
-/* The feeder's one thread: the pieces of every visit into the ring. */
+/* The pieces of some tiles of one matrix into the ring. */
+ASSAY_FN void feed_tiles(const uint8_t *weights, uint32_t chunks, uint32_t first, uint32_t until,
+                         assay_ring_end *end, uint64_t policy) {
+    for (uint32_t c = 0; c < chunks; c += A_PIECE)
+        for (uint32_t tile = first; tile < until; tile++) {
+            const uint32_t n = chunks - c < A_PIECE ? chunks - c : A_PIECE;
+            const uint32_t stage = stage_of(end);
+            gate_wait(shared()->empty + stage, parity_of(end) ^ 1);
+            gate_fill(shared()->full + stage, shared()->ring + stage * A_PIECE_BYTES,
+                      weights + ((uint64_t)tile * chunks + c) * 1024, n * 1024, policy);
+            next_stage(end);
+        }
+}
+
+/* The feeder's one thread: the pieces of every visit. */
 ASSAY_FN void feed(const assay_job *job, assay_ring_end *end, uint64_t policy) {
     for (assay_visits v = visits_of(job); v.n; move_on_visit(&v)) {
         const uint32_t first = v.tile;
         const uint32_t until = first + v.tiles < job->tiles ? first + v.tiles : job->tiles;
-        for (uint32_t c = 0; c < job->chunks; c += A_PIECE)
-            for (uint32_t tile = first; tile < until; tile++) {
-                const uint32_t n = job->chunks - c < A_PIECE ? job->chunks - c : A_PIECE;
-                const uint32_t stage = stage_of(end);
-                gate_wait(shared()->empty + stage, parity_of(end) ^ 1);
-                gate_fill(shared()->full + stage, shared()->ring + stage * A_PIECE_BYTES,
-                          job->weights + ((uint64_t)tile * job->chunks + c) * 1024, n * 1024,
-                          policy);
-                next_stage(end);
-            }
+        feed_tiles(job->weights, job->chunks, first, until, end, policy);
+        if (A_RANK && job->above)
+            feed_tiles(job->above, job->above_chunks, first, until, end, policy);
     }
 }
 
 /* ---- the product --------------------------------------------------------------------------------- */
 
-/* A warp's share of up to NT tiles times NB * 8 rows, into `sum`. Activations of several pieces are asked for
- * at once, before the weights are waited for. */
+/* A warp's share of up to NT tiles times NB * 8 rows, onto `sum`: one matrix and its inputs. Activations of several
+ * pieces are asked for at once, before the weights are waited for. */
 template <int NB, int NT>
-ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t row0,
-                             assay_ring_end *end, float (*sum)[4]) {
+ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint32_t *rows, uint32_t n_tiles,
+                              assay_ring_end *end, float (*sum)[4]) {
     constexpr uint32_t PER = A_PIECE / A_WARPS;
     constexpr uint32_t AHEAD = NB == 1 ? (NT == 1 ? 6 : 2) : NB == 2 && NT == 1 ? 3 : 1;
-    const uint32_t lane = lane_of_warp(), warp = warp_of_block(), g = lane >> 2, t = lane & 3;
+    const uint32_t lane = lane_of_warp(), warp = warp_of_block(), t = lane & 3;
     uint32_t from[NB]; /* of the input, elements */
 #pragma unroll
-    for (int j = 0; j < NT * NB; j++) sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
-#pragma unroll
-    for (int j = 0; j < NB; j++) {
-        uint32_t row = row0 + j * 8 + g;
-        row = row < job->n_rows ? row : job->n_rows - 1;
-        if (job->rows) row = job->rows[row];
-        from[j] = row * job->chunks * 32 + t * 8;
-    }
+    for (int j = 0; j < NB; j++) from[j] = rows[j] * chunks * 32 + t * 8;
 #pragma unroll 1
-    for (uint32_t first = 0; first < job->chunks; first += AHEAD * A_PIECE) {
+    for (uint32_t first = 0; first < chunks; first += AHEAD * A_PIECE) {
         assay_v4 x[AHEAD * PER][NB];
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD * PER; i++) {
@@ -187,21 +230,20 @@ ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t ro
 #pragma unroll
             for (int j = 0; j < NB; j++) {
                 x[i][j] = {0, 0, 0, 0};
-                if (c < job->chunks)
-                    x[i][j] = *(const assay_v4 *)(const void *)(job->input + from[j] + c * 32);
+                if (c < chunks) x[i][j] = *(const assay_v4 *)(const void *)(input + from[j] + c * 32);
             }
         }
 #pragma unroll
         for (uint32_t next = 0; next < AHEAD * NT; next++) {
             const uint32_t ahead = next / NT, of_tile = next % NT;
-            if (first + ahead * A_PIECE >= job->chunks || of_tile >= n_tiles) continue;
+            if (first + ahead * A_PIECE >= chunks || of_tile >= n_tiles) continue;
             const uint32_t stage = stage_of(end);
             const uint8_t *piece = shared()->ring + stage * A_PIECE_BYTES + lane * 16;
             gate_wait(shared()->full + stage, parity_of(end));
 #pragma unroll
             for (uint32_t k = 0; k < PER; k++) {
                 const uint32_t of_piece = k * A_WARPS + warp;
-                if (first + ahead * A_PIECE + of_piece >= job->chunks) continue;
+                if (first + ahead * A_PIECE + of_piece >= chunks) continue;
                 const assay_v4 *w = (const assay_v4 *)(const void *)(piece + of_piece * 1024);
                 const assay_v4 a = w[0], b = w[32];
                 const assay_v4 *y = x[ahead * PER + k];
@@ -218,6 +260,25 @@ ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t ro
             next_stage(end);
         }
     }
+}
+
+/* The same of a whole product, into `sum`. */
+template <int NB, int NT>
+ASSAY_FN void multiply_tiles(const assay_params *p, const assay_job *job, uint32_t n_tiles, uint32_t row0,
+                             assay_ring_end *end, float (*sum)[4]) {
+    const uint32_t g = lane_of_warp() >> 2;
+    uint32_t rows[NB];
+#pragma unroll
+    for (int j = 0; j < NT * NB; j++) sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
+#pragma unroll
+    for (int j = 0; j < NB; j++) {
+        const uint32_t row = row0 + j * 8 + g;
+        rows[j] = row < job->n_rows ? row : job->n_rows - 1;
+        if (job->rows) rows[j] = job->rows[rows[j]];
+    }
+    multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
+    if (A_RANK && job->above)
+        multiply_pieces<NB, NT>(scratch_h(p, A_AT_LOW), job->above_chunks, rows, n_tiles, end, sum);
 }
 
 /* A warp's sums of 8 * N rows of tiles, beside those of the other warps. */
@@ -244,7 +305,7 @@ typedef struct {
     uint32_t row, tile, output; /* output: 0 .. 15 of its tile */
     bool there;
     /* Asked for before the product and not looked at until after it. TO_RESIDUAL: the residual and the gain.
-     * Others: this thread's share of the row's sums of squares. */
+     * TO_LOW: nothing. Others: this thread's share of the row's sums of squares. */
     float beside[A_BESIDE];
 } assay_output;
 
@@ -252,7 +313,7 @@ template <int KIND>
 ASSAY_FN void ask_beside(const assay_params *p, const assay_job *job, assay_output *o) {
 #pragma unroll
     for (uint32_t i = 0; i < A_BESIDE; i++) o->beside[i] = 0;
-    if (!o->there) return;
+    if (!o->there || KIND == TO_LOW) return;
     if (KIND == TO_RESIDUAL) {
         const uint32_t at = o->tile * 16 + o->output;
         o->beside[0] = scratch_f(p, A_AT_RESIDUAL)[(uint64_t)o->row * A_DIM + at];
@@ -308,6 +369,11 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
         add_to_residual(p, o, v);
         return;
     }
+    if (KIND == TO_LOW) {
+        if (o->there)
+            scratch_h(p, A_AT_LOW)[(uint64_t)o->row * job->tiles * 16 + o->tile * 16 + o->output] = bf16_of(v);
+        return;
+    }
     float squares = 0;
 #pragma unroll
     for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
@@ -347,7 +413,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
         ask_beside<KIND>(p, job, mine + i);
     }
     float sum[NT * NB][4];
-    multiply_tiles<NB, NT>(job, n_tiles, row0, end, sum);
+    multiply_tiles<NB, NT>(p, job, n_tiles, row0, end, sum);
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
         if (r * OF_ROUND / NB >= (int)n_tiles) break;
@@ -376,7 +442,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
 template <int KIND>
 ASSAY_FN void project(const assay_params *p, const assay_job *job, uint32_t product,
                       assay_ring_end *end) {
-    constexpr bool ALONE = KIND == TO_RESIDUAL;
+    constexpr bool ALONE = KIND == TO_RESIDUAL || KIND == TO_LOW;
 #pragma unroll 1
     for (assay_visits v = shared()->visits[product]; v.n; move_on_visit(&v)) {
         const uint32_t tile = v.tile, row0 = v.row;

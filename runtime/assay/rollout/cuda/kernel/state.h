@@ -47,6 +47,7 @@ typedef struct {
     uint32_t prefilling; /* some entry has more than one row */
     uint32_t exit;
     uint32_t weights; /* 0 or 1 */
+    uint32_t adapter; /* 1 or 2: the adapter over them; 0: none */
     uint32_t version;
     uint32_t token[A_ROWS], pos[A_ROWS], table[A_ROWS], slot[A_ROWS];
     uint32_t logit_row[A_ROWS]; /* logit index to row */

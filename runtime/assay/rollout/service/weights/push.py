@@ -36,7 +36,8 @@ from assay.rollout.models.adapters import (
 from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
-from assay.rollout.models.staging import SHARE_MIN, StagedTensor
+from assay.rollout.models.staging import SHARE_MIN
+from assay.rollout.models.tensor_checks import StagedTensor
 from assay.rollout.service.weights.folders import ServerFolder
 from assay.rollout.service.weights.parts import (
     Assembly,
