@@ -46,14 +46,21 @@ def tiny(seed: int = 0) -> Model:
     )
 
 
-def host_engine(model: Model, *, blocks: int = 2, seed: int = 0, **options: Any) -> CudaEngine:
+def host_engine(
+    model: Model,
+    *,
+    blocks: int = 2,
+    seed: int = 0,
+    token_bytes: Sequence[bytes] | None = None,
+    **options: Any,
+) -> CudaEngine:
     """An engine whose kernel runs on a thread of this process."""
 
     def machine(sizes: Sizes) -> HostMachine:
         return HostMachine(sizes, blocks=blocks, seed=seed, folder=BUILDS)
 
     chosen = {"slots": 8, "seq_len_max": 64, "prefill_chunk": 8, "tuning": EMULATED, **options}
-    return CudaEngine(model, machine, CudaOptions(**chosen))
+    return CudaEngine(model, machine, CudaOptions(**chosen), token_bytes=token_bytes)
 
 
 def ended(engine: CudaEngine, n: int) -> list[Completed]:

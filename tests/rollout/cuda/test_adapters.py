@@ -17,7 +17,7 @@ from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf
 
 from assay.rollout import InvalidWeights, Sampling, WeightsNotReady
 from assay.rollout.cuda.sizes import EMULATED, Sizes
-from assay.rollout.cuda.weights import Packed, PackedAdapter, adapter_bytes, packed_bytes
+from assay.rollout.cuda.weights.packed import Packed, PackedAdapter, adapter_bytes, packed_bytes
 from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
 from assay.rollout.models.adapters import AdaptedProjection, Adapter, AdapterKind
 

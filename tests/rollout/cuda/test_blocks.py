@@ -26,8 +26,8 @@ def most_held(engine: CudaEngine, loads: list[tuple[list[int], int, int]]) -> in
             engine.submit(prompt, max_tokens=tokens, seeds=range(k), want_reward=False)
     ended(engine, sum(k for _, k, _ in loads))
     stats = engine.stats()
-    assert stats.blocks_free == engine._limits.kv_blocks
-    return stats.blocks_used_max
+    assert stats.kv_available == engine._limits.kv_blocks
+    return stats.kv_in_use_peak
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

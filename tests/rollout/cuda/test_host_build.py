@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from tests.rollout.cuda.building import BUILDS, TINY, bits, ended, host_engine, tiny
 from tests.rollout.engine.exact import Exact, ids_for, probabilities, random_model, round_to_bf16
 
-from assay.rollout import EngineSaturated, RolloutOutcome, Sampling, Stop
+from assay.rollout import EngineSaturated, InvalidRollout, RolloutOutcome, Sampling, Stop
 from assay.rollout.cuda.engine import CudaEngine
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Sizes
+from assay.rollout.layout import STOP_BYTES_MAX
 from assay.rollout.models import Model, Tensor, TensorKind, UnsupportedModel
 
 if TYPE_CHECKING:
@@ -138,7 +139,11 @@ def test_a_rollouts_bits_are_the_same_alone_and_in_any_company(
     """Groups, shared prefixes, chunked prefill, waiting for blocks and credits, cancelled
     siblings."""
     rng = random.Random(seed)
-    limits = {"kv_blocks": kv_blocks, "decode_credits": credits, "reward_credits": 2}
+    limits: dict[str, Any] = {
+        "kv_blocks": kv_blocks,
+        "decode_credits": credits,
+        "reward_credits": 2,
+    }
     orders: list[tuple[list[int], Sampling, dict[str, Any]]] = []
     for at in range(4):
         prompt = [rng.randrange(331) for _ in range(rng.choice([1, 4, 5, 13, 40]))]
@@ -166,7 +171,7 @@ def test_a_rollouts_bits_are_the_same_alone_and_in_any_company(
         n_all = sum(len(o[2]["seeds"]) for o in orders)
         came |= {c.user_id: c for c in ended(engine, n_all - len(came))}
         assert engine.stats().in_flight == 0
-        assert engine.stats().blocks_free == kv_blocks
+        assert engine.stats().kv_available == kv_blocks
     with host_engine(tiny()) as alone:
         for user, c in came.items():
             prompt, how, options = orders[user // 100]
@@ -241,7 +246,11 @@ def test_logits_that_are_not_finite_end_their_rollout_alone() -> None:
 
 
 def test_generations_and_indices_wrap() -> None:
-    wrapping = {"generation_first": 0xFFFFFFFF, "index_first": (1 << 64) - 3, "slots": 2}
+    wrapping: dict[str, Any] = {
+        "generation_first": 0xFFFFFFFF,
+        "index_first": (1 << 64) - 3,
+        "slots": 2,
+    }
     with host_engine(tiny(), **wrapping) as engine, host_engine(tiny()) as plain:
         for seed in range(6):
             one: dict[str, Any] = {"max_tokens": 4, "seeds": [seed, seed + 1], "stop_ids": [3]}
@@ -261,3 +270,60 @@ def test_a_model_that_the_kernel_does_not_take_is_refused_by_name(
 ) -> None:
     with pytest.raises(UnsupportedModel, match=part):
         Sizes(replace(TINY, **change), EMULATED, 64)
+
+
+WORDS = [bytes([97 + i % 5]) * (i % 3) + bytes([97 + i % 7]) for i in range(TINY.vocab_size)]
+"""The bytes of each token: few letters, so that stop strings occur."""
+
+
+def first_stop(tokens: list[int], stops: list[bytes]) -> int | None:
+    """How many tokens it takes until the text contains a stop string."""
+    text = b""
+    for n, token in enumerate(tokens, 1):
+        text += WORDS[token]
+        if any(stop in text for stop in stops):
+            return n
+    return None
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 1 << 32),
+    stops=st.lists(st.text("abcdefg", min_size=1, max_size=5), min_size=1, max_size=4, unique=True),
+)
+def test_a_stop_string_ends_a_rollout_at_the_token_that_completes_it(
+    seed: int, stops: list[str]
+) -> None:
+    strings = [stop.encode() for stop in stops]
+    wanted: dict[str, Any] = {"max_tokens": 40, "want_reward": False, "seeds": [seed, seed + 1]}
+    with host_engine(tiny(), token_bytes=WORDS) as engine:
+        engine.submit([1, 2], **wanted)
+        plain = ended(engine, 2)
+        engine.submit([1, 2], stop_strings=strings, **wanted)
+        stopped = ended(engine, 2)
+    for before, after in zip(plain, stopped, strict=True):
+        n = first_stop(list(before.tokens), strings)
+        assert after.tokens == before.tokens[:n]
+        assert after.stop is (Stop.LENGTH if n is None else Stop.STRING)
+
+
+def test_a_tail_longer_than_any_stop_string_wraps() -> None:
+    """The string is as long as can be, and its first byte lies a whole tail back."""
+    with host_engine(tiny(), token_bytes=WORDS) as engine:
+        one: dict[str, Any] = {"max_tokens": 60, "want_reward": False, "seeds": [3]}
+        engine.submit([1], **one)
+        (plain,) = ended(engine, 1)
+        text = b"".join(WORDS[token] for token in plain.tokens)
+        stop = text[31 : 31 + STOP_BYTES_MAX]
+        assert len(stop) == STOP_BYTES_MAX
+        engine.submit([1], stop_strings=[stop], **one)
+        (stopped,) = ended(engine, 1)
+    n = first_stop(list(plain.tokens), [stop])
+    assert n is not None
+    assert stopped.tokens == plain.tokens[:n]
+    assert stopped.stop is Stop.STRING
+
+
+def test_a_vocabulary_of_another_size_is_refused() -> None:
+    with pytest.raises(InvalidRollout, match="token_bytes"):
+        host_engine(tiny(), token_bytes=WORDS[1:])

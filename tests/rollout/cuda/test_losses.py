@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ctypes as ct
+import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from tests.rollout.cuda.building import TINY, bits, ended, host_engine, tiny
 
 from assay.rollout import InvalidRollout, InvalidWeights, RuntimeClosed, WeightsNotReady
-from assay.rollout.cuda.errors import DriverMissing, KernelFailed, KernelHung
+from assay.rollout.cuda.errors import DeviceExhausted, DriverMissing, KernelFailed, KernelHung
 from assay.rollout.cuda.gpu import describe
+from assay.rollout.cuda.host_build import HostMachine
+from assay.rollout.errors import EngineLent
 from assay.rollout.layout import Descriptor, Ring
 from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from assay.rollout.models import StagedTensor
 
 LONG = {"max_tokens": 50, "want_reward": False}
 
@@ -116,3 +125,36 @@ def test_a_rollout_that_no_arena_holds_is_refused() -> None:
 def test_the_kernel_answers_an_echo_between_steps() -> None:
     with host_engine(tiny()) as engine:
         assert [engine.echo(5.0) > 0 for _ in range(3)] == [True] * 3
+
+
+def test_an_engine_is_not_freed_under_a_thread_that_stages() -> None:
+    engine = host_engine(tiny())
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slowly() -> Iterator[StagedTensor]:
+        began.set()
+        assert goes_on.wait(20)
+        yield from tensors_of(tiny(1))
+
+    staging = threading.Thread(target=engine.stage, args=(1, slowly()))
+    staging.start()
+    assert began.wait(20)
+    with pytest.raises(EngineLent):
+        engine.close(0.1)
+    goes_on.set()
+    staging.join(20)
+    assert engine.ready_version == 1  # its slot was still there
+    engine.machine.close(20.0)
+
+
+def test_an_engine_that_can_not_be_made_frees_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[float] = []
+
+    def no_room(self: HostMachine, n_bytes: int) -> int:
+        raise DeviceExhausted(f"no room for {n_bytes}")
+
+    monkeypatch.setattr(HostMachine, "reserve", no_room)
+    monkeypatch.setattr(HostMachine, "close", lambda self, timeout_s: closed.append(timeout_s))
+    with pytest.raises(DeviceExhausted):
+        host_engine(tiny())
+    assert closed == [0.0]

@@ -11,7 +11,6 @@ import array
 import ctypes as ct
 import struct
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, Unpack
@@ -24,15 +23,13 @@ from assay.rollout.cuda.ledger import Ledger
 from assay.rollout.cuda.link import HoldMode, HostLink, places
 from assay.rollout.cuda.machine import Machine, Params
 from assay.rollout.cuda.options import CudaOptions
-from assay.rollout.cuda.staging import CudaStaging, Place
 from assay.rollout.cuda.watch import TraceLog, Watch
-from assay.rollout.cuda.weights import Packed, adapter_bytes, packed_bytes, turns_of
+from assay.rollout.cuda.weights.packed import Packed, adapter_bytes, packed_bytes, turns_of
+from assay.rollout.cuda.weights.slots import DeviceSlots
 from assay.rollout.errors import (
+    EngineLent,
     InvalidRollout,
-    InvalidWeights,
     RuntimeClosed,
-    WeightsNotReady,
-    WeightsProblem,
     WorkerStalled,
 )
 from assay.rollout.layout import (
@@ -45,7 +42,8 @@ from assay.rollout.layout import (
     Row,
     Stop,
 )
-from assay.rollout.models.staging import Slots, digest_of
+from assay.rollout.models.staging import digest_of
+from assay.rollout.native_runtime import Vocabulary
 from assay.rollout.rollouts import (
     Activation,
     Bounds,
@@ -59,6 +57,7 @@ from assay.rollout.rollouts import (
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Sequence
 
     from assay.rollout.cuda.holds import Pause
@@ -85,7 +84,7 @@ _POST_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaStats:
-    """See `EngineStats`; `generated` and what follows are the kernel's own counts."""
+    """See `EngineStats`; `decode_tokens` and what follows are the kernel's own counts."""
 
     submitted: int
     completed: int
@@ -93,10 +92,11 @@ class CudaStats:
     in_flight: int
     slots_free: int
     policy_version: int
-    generated: int
+    decode_tokens: int
     steps: int
-    blocks_free: int
-    blocks_used_max: int
+    kv_available: int
+    """Free KV blocks."""
+    kv_in_use_peak: int
     """Most KV blocks in use at once since none was."""
     barriers: int
     """Of the whole grid, up to the last step that began."""
@@ -107,6 +107,13 @@ class CudaStats:
 
 class CudaEngine:
     """Close it, or use it as a context manager.
+
+    Args:
+        model: its weights, which are version `version`.
+        machine: makes the device for a kernel of these sizes: `GpuMachine`, or a host build.
+        options: limits.
+        version: 0 to 2^32 - 2.
+        token_bytes: of each token; None: stop strings are refused.
 
     Raises:
         UnsupportedModel: the kernel does not take this model.
@@ -121,6 +128,7 @@ class CudaEngine:
         options: CudaOptions | None = None,
         *,
         version: int = 0,
+        token_bytes: Sequence[bytes] | None = None,
     ) -> None:
         from assay.rollout.cuda.sizes import Sizes
 
@@ -133,31 +141,38 @@ class CudaEngine:
             slots=limits.slots,
             vocab_size=model.config.vocab_size,
             seq_len_max=limits.seq_max,
-            stop_strings=False,
+            stop_strings=token_bytes is not None,
         )
+        if token_bytes is not None and len(token_bytes) != self._bounds.vocab_size:
+            raise InvalidRollout("token_bytes", f"needs {self._bounds.vocab_size} entries")
         self._limits = limits
-        self.machine = machine(self.sizes)
         self._closed = False
-        self._staging = threading.Lock()
-        self._changing = threading.Lock()
-        """Held from the look at what is ready to the end of its activation."""
-        host_at, device_at = self.machine.share(places(limits)["bytes"])
+        self.machine = machine(self.sizes)
+        try:
+            self._begin(model, version, token_bytes)
+        except BaseException:
+            self.machine.close(0.0)
+            raise
+
+    def _begin(self, model: Model, version: int, token_bytes: Sequence[bytes] | None) -> None:
+        limits, machine = self._limits, self.machine
+        host_at, device_at = machine.share(places(limits)["bytes"])
         self._link = HostLink(host_at, limits)
         self._params = self._reserve(device_at)
+        if token_bytes is not None:
+            self._tell_vocabulary(Vocabulary(token_bytes))
         self._ledger = Ledger(limits.slots, limits.generation_first, limits.trajectory_credits)
-        self._watch = Watch(self._link, self._ledger, self.machine, self.options.hang_s)
+        self._watch = Watch(self._link, self._ledger, machine, self.options.hang_s)
         self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
         self._holds = Holds(self._link, self._news, self._raise_if_lost)
-        self._slots = Slots(version, digest_of(model))
-        self._active, self._ready = Place(), Place()
-        self._activations = 0
         packed = np.zeros(packed_bytes(self.sizes), dtype=np.uint8)
         Packed(self.sizes, packed).fill(model)
-        self.machine.write(self._params.weights[0], packed)
-        self.machine.write(self._params.turns, turns_of(model, limits.seq_max))
-        self._link.head.weights = self._word(self._active, version)
-        self.machine.start(self._params)
+        machine.write(self._params.weights[0], packed)
+        machine.write(self._params.turns, turns_of(model, limits.seq_max))
+        self._slots = DeviceSlots(self.sizes, machine, self._params, version, digest_of(model))
+        self._link.head.weights = self._slots.word
+        machine.start(self._params)
         self._watch.start()
 
     def _reserve(self, link: int) -> Params:
@@ -178,6 +193,14 @@ class CudaEngine:
             turns=reserve(turns),
             barrier=reserve(4 * sizes.counters),
         )
+
+    def _tell_vocabulary(self, vocabulary: Vocabulary) -> None:
+        parts = {"token_offsets": bytes(vocabulary.offsets), "token_bytes": vocabulary.bytes.raw}
+        for name, part in parts.items():
+            raw = np.frombuffer(part, dtype=np.uint8)
+            at = self.machine.reserve(raw.nbytes)
+            self.machine.write(at, raw)
+            setattr(self._params, name, at)
 
     # ---- in
 
@@ -212,7 +235,10 @@ class CudaEngine:
             flags=Flag.NO_REWARD if not group.want_reward else 0,
             sampler=order.sampler,
             n_stop_ids=order.n_stop_ids,
+            n_stop_strings=order.n_stop_strings,
             stop_ids=order.stop_ids,
+            stop_lengths=order.stop_lengths,
+            stop_bytes=order.stop_bytes,
         )
         row.sampler.seed = seed
         self._link.rows[tenant.ref.slot] = row
@@ -336,8 +362,7 @@ class CudaEngine:
     @property
     def ready_version(self) -> int | None:
         """What `activate` would accept beside the active version."""
-        ready = self._slots.ready
-        return None if ready is None else ready.version
+        return self._slots.ready_version
 
     def stage(
         self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
@@ -354,15 +379,8 @@ class CudaEngine:
                 damaged or not finite, or the version names other weights. Nothing is staged then.
             WeightsNotReady: another thread stages, or there is one slot of weights.
         """
-        if self.options.weight_slots == 1:
-            raise WeightsNotReady("the engine was made with weight_slots=1")
-
-        def run(active: Place) -> tuple[StagedWeights, Place]:
-            place = Place(weights=1 - active.weights)
-            staging = self._staging_at(self._params.weights[place.weights], share_max)
-            return staging.run(version, tensors), place
-
-        return self._stage(version, run)
+        self._open()
+        return self._slots.stage(version, tensors, share_max)
 
     def stage_adapter(
         self,
@@ -386,77 +404,33 @@ class CudaEngine:
                 those of `base_version`.
             WeightsNotReady: another thread stages.
         """
-
-        def run(active: Place) -> tuple[StagedWeights, Place]:
-            slots, slot = self._slots, 2 if active.adapter == 1 else 1
-            matrices = slots.active_matrices or slots.active_digest
-            if base_version is not None and slots.versions.named(base_version) != matrices:
-                detail = f"the whole weights in use are not those of version {base_version}"
-                raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
-            staging = self._staging_at(self._params.adapters[slot - 1], share_max)
-            weights = staging.run_adapter(version, adapter, matrices)
-            return weights, Place(active.weights, slot if weights.matrices else 0)
-
-        return self._stage(version, run)
-
-    def _staging_at(self, at: int, share_max: float) -> CudaStaging:
-        return CudaStaging(
-            self.sizes, lambda packed: self.machine.write(at, packed), share_max=share_max
-        )
-
-    def _stage(
-        self, version: int, run: Callable[[Place], tuple[StagedWeights, Place]]
-    ) -> StagedWeights:
-        """Have `run` stage beside the active place; nothing is activated while it runs."""
-        check_integer("version", version, 0, U32_MAX - 1)
-        if not self._staging.acquire(blocking=False):
-            raise WeightsNotReady("another thread stages weights")
-        try:
-            with self._changing, self._open():
-                self._slots.ready = None
-                active = self._active
-            weights, place = run(active)
-            with self._open():
-                self._slots.staged(weights)
-                self._ready = place
-        finally:
-            self._staging.release()
-        return weights
+        self._open()
+        return self._slots.stage_adapter(version, adapter, base_version, share_max)
 
     def activate(
         self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
     ) -> Activation:
         """See `RolloutEngine`; `stage` makes versions ready. The version before stays ready."""
-        with self._open():
-            self._check_ready(version)
+        self._open()
+        self._slots.check_ready(version)
         began = time.perf_counter()
-        with self.pause(timeout_s, mode=mode), self._changing, self._open():
+        with self.pause(timeout_s, mode=mode):
             held = time.perf_counter()
-            self._check_ready(version)
-            previous = self._slots.active
-            if version != previous:
-                self._change(version, held + timeout_s)
+            previous = self._slots.change(version, lambda word: self._use(word, held + timeout_s))
         ended = time.perf_counter()
         return Activation(
             version=version, previous=previous, wait_s=held - began, pause_s=ended - held
         )
 
-    def _check_ready(self, version: int) -> None:
-        if version != self._slots.active:
-            self._slots.check_ready(version)
-
-    def _change(self, version: int, until_s: float) -> None:
-        self._activations += 1
-        word = self._word(self._ready, version)
-        self._link.head.weights = word
-        self._holds.until(lambda: self._link.head.active == word, until_s)
-        self._active, self._ready = self._ready, self._active
-        self._slots.swapped()
-
-    def _word(self, place: Place, version: int) -> int:
-        """As `use_weights` in kernel.cu reads it; each differs from the one before."""
-        number = self._activations & 0x1FFFFFFF
-        return number << 35 | place.adapter << 33 | place.weights << 32 | version
+    def _use(self, word: int, until_s: float) -> None:
+        head = self._link.head
+        with self._open():
+            head.weights = word
+            try:
+                self._holds.until(lambda: head.active == word, until_s)
+            except BaseException:
+                head.weights = head.active
+                raise
 
     # ---- state
 
@@ -470,11 +444,11 @@ class CudaEngine:
                 failed=ledger.failed,
                 in_flight=ledger.in_flight,
                 slots_free=ledger.slots_free,
-                policy_version=self._slots.active,
-                generated=counts.generated,
+                policy_version=self._slots.active_version,
+                decode_tokens=counts.generated,
                 steps=int(self._link.head.steps),
-                blocks_free=counts.blocks_free,
-                blocks_used_max=counts.blocks_used_max,
+                kv_available=counts.blocks_free,
+                kv_in_use_peak=counts.blocks_used_max,
                 barriers=int(self._link.head.barriers),
                 launches=1,
                 placement=self.machine.placement,
@@ -543,6 +517,7 @@ class CudaEngine:
 
         Raises:
             WorkerStalled: the kernel did not end in time; its memory is not freed.
+            EngineLent: a thread still stages weights after that time; nothing is freed.
         """
         with self._news:
             if self._closed:
@@ -551,6 +526,8 @@ class CudaEngine:
             self._link.head.stop = _STOP
             self._news.notify_all()
         self._watch.stop()
+        if not self._slots.close(timeout_s):
+            raise EngineLent("a thread stages weights into this engine; let it end first")
         if not self.machine.close(timeout_s):
             raise WorkerStalled(f"the kernel did not end within {timeout_s:g} s")
 

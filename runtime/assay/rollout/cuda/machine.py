@@ -32,6 +32,8 @@ class Params(ct.Structure):
         ("adapters", ct.c_uint64 * 2),
         ("keys", ct.c_uint64),
         ("values", ct.c_uint64),
+        ("token_offsets", ct.c_uint64),
+        ("token_bytes", ct.c_uint64),
         ("turns", ct.c_uint64),
         ("barrier", ct.c_uint64),
     )

@@ -210,9 +210,10 @@ class Sizes:
     def state_bytes(self, slots: int, kv_blocks: int) -> int:
         """The kernel's own memory (`set_up` in kernel.cu)."""
         width = -(-self.seq_max // self.tuning.block_tokens)
-        lists = (384 * slots, 40 * slots, 24 * slots, 8 * slots * width, 4 * kv_blocks)
-        words = (4 * slots, 4 * self.tuning.rows, 4 * slots)
-        return self.state_head + sum(up(size, 64) for size in (*lists, *words))
+        per_slot = (384, 40, 24, 52, 8 * width, 4, 4)
+        others = (4 * kv_blocks, 4 * self.tuning.rows)
+        sizes = (*(slots * size for size in per_slot), *others)
+        return self.state_head + sum(up(size, 64) for size in sizes)
 
     def kv_block_bytes(self) -> int:
         """Keys and values of one block, all layers."""

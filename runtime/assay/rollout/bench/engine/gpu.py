@@ -98,12 +98,12 @@ class Window:
         """What happened between two instants of one load."""
         was, now = first.stats, last.stats
         return Window(
-            tokens=now.generated - was.generated,
+            tokens=now.decode_tokens - was.decode_tokens,
             steps=now.steps - was.steps,
             seconds=last.at_s - first.at_s,
             barriers=now.barriers - was.barriers,
             cpu_s=last.cpu_s - first.cpu_s,
-            blocks=now.blocks_used_max,
+            blocks=now.kv_in_use_peak,
         )
 
 
@@ -134,7 +134,7 @@ def _until(engine: CudaEngine, generated: int) -> Instant:
     deadline = time.perf_counter() + WAIT_S
     while True:
         stats, now = engine.stats(), time.perf_counter()
-        if stats.generated >= generated:
+        if stats.decode_tokens >= generated:
             return Instant(stats, now, time.process_time())
         if now > deadline:
             raise WorkerStalled(f"{generated} tokens were not made within {WAIT_S:g} s")
@@ -147,7 +147,7 @@ def load(engine: CudaEngine, prompts: list[list[int]], k: int, tokens: int) -> W
     The kernel is held until all are submitted: else the first of many prompts ends before the last
     is there, and what the load holds at once is a matter of the host's speed.
     """
-    before, n = engine.stats().generated, len(prompts) * k
+    before, n = engine.stats().decode_tokens, len(prompts) * k
     with engine.pause(WAIT_S):
         for prompt in prompts:
             engine.submit(

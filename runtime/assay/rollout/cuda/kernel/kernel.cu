@@ -27,7 +27,7 @@ ASSAY_FN void *behind(uint8_t **at, uint64_t bytes) {
 ASSAY_COLD void set_up(const assay_params *p) {
     assay_kernel_state *s = p->state;
     static_assert(sizeof(assay_kernel_state) <= A_STATE_BYTES, "sizes.py: STATE_BYTES");
-    static_assert(sizeof(assay_run) == 40 && sizeof(assay_prefix) == 24, "sizes.py: state_bytes");
+    static_assert(sizeof(assay_run) == 40 && sizeof(assay_prefix) == 24 && sizeof(assay_tail) == 52, "sizes.py: state_bytes");
     const assay_limits limits = p->link->limits;
     uint8_t *at = (uint8_t *)s + A_STATE_BYTES;
     s->table_width = (limits.seq_max + A_BLOCK - 1) / A_BLOCK;
@@ -43,6 +43,7 @@ ASSAY_COLD void set_up(const assay_params *p) {
     s->desk.rows = (assay_rollout *)behind(&at, limits.slots * sizeof(assay_rollout));
     s->runs = (assay_run *)behind(&at, limits.slots * sizeof(assay_run));
     s->prefixes = (assay_prefix *)behind(&at, limits.slots * sizeof(assay_prefix));
+    s->tails = (assay_tail *)behind(&at, limits.slots * sizeof(assay_tail));
     s->tables = (uint32_t *)behind(&at, 8ull * limits.slots * s->table_width);
     s->free_ids = (uint32_t *)behind(&at, 4ull * limits.kv_blocks);
     s->waiting = (uint32_t *)behind(&at, 4ull * limits.slots);
@@ -64,13 +65,37 @@ ASSAY_COLD void set_up(const assay_params *p) {
 
 /* ---- between two steps: block 0 ----------------------------------------------------------------- */
 
-ASSAY_FN uint8_t fate_of(assay_rollout *row, int32_t token, uint32_t generated) {
+ASSAY_FN bool ends_with(const assay_tail *tail, const uint8_t *bytes, uint32_t n) {
+    if (n > tail->n) return false;
+    for (uint32_t i = 1; i <= n; i++)
+        if (tail->bytes[(tail->n - i) % ASSAY_STOP_BYTES_MAX] != bytes[n - i]) return false;
+    return true;
+}
+
+/* A stop string may end within the token's bytes, so each of them is looked at. */
+ASSAY_COLD bool completes_stop_string(const assay_params *p, const assay_rollout *row, assay_tail *tail,
+                                      int32_t token) {
+    for (uint32_t at = p->token_offsets[token]; at < p->token_offsets[token + 1]; at++) {
+        tail->bytes[tail->n++ % ASSAY_STOP_BYTES_MAX] = p->token_bytes[at];
+        for (uint32_t i = 0; i < row->n_stop_strings; i++)
+            if (ends_with(tail, row->stop_bytes[i], row->stop_lengths[i])) return true;
+    }
+    return false;
+}
+
+ASSAY_FN uint8_t fate_of(const assay_params *p, uint32_t slot, int32_t token) {
+    assay_rollout *row = &p->state->desk.rows[slot];
     for (uint32_t i = 0; i < row->n_stop_ids; i++)
         if (row->stop_ids[i] == token) {
             row->stop = ASSAY_STOP_ID;
             return FATE_STOPS;
         }
-    if (generated < row->max_tokens) return FATE_GOES_ON;
+    if (row->n_stop_strings && p->token_offsets &&
+        completes_stop_string(p, row, &p->state->tails[slot], token)) {
+        row->stop = ASSAY_STOP_STRING;
+        return FATE_STOPS;
+    }
+    if (row->n_generated < row->max_tokens) return FATE_GOES_ON;
     row->stop = ASSAY_STOP_LENGTH;
     return FATE_STOPS;
 }
@@ -96,7 +121,7 @@ ASSAY_FN void settle_tokens(const assay_params *p) {
             row->n_generated++;
             fence_sys();
             tell_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
-            plan->ended[i] = fate_of(row, tokens[i], row->n_generated);
+            plan->ended[i] = fate_of(p, slot, tokens[i]);
         }
         if (plan->ended[i] != FATE_GOES_ON) shared()->u.control.any_ended = 1;
     }

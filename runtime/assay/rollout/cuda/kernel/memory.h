@@ -26,6 +26,8 @@ typedef struct {
     const uint8_t *adapters[2]; /* LoRA, beside the weights; NULL without A_RANK */
     uint16_t *keys;   /* bf16 [layers][kv_blocks][kv_heads][block][head_dim] */
     uint16_t *values; /* bf16 [layers][kv_blocks][kv_heads][head_dim][block] */
+    const uint32_t *token_offsets; /* of each token's bytes, [vocab + 1]; NULL: no stop strings */
+    const uint8_t *token_bytes;
     const float *turns; /* [seq_max][head_dim / 2][2]: cosine, sine */
     uint32_t *barrier;  /* [0]: arrivals so far; [1..]: attention's counters [rows][kv_heads] */
 } assay_params;

@@ -209,6 +209,7 @@ ASSAY_FN void command_order(assay_kernel_state *s, const assay_descriptor *d, as
     run->computed = run->n_own = run->owes_score = 0;
     run->leader = (uint32_t)d->aux;
     run->leader_gen = (uint32_t)(d->aux >> 32);
+    s->tails[name.slot].n = 0;
     wait_last(s, name.slot);
 }
 

@@ -25,6 +25,12 @@ typedef struct {
     double score;
 } assay_run;
 
+/* The last bytes that a rollout with stop strings generated: byte i of all at i % ASSAY_STOP_BYTES_MAX. */
+typedef struct {
+    uint32_t n; /* of all */
+    uint8_t bytes[ASSAY_STOP_BYTES_MAX];
+} assay_tail;
+
 typedef struct {
     uint32_t refs;
     uint32_t n_blocks;
@@ -64,6 +70,7 @@ typedef struct {
     assay_desk desk;
     assay_run *runs;
     assay_prefix *prefixes; /* one per slot */
+    assay_tail *tails;      /* likewise */
     uint32_t *tables;       /* [2 * slots][table_width]: rollouts, then prefixes */
     uint32_t *free_ids;     /* a stack */
     uint32_t *waiting;      /* a ring of slots, oldest first; capacity slots */

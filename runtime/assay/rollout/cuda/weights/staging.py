@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.cuda.weights import Packed, PackedAdapter, adapter_bytes, packed_bytes
+from assay.rollout.cuda.weights.packed import Packed, PackedAdapter, adapter_bytes, packed_bytes
 from assay.rollout.models.staging import (
     Digest,
     Share,

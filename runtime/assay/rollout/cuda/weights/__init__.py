@@ -1,0 +1,2 @@
+"""Weights on the device: how they are packed, staged beside the kernel, and which version lies
+where."""

@@ -1,0 +1,155 @@
+"""Which version lies where in the device's memory: two slots of whole weights, two of adapters.
+
+Invariants:
+  - what the kernel reads is never written: a version is staged where the active one is not;
+  - at most one version is ready beside the active one; from the first byte that is staged on, none
+  is, until all has come and is right.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from assay.rollout.checks import U32_MAX, check_integer
+from assay.rollout.cuda.weights.staging import CudaStaging, Place
+from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
+from assay.rollout.models.staging import Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from assay.rollout.cuda.machine import Machine, Params
+    from assay.rollout.cuda.sizes import Sizes
+    from assay.rollout.models.adapters import Adapter
+    from assay.rollout.models.staging import StagedWeights
+    from assay.rollout.models.tensor_checks import StagedTensor
+
+
+class DeviceSlots:
+    """Of one engine; any thread."""
+
+    def __init__(
+        self, sizes: Sizes, machine: Machine, params: Params, version: int, digest: str
+    ) -> None:
+        """Begin with whole weights of this digest in the first slot."""
+        self._sizes, self._machine, self._params = sizes, machine, params
+        self._slots = Slots(version, digest)
+        self._active, self._ready = Place(), Place()
+        self._activations = 0
+        self._staging = threading.Lock()
+        self._known = threading.Lock()
+        """Held while the fields change, and during an activation."""
+
+    @property
+    def active_version(self) -> int:
+        """What the kernel decodes with."""
+        return self._slots.active
+
+    @property
+    def ready_version(self) -> int | None:
+        """What `change` would accept beside the active version."""
+        ready = self._slots.ready
+        return None if ready is None else ready.version
+
+    def stage(
+        self, version: int, tensors: Iterable[StagedTensor], share_max: float
+    ) -> StagedWeights:
+        """See `CudaEngine.stage`."""
+        if self._params.weights[1] == 0:
+            raise WeightsNotReady("the engine was made with weight_slots=1")
+
+        def run(active: Place) -> tuple[StagedWeights, Place]:
+            place = Place(weights=1 - active.weights)
+            staging = self._staging_at(self._params.weights[place.weights], share_max)
+            return staging.run(version, tensors), place
+
+        return self._stage(version, run)
+
+    def stage_adapter(
+        self, version: int, adapter: Adapter, base_version: int | None, share_max: float
+    ) -> StagedWeights:
+        """See `CudaEngine.stage_adapter`."""
+
+        def run(active: Place) -> tuple[StagedWeights, Place]:
+            slots, slot = self._slots, 2 if active.adapter == 1 else 1
+            matrices = slots.active_matrices or slots.active_digest
+            if base_version is not None and slots.versions.named(base_version) != matrices:
+                detail = f"the whole weights in use are not those of version {base_version}"
+                raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
+            staging = self._staging_at(self._params.adapters[slot - 1], share_max)
+            weights = staging.run_adapter(version, adapter, matrices)
+            return weights, Place(active.weights, slot if weights.matrices else 0)
+
+        return self._stage(version, run)
+
+    def _staging_at(self, at: int, share_max: float) -> CudaStaging:
+        return CudaStaging(
+            self._sizes, lambda packed: self._machine.write(at, packed), share_max=share_max
+        )
+
+    def _stage(
+        self, version: int, run: Callable[[Place], tuple[StagedWeights, Place]]
+    ) -> StagedWeights:
+        """Have `run` stage beside the active place; nothing is activated while it runs."""
+        check_integer("version", version, 0, U32_MAX - 1)
+        if not self._staging.acquire(blocking=False):
+            raise WeightsNotReady("another thread stages weights")
+        try:
+            with self._known:
+                self._slots.ready = None
+                active = self._active
+            weights, place = run(active)
+            with self._known:
+                self._slots.staged(weights)
+                self._ready = place
+        finally:
+            self._staging.release()
+        return weights
+
+    def check_ready(self, version: int) -> None:
+        """Refuse what `change` would refuse now.
+
+        Raises:
+            WeightsNotReady: neither slot has this version.
+        """
+        with self._known:
+            self._check_ready(version)
+
+    def _check_ready(self, version: int) -> None:
+        if version != self._slots.active:
+            self._slots.check_ready(version)
+
+    def change(self, version: int, tell: Callable[[int], None]) -> int:
+        """Have the kernel go on with a version; return the one before, which stays ready.
+
+        Args:
+            version: the active one, or the one that is ready.
+            tell: gives the kernel a word and returns once it reads by it.
+
+        Raises:
+            WeightsNotReady: neither slot has it. What `tell` raises; nothing changed then.
+        """
+        with self._known:
+            self._check_ready(version)
+            previous = self._slots.active
+            if version != previous:
+                self._activations += 1
+                tell(self._word(self._ready, version))
+                self._active, self._ready = self._ready, self._active
+                self._slots.swapped()
+        return previous
+
+    def close(self, timeout_s: float) -> bool:
+        """Nothing is staged any more; False: a thread still does after this time."""
+        return self._staging.acquire(timeout=timeout_s)
+
+    @property
+    def word(self) -> int:
+        """What the kernel begins with."""
+        return self._word(self._active, self._slots.active)
+
+    def _word(self, place: Place, version: int) -> int:
+        """As `use_weights` in kernel.cu reads it; each differs from the one before."""
+        number = self._activations & 0x1FFFFFFF
+        return number << 35 | place.adapter << 33 | place.weights << 32 | version
