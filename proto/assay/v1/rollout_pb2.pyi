@@ -1364,6 +1364,8 @@ class GetStatusResponse(_message.Message):
     ROLLOUTS_FIELD_NUMBER: _builtins.int
     UNSUPPORTED_FIELD_NUMBER: _builtins.int
     NOT_READY_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    DEVICE_REASON_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     policy_version: _builtins.int
     sessions: _builtins.int
@@ -1377,6 +1379,10 @@ class GetStatusResponse(_message.Message):
     """Responses that wait for a reward."""
     not_ready: _builtins.str
     """Why no tokens are made now, although the service runs; empty = nothing is wrong."""
+    device: _builtins.str
+    """What makes the tokens: "cpu", the name of a GPU, or "server"."""
+    device_reason: _builtins.str
+    """Why it is not a GPU although `rollout.device` is "auto"; empty = it is, or none was looked for."""
     @_builtins.property
     def engine(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The engine's counters, by name: "queue_*" are lengths of its queues, "*_available" free credits,
@@ -1405,10 +1411,12 @@ class GetStatusResponse(_message.Message):
         rollouts: _abc.Iterable[Global___RolloutPlace] | None = ...,
         unsupported: _abc.Iterable[_builtins.str] | None = ...,
         not_ready: _builtins.str = ...,
+        device: _builtins.str = ...,
+        device_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "groups_ended", b"groups_ended", "groups_running", b"groups_running", "groups_waiting", b"groups_waiting", "model", b"model", "not_ready", b"not_ready", "policy_version", b"policy_version", "rewards_waiting", b"rewards_waiting", "rollouts", b"rollouts", "sessions", b"sessions", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "device_reason", b"device_reason", "engine", b"engine", "groups_ended", b"groups_ended", "groups_running", b"groups_running", "groups_waiting", b"groups_waiting", "model", b"model", "not_ready", b"not_ready", "policy_version", b"policy_version", "rewards_waiting", b"rewards_waiting", "rollouts", b"rollouts", "sessions", b"sessions", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -209,8 +209,18 @@ class RolloutSettings(TlsBranch):
     """Rollouts per step of the engine."""
     threads: int = Field(default=0, ge=0, le=256)
     """Threads per step; 0 = chosen by the model's size."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """What makes the tokens of `model`. `auto`: a GPU of this machine if there is one that the CUDA
+    kernel runs on and the model is one that it takes, or else the CPU; `GetStatus` says which and
+    why. `cuda`: that or an error. `threads`, `batch_max` and `second_slot_dir` are the CPU's."""
+    adapter_rank_max: int = Field(default=32, ge=0, le=256)
+    """Highest rank of a LoRA adapter on a GPU, whose memory and work for adapters grow with it; 0:
+    none can be pushed. The CPU takes any."""
+    gpu_sm_max: int | None = Field(default=None, gt=0)
+    """Multiprocessors of the GPU for decoding, so that other kernels keep the rest. Absent: all."""
     weight_dtype: Literal["bf16", "f32"] = "bf16"
-    """Precision of weights. Exact ratios of a float32 trainer need `f32`, at half the speed."""
+    """Precision of weights. Exact ratios of a float32 trainer need `f32`, at half the speed, on the
+    CPU."""
     tokens_max: int = Field(default=1_024, gt=0)
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from assay.rollout.cuda.cubin import resources_of
 from assay.rollout.cuda.errors import CorruptCubin, KernelRejected
 from assay.rollout.cuda.gpu import FEEDER, shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
-from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes
+from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes, Tuning
 from assay.rollout.models import ModelConfig
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ QWEN3_0_6B = ModelConfig(
     rope_theta=1e6,
     tied_embeddings=True,
     qk_norm=True,
+)
+SMALLEST = replace(
+    QWEN3_0_6B, dim=32, n_layers=1, n_heads=2, n_kv_heads=1, head_dim=16, hidden_dim=32
 )
 FRAME_BYTES_MAX = 128
 """Words of the loops around products and attention, none of what is within."""
@@ -63,6 +67,22 @@ def test_the_kernel_compiles_without_a_driver_and_spills_few_words(
     again = compile_program(sizes.defines, architecture, folder=tmp_path)
     assert again == program
     assert [path.suffix for path in tmp_path.iterdir()] == [".cubin"]
+
+
+def test_the_kernel_with_adapters_fits_as_well(tmp_path: Path) -> None:
+    sizes = Sizes(QWEN3_0_6B, Tuning(adapter_rank=32))
+    resources = compile_program(sizes.defines, "sm_90a", folder=tmp_path).resources
+    print(resources)
+    assert resources.frame_bytes <= FRAME_BYTES_MAX
+    assert 0 < resources.registers * (sizes.tuning.threads + FEEDER) <= 65536
+    assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
+
+
+def test_a_cache_that_can_not_be_written_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    sizes = Sizes(SMALLEST, seq_max=64)
+    program = compile_program(sizes.defines, "sm_90a", folder=tmp_path / "file")
+    assert program.cubin
 
 
 def test_other_sizes_are_another_program() -> None:

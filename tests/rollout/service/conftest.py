@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.rollout.service.served import SHORT, SLOTS, Rollouts, RunRollouts, rollouts
+from tests.rollout.service.served import SHORT, SLOTS, MakeEngine, Rollouts, RunRollouts, rollouts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,9 +27,10 @@ async def run_rollouts() -> AsyncIterator[RunRollouts]:
             probe: ProbeEngine | None = None,
             tenants: dict[str, TenantSettings] | None = None,
             room: Room | None = None,
+            on: MakeEngine | None = None,
             **settings: object,
         ) -> Rollouts:
-            running = rollouts(reward_url, slots, probe, tenants, SHORT, room, **settings)
+            running = rollouts(reward_url, slots, probe, tenants, SHORT, room, on, **settings)
             return await stack.enter_async_context(running)
 
         yield run

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tests.rollout.cuda.building import host_engine
 from tests.rollout.engine.exact import random_model
 
 from assay.client import Backoff, Client
@@ -21,6 +23,7 @@ from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import NoTracer
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
+from assay.rollout.cuda.sizes import EMULATED
 from assay.rollout.models import DType, Engine
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.service.rewards import RewardServiceDesk
@@ -30,13 +33,16 @@ from assay.rollout.service.wire import Served
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from assay.config.access import TenantSettings
+    from assay.rollout.cuda.engine import CudaEngine
     from assay.rollout.models import Model
     from assay.rollout.service.sessions import Room
 
 TOKENS_MAX = 96
 SLOTS = 12
+ADAPTER_RANK = 32
 
 SETTINGS = EngineSettings(weight_dtype=DType.F32, batch_max=8, step_tokens_max=64, threads=1)
 SHORT = Backoff(first_s=0.01, longest_s=0.1, total_s=1.0)
@@ -47,8 +53,9 @@ class Rollouts:
     """What a test needs of it."""
 
     model: Model
-    engine: Engine
-    runtime: Runtime
+    engine: Any
+    """What weights are staged into: an `Engine`, or a `CudaEngine`, which is `runtime` too."""
+    runtime: Any
     service: RolloutService
     client: RolloutClient
     address: str
@@ -74,6 +81,37 @@ def leftovers(own: Rollouts) -> list[str]:
         "rewards awaited": status.rewards_waiting,
     }
     return [f"{name}: {count}" for name, count in found.items() if count]
+
+
+MakeEngine = Callable[["Model", int], AbstractContextManager[tuple[Any, Any]]]
+"""(model, slots) to what weights are staged into, and what decodes."""
+
+
+@contextmanager
+def on_cpu(
+    model: Model, slots: int, *, probe: ProbeEngine | None, folder: Path | None
+) -> Iterator[tuple[Engine, Runtime]]:
+    """The native engine."""
+    options = RuntimeOptions(seq_len_max=TOKENS_MAX)
+    with (
+        Engine.create(model, replace(SETTINGS, second_slot_dir=folder)) as engine,
+        Runtime(probe or engine, slots=slots, options=options) as runtime,
+    ):
+        yield engine, runtime
+
+
+@contextmanager
+def on_cuda(model: Model, slots: int) -> Iterator[tuple[CudaEngine, CudaEngine]]:
+    """The CUDA kernel, built for this host."""
+    tuning = replace(EMULATED, adapter_rank=ADAPTER_RANK)
+    size: dict[str, Any] = {
+        "slots": slots,
+        "seq_len_max": TOKENS_MAX,
+        "prefill_chunk": 16,
+        "tuning": tuning,
+    }
+    with host_engine(model, **size) as engine:
+        yield engine, engine
 
 
 RunRollouts = Callable[..., Awaitable[Rollouts]]
@@ -107,17 +145,14 @@ async def rollouts(
     tenants: dict[str, TenantSettings] | None = None,
     desk_backoff: Backoff = SHORT,
     room: Room | None = None,
+    on: MakeEngine | None = None,
     **settings_of: object,
 ) -> AsyncIterator[Rollouts]:
     """On a random model, or on a probe that fails when a test asks it to."""
     model, clock, numbers = random_model("qwen3"), Clock(), itertools.count()
     settings = RolloutSettings.model_validate({"grpc_port": 0, "drain_s": 0.0, **settings_of})
-    options = RuntimeOptions(seq_len_max=TOKENS_MAX)
-    made = replace(SETTINGS, second_slot_dir=settings.second_slot_dir)
-    with (
-        Engine.create(model, made) as engine,
-        Runtime(probe or engine, slots=slots, options=options) as runtime,
-    ):
+    make = on or functools.partial(on_cpu, probe=probe, folder=settings.second_slot_dir)
+    with make(model, slots) as (engine, runtime):
         metrics = Metrics()
         service = RolloutService(
             metrics=metrics,

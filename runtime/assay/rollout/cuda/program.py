@@ -8,6 +8,7 @@ PTX.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
@@ -100,7 +101,8 @@ def compile_program(
     else:
         files = dict(sources())
         cubin = compile_source(files.pop("kernel.cu"), options, files)
-        _keep(kept, cubin)
+        with contextlib.suppress(OSError):  # without a cache every start compiles
+            _keep(kept, cubin)
     return Program(
         cubin=cubin,
         architecture=architecture,

@@ -1,17 +1,21 @@
-"""The engine that the service decodes with: native on a model's files, or remote on a server.
+"""The engine that the service decodes with: on a model's files by the CPU or a GPU, or remote on a
+server.
 
-The two differ in what they can do beyond `RolloutEngine`; `Backend.unsupported` names the calls of
-the service that are refused.
+They differ in what they can do beyond `RolloutEngine`; `Backend.unsupported` names the calls of the
+service that are refused.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import FailedPrecondition
+from assay.rollout.cuda.errors import CompilerMissing, CudaError
 from assay.rollout.models.engine import Engine, EngineSettings
+from assay.rollout.models.errors import UnsupportedModel
 from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType
 from assay.rollout.options import RuntimeOptions
@@ -19,14 +23,19 @@ from assay.rollout.runtime import Runtime
 from assay.rollout.service.weights import ServerFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from assay.config.settings import RolloutSettings
+    from assay.rollout.cuda.machine import Machine
+    from assay.rollout.cuda.sizes import Sizes, Tuning
+    from assay.rollout.models.model import Model
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.server.hub import StreamingEngine
     from assay.rollout.service.weights import WeightSlots
 
 PUSHES: Final = "PushWeights"
+PREFILL_CHUNK: Final = 128
+"""Prompt tokens of a step on a GPU, beside its decode rows."""
 REMOTE_UNSUPPORTED: Final = ("StreamTrace",)
 """Calls that no remote engine serves: its server has no trace ring."""
 
@@ -45,17 +54,48 @@ class Backend:
     tokenizer: Tokenizer | None
     unsupported: tuple[str, ...]
     """Calls of the API that this engine cannot serve."""
+    device: str
+    """What makes the tokens: "cpu", the name of a GPU, or "server"."""
     close: Callable[[], None]
     """Free the engine; rollouts in flight are lost."""
+    device_reason: str = ""
+    """Why it is not a GPU although one was looked for."""
 
 
-def open_backend(rollout: RolloutSettings) -> Backend:
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A device that the CUDA kernel runs on."""
+
+    machine: Callable[[Sizes], Machine]
+    tuning: Tuning
+
+
+def find_gpu(rollout: RolloutSettings) -> Gpu:
+    """The GPU of this machine.
+
+    Raises:
+        CudaError: there is none, or what it needs is not installed.
+    """
+    try:
+        from assay.rollout.cuda.gpu import GpuMachine, describe
+        from assay.rollout.cuda.sizes import Tuning
+    except ImportError as problem:  # numpy
+        raise CompilerMissing("pip install 'assay[cuda]'") from problem
+    describe()
+    machine = functools.partial(GpuMachine, sm_max=rollout.gpu_sm_max)
+    return Gpu(machine, Tuning(adapter_rank=rollout.adapter_rank_max))
+
+
+def open_backend(
+    rollout: RolloutSettings, gpu: Callable[[RolloutSettings], Gpu] = find_gpu
+) -> Backend:
     """Load the model, or connect to the server.
 
     Raises:
         FailedPrecondition: neither or both are set, or the server cannot serve as an engine.
         DependencyDown: the server does not answer.
         CorruptModel, UnsupportedModel: the model's files are wrong.
+        CudaError: `rollout.device` is "cuda", and there is no GPU for this model.
     """
     if rollout.engine_url and rollout.model is not None:
         raise FailedPrecondition(
@@ -68,14 +108,43 @@ def open_backend(rollout: RolloutSettings) -> Backend:
             "rollout.model: the path of a model, or rollout.engine_url: the address of a server",
             field="rollout.model",
         )
-    return _native(rollout)
+    model = load_model(rollout.model)
+    if rollout.device == "cpu":
+        return _on_cpu(rollout, model)
+    try:
+        return _on_gpu(rollout, model, gpu)
+    except (CudaError, UnsupportedModel) as error:
+        if rollout.device == "cuda":
+            raise
+        return replace(_on_cpu(rollout, model), device_reason=str(error))
 
 
-def _native(rollout: RolloutSettings) -> Backend:
-    assert rollout.model is not None  # noqa: S101 - for the type checker
-    model, tokenizer = load_model(rollout.model), _tokenizer(rollout)
-    vocab_size = model.config.vocab_size
-    tokens_max = min(rollout.tokens_max, model.config.positions_max)
+def _on_gpu(
+    rollout: RolloutSettings, model: Model, find: Callable[[RolloutSettings], Gpu]
+) -> Backend:
+    if rollout.weight_dtype != "bf16" or rollout.second_slot_dir is not None:
+        raise UnsupportedModel("weight_dtype f32 and second_slot_dir are the CPU's")
+    found = find(rollout)
+    from assay.rollout.cuda.engine import CudaEngine  # needs what `find` has found
+    from assay.rollout.cuda.options import CudaOptions
+
+    tokenizer, tokens_max = _tokenizer(rollout), _tokens_max(rollout, model)
+    engine = CudaEngine(
+        model,
+        found.machine,
+        CudaOptions(
+            slots=rollout.slots,
+            seq_len_max=tokens_max,
+            prefill_chunk=min(PREFILL_CHUNK, found.tuning.rows),
+            tuning=found.tuning,
+        ),
+        token_bytes=_token_bytes(tokenizer, model),
+    )
+    return _backend(rollout, model, tokenizer, engine, engine, engine.machine.name, engine.close)
+
+
+def _on_cpu(rollout: RolloutSettings, model: Model) -> Backend:
+    tokenizer, tokens_max = _tokenizer(rollout), _tokens_max(rollout, model)
     settings = EngineSettings(
         weight_dtype=DType[rollout.weight_dtype.upper()],
         threads=rollout.threads,
@@ -90,19 +159,42 @@ def _native(rollout: RolloutSettings) -> Backend:
                 engine,
                 slots=rollout.slots,
                 options=RuntimeOptions(seq_len_max=tokens_max),
-                token_bytes=None if tokenizer is None else tokenizer.token_bytes(vocab_size),
+                token_bytes=_token_bytes(tokenizer, model),
             )
         )
-        return Backend(
-            engine=runtime,
-            weights=engine,
-            model=rollout.model.name,
-            vocab_size=vocab_size,
-            tokens_max=tokens_max,
-            tokenizer=tokenizer,
-            unsupported=(),
-            close=opened.pop_all().close,
-        )
+        close = opened.pop_all().close
+        return _backend(rollout, model, tokenizer, runtime, engine, "cpu", close)
+
+
+def _backend(
+    rollout: RolloutSettings,
+    model: Model,
+    tokenizer: Tokenizer | None,
+    engine: StreamingEngine,
+    weights: WeightSlots,
+    device: str,
+    close: Callable[[], None],
+) -> Backend:
+    assert rollout.model is not None  # noqa: S101 - for the type checker
+    return Backend(
+        engine=engine,
+        weights=weights,
+        model=rollout.model.name,
+        vocab_size=model.config.vocab_size,
+        tokens_max=_tokens_max(rollout, model),
+        tokenizer=tokenizer,
+        unsupported=(),
+        device=device,
+        close=close,
+    )
+
+
+def _tokens_max(rollout: RolloutSettings, model: Model) -> int:
+    return min(rollout.tokens_max, model.config.positions_max)
+
+
+def _token_bytes(tokenizer: Tokenizer | None, model: Model) -> Sequence[bytes] | None:
+    return None if tokenizer is None else tokenizer.token_bytes(model.config.vocab_size)
 
 
 def _remote(rollout: RolloutSettings) -> Backend:
@@ -124,6 +216,7 @@ def _remote(rollout: RolloutSettings) -> Backend:
         tokens_max=rollout.tokens_max,
         tokenizer=tokenizer,
         unsupported=REMOTE_UNSUPPORTED if weights else (PUSHES, *REMOTE_UNSUPPORTED),
+        device="server",
         close=engine.close,
     )
 

@@ -89,7 +89,8 @@ class RolloutApi:
                 port = await self.probes.start(rollout.host, rollout.http_port)
                 others = {one.name: await one.start() for one in self.beside}
             listening = {"grpc": address, "http": f"http://{rollout.host}:{port}", **others}
-            log.info("listening", **listening)
+            device = self.backend.device, self.backend.device_reason
+            log.info("listening", **listening, device=device[0], device_reason=device[1])
             ready = ready_file(self.settings.data_dir, Part.ROLLOUT)
             watching = asyncio.create_task(self.server.watch_readiness(), name="readiness")
             try:
@@ -116,7 +117,7 @@ def build(
     """Open the engine and build the service from the settings, and other listeners `beside` it.
 
     Raises:
-        FailedPrecondition, DependencyDown, CorruptModel, UnsupportedModel: see `open_backend`.
+        FailedPrecondition, DependencyDown, ModelError, CudaError: see `open_backend`.
         OpenToAllError: it would listen on the network without requiring tokens.
     """
     rollout, clock = settings.rollout, clock or Clock()
@@ -205,6 +206,8 @@ def _served(rollout: RolloutSettings, backend: Backend) -> Served:
         groups_open_max=rollout.groups_open_max,
         reward_wait_s=min(rollout.reward_wait_s, rollout.reward_wait_s_max),
         reward_wait_s_max=rollout.reward_wait_s_max,
+        device=backend.device,
+        device_reason=backend.device_reason,
     )
 
 

@@ -211,6 +211,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             rollouts=map(wire.place, places),
             unsupported=self._unsupported,
             not_ready=self._service.why_not_ready,
+            device=self._served.device,
+            device_reason=self._served.device_reason,
         )
 
     async def StreamTrace(

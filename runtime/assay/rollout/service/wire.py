@@ -88,6 +88,9 @@ class Served:
     """Default for sessions."""
     reward_wait_s_max: float
     """Most that a session may set."""
+    device: str = ""
+    device_reason: str = ""
+    """As in `Backend`."""
 
 
 # -- in ------------------------------------------------------------------------------------------
