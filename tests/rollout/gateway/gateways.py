@@ -18,7 +18,7 @@ import httpx
 from tests.rollout.gateway import models
 
 from assay.client import Backoff, Client
-from assay.config.settings import RolloutSettings
+from assay.config.rollouts import RolloutSettings
 from assay.edge.auth import Tenants
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics

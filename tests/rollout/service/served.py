@@ -15,7 +15,7 @@ from tests.rollout.engine.exact import random_model
 
 from assay.client import Backoff, Client
 from assay.client.rollouts import RolloutClient
-from assay.config.settings import RolloutSettings
+from assay.config.rollouts import RolloutSettings
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock

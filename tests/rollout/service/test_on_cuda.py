@@ -19,7 +19,7 @@ from tests.rollout.service.served import SHORT, SLOTS, on_cuda, rollouts
 from tests.rollout.service.test_pushes import CASES, of, tensors
 from tests.rollout.service.test_service import SAMPLED, prompts, take
 
-from assay.config.settings import RolloutSettings
+from assay.config.rollouts import RolloutSettings
 from assay.core.errors import InvalidRequest
 from assay.rollout.cuda.errors import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.cuda.host_build import HostMachine

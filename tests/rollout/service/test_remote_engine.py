@@ -29,7 +29,8 @@ from tests.rollout.test_remote import Process
 
 from assay.client import Outcome
 from assay.client.rollouts import RolloutClient, RolloutGroup, SamplingParams
-from assay.config.settings import RolloutSettings, Settings
+from assay.config.rollouts import RolloutSettings
+from assay.config.settings import Settings
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
 from assay.rollout import Runtime, RuntimeOptions
 from assay.rollout.models import Engine, load_model

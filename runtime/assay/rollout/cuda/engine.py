@@ -8,23 +8,19 @@ one word that the kernel reads between two tokens.
 from __future__ import annotations
 
 import array
-import ctypes as ct
 import struct
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
-import numpy as np
-
 from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.cuda.holds import Holds
 from assay.rollout.cuda.ledger import Ledger
 from assay.rollout.cuda.link import HoldMode, HostLink, places
-from assay.rollout.cuda.machine import Machine, Params
+from assay.rollout.cuda.memory import reserve, tell_model, tell_vocabulary
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.watch import TraceLog, Watch
-from assay.rollout.cuda.weights.packed import Packed, adapter_bytes, packed_bytes, turns_of
 from assay.rollout.cuda.weights.slots import DeviceSlots
 from assay.rollout.errors import (
     EngineLent,
@@ -62,7 +58,7 @@ if TYPE_CHECKING:
 
     from assay.rollout.cuda.holds import Pause
     from assay.rollout.cuda.ledger import Tenant
-    from assay.rollout.cuda.machine import RingPlacement
+    from assay.rollout.cuda.machine import Machine, RingPlacement
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.layout import TraceRecord
     from assay.rollout.models.adapters import Adapter
@@ -158,49 +154,19 @@ class CudaEngine:
         limits, machine = self._limits, self.machine
         host_at, device_at = machine.share(places(limits)["bytes"])
         self._link = HostLink(host_at, limits)
-        self._params = self._reserve(device_at)
+        self._params = reserve(machine, self.sizes, limits, self.options.weight_slots, device_at)
         if token_bytes is not None:
-            self._tell_vocabulary(Vocabulary(token_bytes))
+            tell_vocabulary(machine, self._params, Vocabulary(token_bytes))
         self._ledger = Ledger(limits.slots, limits.generation_first, limits.trajectory_credits)
         self._watch = Watch(self._link, self._ledger, machine, self.options.hang_s)
         self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
         self._holds = Holds(self._link, self._news, self._raise_if_lost)
-        packed = np.zeros(packed_bytes(self.sizes), dtype=np.uint8)
-        Packed(self.sizes, packed).fill(model)
-        machine.write(self._params.weights[0], packed)
-        machine.write(self._params.turns, turns_of(model, limits.seq_max))
+        tell_model(machine, self._params, self.sizes, model)
         self._slots = DeviceSlots(self.sizes, machine, self._params, version, digest_of(model))
         self._link.head.weights = self._slots.word
         machine.start(self._params)
         self._watch.start()
-
-    def _reserve(self, link: int) -> Params:
-        reserve, sizes, limits = self.machine.reserve, self.sizes, self._limits
-        half = limits.kv_blocks * sizes.kv_block_bytes() // 2
-        weights = [reserve(packed_bytes(sizes)) for _ in range(self.options.weight_slots)]
-        n_adapters = 2 if sizes.rank else 0
-        adapters = [reserve(adapter_bytes(sizes)) for _ in range(n_adapters)]
-        turns = 4 * limits.seq_max * sizes.config.head_dim
-        return Params(
-            state=reserve(sizes.state_bytes(limits.slots, limits.kv_blocks)),
-            link=link,
-            scratch=reserve(sizes.scratch["SCRATCH_BYTES"]),
-            weights=(ct.c_uint64 * 2)(*weights),
-            adapters=(ct.c_uint64 * 2)(*adapters),
-            keys=reserve(half),
-            values=reserve(half),
-            turns=reserve(turns),
-            barrier=reserve(4 * sizes.counters),
-        )
-
-    def _tell_vocabulary(self, vocabulary: Vocabulary) -> None:
-        parts = {"token_offsets": bytes(vocabulary.offsets), "token_bytes": vocabulary.bytes.raw}
-        for name, part in parts.items():
-            raw = np.frombuffer(part, dtype=np.uint8)
-            at = self.machine.reserve(raw.nbytes)
-            self.machine.write(at, raw)
-            setattr(self._params, name, at)
 
     # ---- in
 
@@ -367,18 +333,7 @@ class CudaEngine:
     def stage(
         self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
     ) -> StagedWeights:
-        """Stage whole weights into the second slot while the kernel decodes; from any thread.
-
-        Args:
-            version: 0 to 2^32 - 2; a number identifies the same weights forever.
-            tensors: every tensor of the model, in any order. Rotary frequencies stay as they are.
-            share_max: share of one core's time for staging, 0.001 to 1.
-
-        Raises:
-            InvalidWeights: a tensor is unknown, missing, repeated, of another shape or dtype,
-                damaged or not finite, or the version names other weights. Nothing is staged then.
-            WeightsNotReady: another thread stages, or there is one slot of weights.
-        """
+        """See `DeviceSlots.stage`."""
         self._open()
         return self._slots.stage(version, tensors, share_max)
 
@@ -390,20 +345,7 @@ class CudaEngine:
         base_version: int | None = None,
         share_max: float = 1.0,
     ) -> StagedWeights:
-        """Stage a LoRA adapter over the whole weights in use; the kernel applies it beside them.
-
-        Args:
-            version: 0 to 2^32 - 2; a number identifies the same weights forever.
-            adapter: its projections; none means the whole weights alone.
-            base_version: the version of the whole weights that it belongs to; None: those in use.
-            share_max: share of one core's time for staging, 0.001 to 1.
-
-        Raises:
-            InvalidWeights: it is no LoRA, its rank is above `Tuning.adapter_rank`, values are not
-                finite, the version identifies other weights, or the whole weights in use are not
-                those of `base_version`.
-            WeightsNotReady: another thread stages.
-        """
+        """See `DeviceSlots.stage_adapter`."""
         self._open()
         return self._slots.stage_adapter(version, adapter, base_version, share_max)
 

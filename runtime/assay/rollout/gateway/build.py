@@ -19,7 +19,8 @@ from assay.rollout.gateway.turns import Turns
 from assay.rollout.models.chat import ChatTemplate
 
 if TYPE_CHECKING:
-    from assay.config.settings import RolloutSettings, Settings
+    from assay.config.rollouts import RolloutSettings
+    from assay.config.settings import Settings
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.service.build import Shared
 

@@ -12,7 +12,7 @@ from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from assay.config.settings import RolloutSettings
+    from assay.config.rollouts import RolloutSettings
     from assay.edge.clock import Clock
     from assay.edge.metrics import Metrics
     from assay.rollout.gateway.rewards import SessionRewards

@@ -34,7 +34,7 @@ from assay.rollout.service.records import NOT_ASKED, Judged, RewardPlan, Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from assay.config.settings import GatewaySettings
+    from assay.config.rollouts import GatewaySettings
     from assay.core.ids import TenantId
     from assay.edge.auth import Callers, Tenant
     from assay.edge.clock import Clock

@@ -13,7 +13,7 @@ from assay.rollout.remote.options import RemoteOptions, attempts_within
 from assay.rollout.remote.sglang import SGLang
 
 if TYPE_CHECKING:
-    from assay.config.settings import RolloutSettings
+    from assay.config.rollouts import RolloutSettings
     from assay.rollout.remote.dialects import Dialect
 
 

@@ -25,7 +25,7 @@ from assay.rollout.service.weights import ServerFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from assay.config.settings import RolloutSettings
+    from assay.config.rollouts import RolloutSettings
     from assay.rollout.cuda.machine import Machine
     from assay.rollout.cuda.sizes import Sizes, Tuning
     from assay.rollout.models.model import Model

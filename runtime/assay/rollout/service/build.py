@@ -32,7 +32,8 @@ from assay.rollout.service.wire import Served
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from assay.config.settings import RolloutSettings, Settings
+    from assay.config.rollouts import RolloutSettings
+    from assay.config.settings import Settings
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.server.hub import StreamingEngine
     from assay.rollout.service.records import Judged

@@ -19,7 +19,7 @@ from assay.v1 import rollout_pb2, rollout_pb2_grpc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.config.settings import RolloutSettings
+    from assay.config.rollouts import RolloutSettings
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
     from assay.rollout.service.service import RolloutService

@@ -55,7 +55,18 @@ class DeviceSlots:
     def stage(
         self, version: int, tensors: Iterable[StagedTensor], share_max: float
     ) -> StagedWeights:
-        """See `CudaEngine.stage`."""
+        """Stage whole weights into the second slot while the kernel decodes.
+
+        Args:
+            version: 0 to 2^32 - 2; a number identifies the same weights forever.
+            tensors: every tensor of the model, in any order. Rotary frequencies stay as they are.
+            share_max: share of one core's time for staging, 0.001 to 1.
+
+        Raises:
+            InvalidWeights: a tensor is unknown, missing, repeated, of another shape or dtype,
+                damaged or not finite, or the version names other weights. Nothing is staged then.
+            WeightsNotReady: another thread stages, or there is one slot of weights.
+        """
         if self._params.weights[1] == 0:
             raise WeightsNotReady("the engine was made with weight_slots=1")
 
@@ -69,7 +80,20 @@ class DeviceSlots:
     def stage_adapter(
         self, version: int, adapter: Adapter, base_version: int | None, share_max: float
     ) -> StagedWeights:
-        """See `CudaEngine.stage_adapter`."""
+        """Stage a LoRA adapter over the whole weights in use; the kernel applies it beside them.
+
+        Args:
+            version: 0 to 2^32 - 2; a number identifies the same weights forever.
+            adapter: its projections; none means the whole weights alone.
+            base_version: the version of the whole weights that it belongs to; None: those in use.
+            share_max: share of one core's time for staging, 0.001 to 1.
+
+        Raises:
+            InvalidWeights: it is no LoRA, its rank is above `Tuning.adapter_rank`, values are not
+                finite, the version identifies other weights, or the whole weights in use are not
+                those of `base_version`.
+            WeightsNotReady: another thread stages.
+        """
 
         def run(active: Place) -> tuple[StagedWeights, Place]:
             slots, slot = self._slots, 2 if active.adapter == 1 else 1
