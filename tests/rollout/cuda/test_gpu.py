@@ -6,18 +6,23 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.rollout.cuda.building import ended, host_engine, tiny
+from tests.rollout.cuda.test_adapters import adapter_of
+from tests.rollout.cuda.test_host_build import WORDS, first_stop
+from tests.rollout.engine.adapting import lora, merge
 from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf16
 from typer.testing import CliRunner
 
-from assay.rollout import Sampling
+from assay.rollout import Sampling, Stop
 from assay.rollout.bench.app import bench_app
 from assay.rollout.bench.engine.gpu import (
     GpuWork,
+    add_adapter,
     add_barrier,
     load,
     measure,
@@ -30,6 +35,7 @@ from assay.rollout.cuda.errors import CudaError
 from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
+from assay.rollout.cuda.sizes import EMULATED, Tuning
 from assay.rollout.trace import PAIRS, spans
 
 if TYPE_CHECKING:
@@ -84,6 +90,17 @@ def test_the_bench_measures_what_it_names() -> None:
     assert values["change of weights: held"].median > 0
 
 
+def test_the_bench_measures_what_an_adapter_costs() -> None:
+    work = GpuWork(batches=(2,), tokens=16, prompt=3)
+    report = Report("x", "x", this_machine())
+    with host_engine(tiny(), tuning=replace(EMULATED, adapter_rank=8)) as engine:
+        add_adapter(report, engine, work, repeats=2)
+        assert engine.stats().policy_version == 1
+    values = {figure.name: figure for figure in report.figures}
+    assert len(values["step B=2, rank 8 / none"].samples) == 2
+    assert len(values["change of adapter: held"].samples) == 3
+
+
 def test_the_bench_of_the_trace_shows_all_eight_pairs(tmp_path: Path) -> None:
     work = GpuWork(tokens=4, prompt=3, group=4)
     with host_engine(tiny()) as engine:
@@ -129,6 +146,44 @@ def test_logits_and_tokens_are_those_of_float64(name: str) -> None:
     wanted = exact.logits([*prompt, *done.tokens])[len(prompt) - 1 : -1]
     assert np.linalg.norm(last - wanted[-1]) / np.linalg.norm(wanted[-1]) < 1e-2
     assert all(row[t] > row.max() - 0.06 for t, row in zip(done.tokens, wanted, strict=True))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+def test_an_adapters_logits_are_those_of_the_merged_model(name: str) -> None:
+    model = random_model(name)
+    parts, prompt = lora(model, 1, (8, 3, 17, 20)), ids_for(model, 21)
+    options = CudaOptions(slots=64, seq_len_max=64, tuning=Tuning(adapter_rank=20))
+    with CudaEngine(model, GpuMachine, options) as engine:
+        machine = engine.machine
+        assert isinstance(machine, GpuMachine)
+        engine.stage_adapter(1, adapter_of(parts))
+        engine.activate(1)
+        for k in (1, 40):  # alone, and in more visits than one
+            greedy = Sampling(temperature=0.0)
+            engine.submit(prompt, max_tokens=4, seeds=range(k), sampling=greedy, want_reward=False)
+            done = ended(engine, k)[0]
+            at = engine._params.scratch + engine.sizes.scratch["LOGITS"]
+            last = machine.read(at, 4 * model.config.vocab_size).view(np.float32)
+            exact = Exact(merge(round_to_bf16(model), parts))
+            wanted = exact.logits([*prompt, *done.tokens])[-2]
+            assert np.linalg.norm(last - wanted) / np.linalg.norm(wanted) < 1e-2
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_a_stop_string_ends_a_rollout_on_the_device() -> None:
+    options = CudaOptions(slots=64, seq_len_max=64)
+    with CudaEngine(tiny(), GpuMachine, options, token_bytes=WORDS) as engine:
+        one: dict[str, Any] = {"max_tokens": 40, "want_reward": False, "seeds": [3]}
+        engine.submit([1], **one)
+        (plain,) = ended(engine, 1)
+        stop = b"".join(WORDS[token] for token in plain.tokens)[9:15]
+        engine.submit([1], stop_strings=[stop], **one)
+        (stopped,) = ended(engine, 1)
+    assert stopped.tokens == plain.tokens[: first_stop(list(plain.tokens), [stop])]
+    assert stopped.stop is Stop.STRING
 
 
 @pytest.mark.gpu

@@ -19,6 +19,12 @@ from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.cuda.machine import RingPlacement
 from assay.rollout.errors import WorkerStalled
+from assay.rollout.models.adapters import (
+    AdaptedProjection,
+    Adapter,
+    AdapterKind,
+    projections_of,
+)
 from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
 from assay.rollout.models.staging import tensors_of
 from assay.rollout.rollouts import Sampling
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from assay.rollout.cuda.engine import CudaEngine, CudaStats
 
 WAIT_S = 120.0
+ADAPTER_RANK = 32
 _PAUSE_S = 0.0005
 """Between two looks at the counts, so that looking is not what the host's CPU time measures."""
 QWEN3_0_6B = ModelConfig(
@@ -229,6 +236,50 @@ def add_swap(report: Report, engine: CudaEngine, model: Model, repeats: int) -> 
     report.add("change of weights: held", "us", pauses)
 
 
+def random_adapter(config: ModelConfig, rank: int, seed: int) -> Adapter:
+    """LoRA on every projection."""
+    rng = np.random.default_rng(seed)
+
+    def part(*shape: int) -> Tensor:
+        return Tensor.of(rng.normal(0, 0.01, shape).astype(np.float32))
+
+    return Adapter(
+        tuple(
+            AdaptedProjection(
+                tensor=kind,
+                layer=layer,
+                kind=AdapterKind.LORA,
+                rows=rows,
+                cols=cols,
+                size=rank,
+                a=part(rank, cols),
+                b=part(rows, rank),
+                scale=1.0,
+            )
+            for (kind, layer), (rows, cols) in projections_of(config).shapes.items()
+        )
+    )
+
+
+def add_adapter(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
+    """What an active LoRA adapter on every projection costs a step, and how long its activation
+    holds the kernel."""
+    config, rank = engine.config, engine.sizes.tuning.adapter_rank
+    engine.stage_adapter(1, random_adapter(config, rank, 1))
+    pauses: list[float] = []
+    for batch in work.batches:
+        prompts = prompts_of(batch, work.prompt, config.vocab_size)
+        steps: dict[int, list[float]] = {0: [], 1: []}
+        for version in [0, 1] * repeats:
+            pauses.append(1e6 * engine.activate(version, timeout_s=WAIT_S).pause_s)
+            window = load(engine, prompts, 1, work.tokens)
+            steps[version].append(1e6 * window.seconds / window.steps)
+        report.add(f"step B={batch}, rank {rank}", "us", steps[1])
+        ratios = [a / b for a, b in zip(steps[1], steps[0], strict=True)]
+        report.add(f"step B={batch}, rank {rank} / none", "x", ratios)
+    report.add("change of adapter: held", "us", pauses[1:])
+
+
 def add_torch(report: Report, config: ModelConfig, work: GpuWork, repeats: int) -> None:
     """Torch in a CUDA graph at the middle of the same loads, and where the kernel was measured, how
     much faster it is."""
@@ -341,18 +392,27 @@ def on_gpu(work: GpuWork, parts: Collection[GpuPart], repeats: int, command: str
     from assay.rollout.cuda.engine import CudaEngine
     from assay.rollout.cuda.gpu import GpuMachine, copy_bandwidth, describe
     from assay.rollout.cuda.options import CudaOptions
+    from assay.rollout.cuda.sizes import Tuning
 
     device = describe()
     placement = RingPlacement.COHERENT if device.coherent else RingPlacement.MAPPED
     title = f"CUDA on {device.name}, rings {placement}"
     report = Report(title, command, this_machine(), is_live=True)
-    if set(parts) - {GpuPart.BARRIER, GpuPart.TORCH}:
+    if set(parts) - {GpuPart.ADAPTER, GpuPart.BARRIER, GpuPart.TORCH}:
         model = random_model(QWEN3_0_6B, 1)
         longest = max(work.prompt, work.prefix) + work.tokens
         options = CudaOptions(slots=max(256, *work.batches), seq_len_max=longest)
         bandwidth = copy_bandwidth()
         with CudaEngine(model, GpuMachine, options) as engine:
             measure(report, engine, model, work, parts=parts, repeats=repeats, bandwidth=bandwidth)
+    if GpuPart.ADAPTER in parts:
+        options = CudaOptions(
+            slots=max(256, *work.batches),
+            seq_len_max=work.prompt + work.tokens,
+            tuning=Tuning(adapter_rank=ADAPTER_RANK),
+        )
+        with CudaEngine(random_model(QWEN3_0_6B, 1), GpuMachine, options) as engine:
+            add_adapter(report, engine, work, repeats)
     if GpuPart.BARRIER in parts:
         small = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
         with CudaEngine(random_model(BARRIERS_ONLY, 1), GpuMachine, small) as engine:

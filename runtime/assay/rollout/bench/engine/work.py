@@ -73,5 +73,6 @@ class GpuPart(StrEnum):
     DECODE = "decode"
     GROUP = "group"
     SWAP = "swap"
+    ADAPTER = "adapter"
     BARRIER = "barrier"
     TORCH = "torch"
