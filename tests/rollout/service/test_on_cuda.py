@@ -14,7 +14,7 @@ pytest.importorskip("numpy")
 
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.cuda.building import BUILDS
-from tests.rollout.service import test_service, test_updates
+from tests.rollout.service import test_pauses, test_service, test_updates
 from tests.rollout.service.served import SHORT, SLOTS, on_cuda, rollouts
 from tests.rollout.service.test_pushes import CASES, of, tensors
 from tests.rollout.service.test_service import SAMPLED, prompts, take
@@ -53,6 +53,9 @@ test_turns = test_service.test_a_trajectory_of_two_turns_is_one_with_the_environ
 test_wrong_pushes = test_service.test_a_wrong_push_leaves_nothing_to_activate
 test_cut_pushes = test_service.test_a_push_that_is_cut_leaves_nothing_and_the_next_is_taken
 test_dead_rewards = test_service.test_a_dead_reward_service_is_no_reward_and_no_stuck_slot
+test_held = (
+    test_pauses.test_what_cannot_come_while_rollouts_are_held_in_place_is_refused_by_its_field
+)
 test_activating_pushes = test_updates.test_a_push_that_activates_is_in_use_when_it_returns
 test_wrong_activating = test_updates.test_a_push_that_is_wrong_activates_nothing
 
@@ -106,6 +109,24 @@ async def test_a_trace_has_every_instant_of_a_rollout(run_rollouts: RunRollouts)
             events |= {event.event for event in (await anext(trace)).events}
     await trace.aclose()
     assert {"posted", "prefill_begin", "step_begin", "decode_done", "observed"} <= events
+
+
+async def test_the_status_has_credits_queues_and_keys_and_values(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    idle = dict((await own.client.status()).engine)
+    held = await own.client.pause()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(2))
+    busy = dict((await own.client.status()).engine)
+    assert busy["queue_prefill"] + busy["queue_decode"] == busy["in_flight"] == 6
+    await own.client.resume(held)
+    await take(session, 2)
+    after = dict((await own.client.status()).engine)
+    now = ("decode_available", "reward_available", "trajectory_available", "kv_available")
+    assert {name: after[name] for name in now} == {name: idle[name] for name in now}
+    assert idle["decode_available"] == idle["reward_available"] == SLOTS
+    assert after["decode_tokens"] > 0
+    assert all(after[f"queue_{name}"] == 0 for name in ("prefill", "decode", "reward", "done"))
 
 
 # -- which device ----------------------------------------------------------------------------------

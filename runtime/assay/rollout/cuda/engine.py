@@ -11,13 +11,12 @@ import array
 import struct
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.cuda.holds import Holds
 from assay.rollout.cuda.ledger import Ledger
-from assay.rollout.cuda.link import HoldMode, HostLink, places
+from assay.rollout.cuda.link import CudaStats, HoldMode, HostLink, places
 from assay.rollout.cuda.memory import reserve, tell_model, tell_vocabulary
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.watch import TraceLog, Watch
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
     from assay.rollout.cuda.holds import Pause
     from assay.rollout.cuda.ledger import Tenant
-    from assay.rollout.cuda.machine import Machine, RingPlacement
+    from assay.rollout.cuda.machine import Machine
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.layout import TraceRecord
     from assay.rollout.models.adapters import Adapter
@@ -76,29 +75,6 @@ _ALIGNING: Final = 16
 _ECHO_S: Final = 30.0
 _POST_S: Final = 1.0
 """A command waits this long for a place; the ring has one for each that a rollout can have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaStats:
-    """See `EngineStats`; `decode_tokens` and what follows are the kernel's own counts."""
-
-    submitted: int
-    completed: int
-    failed: int
-    in_flight: int
-    slots_free: int
-    policy_version: int
-    decode_tokens: int
-    steps: int
-    kv_available: int
-    """Free KV blocks."""
-    kv_in_use_peak: int
-    """Most KV blocks in use at once since none was."""
-    barriers: int
-    """Of the whole grid, up to the last step that began."""
-    launches: int
-    """Of kernels, in the engine's life."""
-    placement: RingPlacement
 
 
 class CudaEngine:
@@ -379,7 +355,7 @@ class CudaEngine:
     def stats(self) -> CudaStats:
         """See `RolloutEngine`."""
         with self._open(even_if_lost=True):
-            counts, ledger = self._link.counts(), self._ledger
+            counts, gauges, ledger = self._link.counts(), self._link.gauges(), self._ledger
             return CudaStats(
                 submitted=ledger.submitted,
                 completed=ledger.completed,
@@ -389,6 +365,14 @@ class CudaEngine:
                 policy_version=self._slots.active_version,
                 decode_tokens=counts.generated,
                 steps=int(self._link.head.steps),
+                decode_available=gauges.decode_available,
+                reward_available=gauges.reward_available,
+                trajectory_available=gauges.trajectory_available,
+                queue_prefill=gauges.waiting,
+                queue_decode=gauges.active,
+                queue_reward=len(ledger.awaiting),
+                queue_trajectory=gauges.parked,
+                queue_done=ledger.ready,
                 kv_available=counts.blocks_free,
                 kv_in_use_peak=counts.blocks_used_max,
                 barriers=int(self._link.head.barriers),

@@ -143,6 +143,11 @@ class Ledger:
             self.failed += 1
 
     @property
+    def ready(self) -> int:
+        """Ended rollouts that were not handed out."""
+        return len(self._ready)
+
+    @property
     def has_news(self) -> bool:
         return bool(self._ready or self._to_score)
 

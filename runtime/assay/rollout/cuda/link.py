@@ -19,6 +19,8 @@ from assay.rollout.layout import LINE_BYTES, Completion, Descriptor, Kind, Ring,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assay.rollout.cuda.machine import RingPlacement
+
 MAGIC: Final = 0x43554441000001
 COOKIE_FACTORS: Final = (
     *(0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5),
@@ -97,7 +99,7 @@ class Link(ct.Structure):
         ("counts", ct.c_uint64 * 8),
         ("traced", ct.c_uint64),
         ("echoed_at", ct.c_uint64),
-        ("pad2", ct.c_uint64 * 6),
+        ("gauges", ct.c_uint64 * 6),
     )
 
 
@@ -113,6 +115,55 @@ class Counts:
     generated: int
     blocks_free: int
     blocks_used_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Free credits, and where the rollouts are that the kernel has."""
+
+    decode_available: int
+    reward_available: int
+    trajectory_available: int
+    waiting: int
+    active: int
+    parked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaStats:
+    """See `EngineStats`; `decode_tokens` and what follows are the kernel's own counts."""
+
+    submitted: int
+    completed: int
+    failed: int
+    in_flight: int
+    slots_free: int
+    policy_version: int
+    decode_tokens: int
+    steps: int
+    decode_available: int
+    """Free credits, as for the next two."""
+    reward_available: int
+    trajectory_available: int
+    queue_prefill: int
+    """Rollouts that wait for a place among those that decode."""
+    queue_decode: int
+    """Rollouts that decode."""
+    queue_reward: int
+    """Responses that wait for a score."""
+    queue_trajectory: int
+    """Decoded rollouts that wait for a credit."""
+    queue_done: int
+    """Ended rollouts that were not polled."""
+    kv_available: int
+    """Free KV blocks."""
+    kv_in_use_peak: int
+    """Most KV blocks in use at once since none was."""
+    barriers: int
+    """Of the whole grid, up to the last step that began."""
+    launches: int
+    """Of kernels, in the engine's life."""
+    placement: RingPlacement
 
 
 def capacity(n: int) -> int:
@@ -234,6 +285,10 @@ class HostLink:
 
     def _cell(self, name: str, slot: int, position: int) -> int:
         return self._at(name) + 4 * int(slot * self.limits.seq_max + position)
+
+    def gauges(self) -> Gauges:
+        """As `counts`."""
+        return Gauges(*self.head.gauges)
 
     def counts(self) -> Counts:
         """A snapshot; each is exact, they may be of two successive steps."""

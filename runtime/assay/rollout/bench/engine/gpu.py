@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from assay.rollout.cuda.engine import CudaEngine, CudaStats
+    from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.cuda.link import CudaStats
 
 WAIT_S = 120.0
 ADAPTER_RANK = 32

@@ -140,6 +140,14 @@ ASSAY_FN void report(assay_kernel_state *s) {
                                s->desk.stale,     s->desk.illegal,   s->generated,
                                s->n_free,             s->kv_used_max};
     for (int i = 0; i < 8; i++) tell_sys(link->counts + i, counts[i]);
+    const uint64_t gauges[] = {(uint64_t)s->desk.credits[ASSAY_CREDIT_DECODE].available,
+                               (uint64_t)s->desk.credits[ASSAY_CREDIT_REWARD].available,
+                               (uint64_t)s->desk.credits[ASSAY_CREDIT_TRAJECTORY].available,
+                               s->n_waiting, s->n_active, s->n_parked};
+    for (int i = 0; i < 6; i++) { /* they change with rollouts, not with tokens */
+        if (gauges[i] != s->told_gauges[i]) tell_sys(link->gauges + i, gauges[i]);
+        s->told_gauges[i] = gauges[i];
+    }
     tell_sys(&link->corrupt, s->desk.corrupt);
     tell_sys(&link->steps, s->steps_planned);
     tell_sys(&link->barriers, s->barriers);

@@ -65,7 +65,7 @@ typedef struct {
     /* Written by the host. */
     ASSAY_ALIGNED uint64_t stop; /* bit 0: end, bit 1: record instants; one read over the bus */
     uint64_t hold;    /* number << 2 | enum assay_hold_mode */
-    uint64_t weights; /* number << 33 | slot << 32 | policy version */
+    uint64_t weights; /* number << 35 | adapter << 33 | slot << 32 | policy version; adapter 0: none */
     uint64_t echo;    /* answered at once by `echoed`, for measuring the round trip */
     /* Written by the kernel. */
     ASSAY_ALIGNED uint64_t heartbeat; /* the device's clock, ns */
@@ -80,7 +80,17 @@ typedef struct {
                                          KV blocks free, most in use */
     ASSAY_ALIGNED uint64_t traced; /* instants recorded */
     uint64_t echoed_at;            /* the device's clock when it answered `echoed` */
+    uint64_t gauges[6];            /* enum assay_gauge */
 } assay_link;
+
+enum assay_gauge {
+    ASSAY_G_DECODE = 0, /* free credits */
+    ASSAY_G_REWARD = 1,
+    ASSAY_G_TRAJECTORY = 2,
+    ASSAY_G_WAITING = 3, /* rollouts without a place among those that decode */
+    ASSAY_G_ACTIVE = 4,
+    ASSAY_G_PARKED = 5 /* decoded, without a credit to go on */
+};
 
 enum assay_count {
     ASSAY_N_SUBMITTED = 0,

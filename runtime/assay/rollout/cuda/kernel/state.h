@@ -81,6 +81,7 @@ typedef struct {
     uint32_t steps_planned;
     uint32_t round_counted; /* of the grid barrier, up to which `barriers` counts */
     uint64_t hold, weights;
+    uint64_t told_gauges[6];
     uint64_t told_held, told_echo; /* what the link says: reading it back would cross the bus */
     int32_t *tokens;               /* the link's parts, [slots][seq_max] */
     float *logps;
