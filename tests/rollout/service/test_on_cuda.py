@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import subprocess
+import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,8 @@ from assay.rollout.cuda.errors import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.sizes import EMULATED
 from assay.rollout.models import UnsupportedModel
-from assay.rollout.service.backend import Gpu, find_gpu, open_backend
+from assay.rollout.server.local import Gpu, LocalOptions, find_gpu
+from assay.rollout.service.backend import open_backend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -135,7 +138,7 @@ def settings_of(folder: Path, **changes: Any) -> RolloutSettings:
     return RolloutSettings(model=model, tokens_max=64, slots=4, **changes)
 
 
-def host_gpu(_: RolloutSettings) -> Gpu:
+def host_gpu(_: LocalOptions) -> Gpu:
     return Gpu(functools.partial(HostMachine, folder=BUILDS), EMULATED)
 
 
@@ -162,7 +165,7 @@ def test_what_only_the_cpu_does_is_done_by_it(tmp_path: Path, changes: dict[str,
 
 
 def test_without_a_gpu_the_cpu_does_it_and_says_why(tmp_path: Path) -> None:
-    def none(_: RolloutSettings) -> Gpu:
+    def none(_: LocalOptions) -> Gpu:
         raise DriverMissing("no NVIDIA driver")
 
     backend = open_backend(settings_of(tmp_path), none)
@@ -177,7 +180,7 @@ def test_without_a_gpu_the_cpu_does_it_and_says_why(tmp_path: Path) -> None:
 
 def has_gpu() -> bool:
     try:
-        find_gpu(RolloutSettings())
+        find_gpu(LocalOptions())
     except CudaError:
         return False
     return True
@@ -187,7 +190,18 @@ def test_this_machine_is_looked_at(tmp_path: Path) -> None:
     if has_gpu():
         pytest.skip("this machine has a GPU: tests/rollout/cuda/test_gpu.py")
     with pytest.raises((DriverMissing, CompilerMissing)) as why:
-        find_gpu(settings_of(tmp_path))
+        find_gpu(LocalOptions())
     backend = open_backend(settings_of(tmp_path))
     backend.close()
     assert (backend.device, backend.device_reason) == ("cpu", str(why.value))
+
+
+def test_a_server_that_has_to_use_a_gpu_ends_without_one(tmp_path: Path) -> None:
+    if has_gpu():
+        pytest.skip("this machine has a GPU")
+    model = write_checkpoint(tmp_path / "model.bin")
+    serve = [sys.executable, "-m", "assay.rollout.server", str(model), "--device", "cuda"]
+    done = subprocess.run(serve, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("--device cuda: ")
+    assert "Traceback" not in done.stderr

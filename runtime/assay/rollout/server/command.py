@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path  # noqa: TC003 - typer reads the annotation
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from assay.rollout.cuda.errors import CudaError
 from assay.rollout.errors import InvalidRollout
+from assay.rollout.models.errors import UnsupportedModel
 
 KEEP_ALIVE_S: Final = 75
 """For a connection without a call; clients must be the first to close theirs."""
@@ -17,8 +20,18 @@ KEEP_ALIVE_S: Final = 75
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from assay.rollout.cuda.engine import CudaEngine
     from assay.rollout.models import Engine
     from assay.rollout.models.tokenizer import Tokenizer
+
+
+class DeviceName(Enum):
+    """What makes the tokens."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
 
 API_KEY_VARIABLE = "ASSAY_ROLLOUT_API_KEY"
 
@@ -33,7 +46,7 @@ def _tokenizer(model: Path) -> Tokenizer | None:
         return None
 
 
-def _stage_below(root: Path, engine: Engine) -> Callable[[int, str], None]:
+def _stage_below(root: Path, engine: Engine | CudaEngine) -> Callable[[int, str], None]:
     """Stages model files and adapter folders; a path that leaves `root` is refused."""
     from assay.rollout.models import load_model, read_adapter, tensors_of
 
@@ -62,6 +75,12 @@ def serve(
     weights: Annotated[
         Path | None, typer.Option(help="Folder that /stage_weights may read from.")
     ] = None,
+    device: Annotated[
+        DeviceName, typer.Option(help="auto: a GPU if there is one that takes the model.")
+    ] = DeviceName.AUTO,
+    adapter_rank: Annotated[
+        int, typer.Option(min=0, max=256, help="Highest rank of a LoRA adapter on a GPU.")
+    ] = 32,
 ) -> None:
     """Serve MODEL with an OpenAI-compatible API: /v1/completions, /v1/models, pause, weights.
 
@@ -70,34 +89,41 @@ def serve(
     """
     import uvicorn
 
-    from assay.rollout.models import Engine, load_model
+    from assay.rollout.models import load_model
     from assay.rollout.models.engine import EngineSettings
-    from assay.rollout.options import RuntimeOptions
-    from assay.rollout.runtime import Runtime
     from assay.rollout.server.app import Served, build_app
+    from assay.rollout.server.local import LocalOptions, open_local
 
     tokenizer = _tokenizer(model)
     with ExitStack() as stack:
         loaded = load_model(model)
         seq_len = min(seq_len, loaded.config.positions_max)
-        engine = stack.enter_context(
-            Engine.create(loaded, EngineSettings(threads=threads, seq_len_max=seq_len))
-        )
         vocab_size = loaded.config.vocab_size
         token_bytes = None if tokenizer is None else tokenizer.token_bytes(vocab_size)
-        runtime = stack.enter_context(
-            Runtime(engine, slots, RuntimeOptions(seq_len_max=seq_len), token_bytes=token_bytes)
+        options = LocalOptions(
+            device=device.value,
+            slots=slots,
+            tokens_max=seq_len,
+            adapter_rank_max=adapter_rank,
+            cpu=EngineSettings(threads=threads, seq_len_max=seq_len),
         )
+        try:
+            local = open_local(loaded, token_bytes, options)
+        except (CudaError, UnsupportedModel) as error:
+            typer.echo(f"--device {device.value}: {error}", err=True)
+            raise typer.Exit(1) from error
+        stack.callback(local.close)
+        typer.echo(f"device: {local.device} {local.device_reason}".rstrip(), err=True)
         served = Served(
             name=name or model.stem,
             vocab_size=vocab_size,
             seq_len_max=seq_len,
             tokenizer=tokenizer,
-            stage=None if weights is None else _stage_below(weights, engine),
+            stage=None if weights is None else _stage_below(weights, local.weights),
             api_key=os.environ.get(API_KEY_VARIABLE),
         )
         uvicorn.run(
-            build_app(runtime, served),
+            build_app(local.engine, served),
             host=host,
             port=port,
             log_level="warning",

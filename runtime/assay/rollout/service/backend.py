@@ -7,35 +7,26 @@ service that are refused.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import FailedPrecondition
-from assay.rollout.cuda.errors import CompilerMissing, CudaError
-from assay.rollout.models.engine import Engine, EngineSettings
-from assay.rollout.models.errors import UnsupportedModel
+from assay.rollout.models.engine import EngineSettings
 from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
+from assay.rollout.server.local import Gpu, LocalOptions, find_gpu, open_local
 from assay.rollout.service.weights import ServerFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
     from assay.config.rollouts import RolloutSettings
-    from assay.rollout.cuda.machine import Machine
-    from assay.rollout.cuda.sizes import Sizes, Tuning
-    from assay.rollout.models.model import Model
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.server.hub import StreamingEngine
     from assay.rollout.service.weights import WeightSlots
 
 PUSHES: Final = "PushWeights"
-PREFILL_CHUNK: Final = 128
-"""Prompt tokens of a step on a GPU, beside its decode rows."""
 REMOTE_UNSUPPORTED: Final = ("StreamTrace",)
 """Calls that no remote engine serves: its server has no trace ring."""
 
@@ -62,32 +53,8 @@ class Backend:
     """Why it is not a GPU although one was looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """A device that the CUDA kernel runs on."""
-
-    machine: Callable[[Sizes], Machine]
-    tuning: Tuning
-
-
-def find_gpu(rollout: RolloutSettings) -> Gpu:
-    """The GPU of this machine.
-
-    Raises:
-        CudaError: there is none, or what it needs is not installed.
-    """
-    try:
-        from assay.rollout.cuda.gpu import GpuMachine, describe
-        from assay.rollout.cuda.sizes import Tuning
-    except ImportError as problem:  # numpy
-        raise CompilerMissing("pip install 'assay[cuda]'") from problem
-    describe()
-    machine = functools.partial(GpuMachine, sm_max=rollout.gpu_sm_max)
-    return Gpu(machine, Tuning(adapter_rank=rollout.adapter_rank_max))
-
-
 def open_backend(
-    rollout: RolloutSettings, gpu: Callable[[RolloutSettings], Gpu] = find_gpu
+    rollout: RolloutSettings, gpu: Callable[[LocalOptions], Gpu] = find_gpu
 ) -> Backend:
     """Load the model, or connect to the server.
 
@@ -108,93 +75,41 @@ def open_backend(
             "rollout.model: the path of a model, or rollout.engine_url: the address of a server",
             field="rollout.model",
         )
-    model = load_model(rollout.model)
-    if rollout.device == "cpu":
-        return _on_cpu(rollout, model)
-    try:
-        return _on_gpu(rollout, model, gpu)
-    except (CudaError, UnsupportedModel) as error:
-        if rollout.device == "cuda":
-            raise
-        return replace(_on_cpu(rollout, model), device_reason=str(error))
+    return _local(rollout, rollout.model, gpu)
 
 
-def _on_gpu(
-    rollout: RolloutSettings, model: Model, find: Callable[[RolloutSettings], Gpu]
-) -> Backend:
-    if rollout.weight_dtype != "bf16" or rollout.second_slot_dir is not None:
-        raise UnsupportedModel("weight_dtype f32 and second_slot_dir are the CPU's")
-    found = find(rollout)
-    from assay.rollout.cuda.engine import CudaEngine  # needs what `find` has found
-    from assay.rollout.cuda.options import CudaOptions
-
-    tokenizer, tokens_max = _tokenizer(rollout), _tokens_max(rollout, model)
-    engine = CudaEngine(
-        model,
-        found.machine,
-        CudaOptions(
-            slots=rollout.slots,
-            seq_len_max=tokens_max,
-            prefill_chunk=min(PREFILL_CHUNK, found.tuning.rows),
-            tuning=found.tuning,
+def _local(rollout: RolloutSettings, path: Path, gpu: Callable[[LocalOptions], Gpu]) -> Backend:
+    model, tokenizer = load_model(path), _tokenizer(rollout)
+    vocab_size = model.config.vocab_size
+    tokens_max = min(rollout.tokens_max, model.config.positions_max)
+    options = LocalOptions(
+        device=rollout.device,
+        slots=rollout.slots,
+        tokens_max=tokens_max,
+        adapter_rank_max=rollout.adapter_rank_max,
+        gpu_sm_max=rollout.gpu_sm_max,
+        cpu=EngineSettings(
+            weight_dtype=DType[rollout.weight_dtype.upper()],
+            threads=rollout.threads,
+            batch_max=rollout.batch_max,
+            seq_len_max=rollout.tokens_max,
+            second_slot_dir=rollout.second_slot_dir,
         ),
-        token_bytes=_token_bytes(tokenizer, model),
     )
-    return _backend(rollout, model, tokenizer, engine, engine, engine.machine.name, engine.close)
-
-
-def _on_cpu(rollout: RolloutSettings, model: Model) -> Backend:
-    tokenizer, tokens_max = _tokenizer(rollout), _tokens_max(rollout, model)
-    settings = EngineSettings(
-        weight_dtype=DType[rollout.weight_dtype.upper()],
-        threads=rollout.threads,
-        batch_max=rollout.batch_max,
-        seq_len_max=rollout.tokens_max,
-        second_slot_dir=rollout.second_slot_dir,
-    )
-    with contextlib.ExitStack() as opened:
-        engine = opened.enter_context(Engine.create(model, settings))
-        runtime = opened.enter_context(
-            Runtime(
-                engine,
-                slots=rollout.slots,
-                options=RuntimeOptions(seq_len_max=tokens_max),
-                token_bytes=_token_bytes(tokenizer, model),
-            )
-        )
-        close = opened.pop_all().close
-        return _backend(rollout, model, tokenizer, runtime, engine, "cpu", close)
-
-
-def _backend(
-    rollout: RolloutSettings,
-    model: Model,
-    tokenizer: Tokenizer | None,
-    engine: StreamingEngine,
-    weights: WeightSlots,
-    device: str,
-    close: Callable[[], None],
-) -> Backend:
-    assert rollout.model is not None  # noqa: S101 - for the type checker
+    token_bytes = None if tokenizer is None else tokenizer.token_bytes(vocab_size)
+    local = open_local(model, token_bytes, options, gpu)
     return Backend(
-        engine=engine,
-        weights=weights,
-        model=rollout.model.name,
-        vocab_size=model.config.vocab_size,
-        tokens_max=_tokens_max(rollout, model),
+        engine=local.engine,
+        weights=local.weights,
+        model=path.name,
+        vocab_size=vocab_size,
+        tokens_max=tokens_max,
         tokenizer=tokenizer,
         unsupported=(),
-        device=device,
-        close=close,
+        device=local.device,
+        device_reason=local.device_reason,
+        close=local.close,
     )
-
-
-def _tokens_max(rollout: RolloutSettings, model: Model) -> int:
-    return min(rollout.tokens_max, model.config.positions_max)
-
-
-def _token_bytes(tokenizer: Tokenizer | None, model: Model) -> Sequence[bytes] | None:
-    return None if tokenizer is None else tokenizer.token_bytes(model.config.vocab_size)
 
 
 def _remote(rollout: RolloutSettings) -> Backend:
