@@ -22,6 +22,7 @@ from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from assay.rollout.cuda.engine import CudaEngine
     from assay.rollout.models import StagedTensor
 
 LONG = {"max_tokens": 50, "want_reward": False}
@@ -42,21 +43,44 @@ def test_a_machine_without_a_driver_is_told_so() -> None:
         describe()
 
 
+def spoil(engine: CudaEngine) -> None:
+    """Post a command whose line is damaged."""
+    ring_at = engine._link.address + int(engine._link.head.commands_at)
+    ring = Ring.from_address(ring_at)
+    spoilt = Descriptor(slot=3, generation=1, kind=1, cookie=5)
+    ct.memmove(ring_at + ct.sizeof(Ring) + 64 * (ring.tail & ring.mask), bytes(spoilt), 64)
+    ring.staged = ring.tail = ring.tail + 1
+
+
+def until_lost(engine: CudaEngine) -> None:
+    with engine._news:
+        assert engine._news.wait_for(lambda: engine._watch.lost is not None, 20)
+
+
+def test_what_had_ended_before_a_loss_is_polled_before_the_error() -> None:
+    engine = host_engine(tiny())
+    engine.submit([1], max_tokens=1, seeds=[1], user_ids=[7], want_reward=False)
+    engine.submit([1], seeds=[1], user_ids=[8], **LONG)  # type: ignore[arg-type]
+    while not engine._ledger.ready:
+        engine.wait(0.1)
+    spoil(engine)
+    until_lost(engine)
+    assert engine.poll_rewards() == []  # as a service polls
+    assert 7 in [c.user_id for c in engine.poll()]
+    with pytest.raises(KernelFailed):
+        engine.poll_rewards()
+    with pytest.raises(KernelFailed):
+        engine.poll()
+    engine.close()
+
+
 def test_a_damaged_command_ends_the_kernel_and_names_the_lost_rollouts() -> None:
     engine = host_engine(tiny())
     with engine.pause():
         engine.submit([1], max_tokens=1, seeds=[1], user_ids=[70], want_reward=False)
         engine.submit([1], seeds=[1, 2], user_ids=[71, 72], **LONG)  # type: ignore[arg-type]
-        ring_at = engine._link.address + int(engine._link.head.commands_at)
-        ring = Ring.from_address(ring_at)
-        spoilt = Descriptor(slot=3, generation=1, kind=1, cookie=5)
-        cell = ring_at + ct.sizeof(Ring) + 64 * (ring.tail & ring.mask)
-        ct.memmove(cell, bytes(spoilt), 64)
-        ring.staged = ring.tail = ring.tail + 1
-        for _ in range(100):
-            engine.wait(0.1)
-            if engine._watch.lost:
-                break
+        spoil(engine)
+        until_lost(engine)
     with pytest.raises(KernelFailed, match="damaged") as lost:
         engine.poll()
     assert sorted(lost.value.rollouts) == [70, 71, 72]

@@ -16,13 +16,15 @@ pytest.importorskip("numpy")
 
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.cuda.building import BUILDS
+from tests.rollout.cuda.test_losses import spoil
 from tests.rollout.service import test_pauses, test_service, test_updates
 from tests.rollout.service.served import SHORT, SLOTS, on_cuda, rollouts
 from tests.rollout.service.test_pushes import CASES, of, tensors
 from tests.rollout.service.test_service import SAMPLED, prompts, take
 
 from assay.config.rollouts import RolloutSettings
-from assay.core.errors import InvalidRequest
+from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.outcome import Outcome
 from assay.rollout.cuda.errors import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.sizes import EMULATED
@@ -130,6 +132,22 @@ async def test_the_status_has_credits_queues_and_keys_and_values(run_rollouts: R
     assert idle["decode_available"] == idle["reward_available"] == SLOTS
     assert after["decode_tokens"] > 0
     assert all(after[f"queue_{name}"] == 0 for name in ("prefill", "decode", "reward", "done"))
+
+
+async def test_a_kernel_that_dies_ends_what_it_had_without_a_reward(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    held = await own.client.pause()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(6, k=6))  # of which four wait for the engine
+    spoil(own.runtime)
+    await own.client.resume(held)
+    groups = await take(session, 6)
+    assert {t.outcome for g in groups for t in g.trajectories} == {Outcome.INFRA_FAILED}
+    assert own.service.why_not_ready == "the engine failed"
+    with pytest.raises(DependencyDown):
+        await session.submit(prompts(1))
 
 
 # -- which device ----------------------------------------------------------------------------------

@@ -213,8 +213,12 @@ class CudaEngine:
     # ---- out
 
     def poll_rewards(self, n: int = _NEWEST) -> list[ScoreRequest]:
-        """See `RolloutEngine`."""
-        with self._open():
+        """See `RolloutEngine`. After a loss: the error, once `poll` has returned what had ended."""
+        with self._open(even_if_lost=True):
+            if not self._ledger.ready:
+                self._raise_if_lost()
+            if self._watch.lost is not None:
+                return []
             offset = self._watch.clock.offset_ns
             return [
                 ScoreRequest(
