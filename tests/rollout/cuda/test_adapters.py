@@ -124,10 +124,9 @@ def test_adapters_and_whole_weights_take_turns() -> None:
         found = {0: run(engine)}
         for version in (2, 3):
             engine.stage_adapter(version, adapter_of(over[version]), base_version=0)
-            before = run(engine)
             engine.activate(version)
             found[version] = run(engine)
-            assert found[version] != before
+        assert len({repr(one) for one in found.values()}) == 3
         engine.activate(2)
         assert run(engine) == found[2]
         engine.stage(1, tensors_of(model[1]))

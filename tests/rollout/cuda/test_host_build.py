@@ -324,6 +324,22 @@ def test_a_tail_longer_than_any_stop_string_wraps() -> None:
     assert stopped.stop is Stop.STRING
 
 
+def test_a_stop_string_is_of_one_rollouts_text_alone() -> None:
+    """The slot's rollout before ended with its first bytes; or they lie before any text."""
+    one: dict[str, Any] = {"max_tokens": 9, "want_reward": False}
+    with host_engine(tiny(), slots=1, token_bytes=WORDS) as engine:
+        texts = []
+        for seed in (3, 4):
+            engine.submit([1], seeds=[seed], **one)
+            texts.append(b"".join(WORDS[token] for token in ended(engine, 1)[0].tokens))
+        across = texts[0][-4:] + texts[1][:3]
+        assert across not in texts[0] + b"|" + texts[1]
+        for stop in (across, b"\0" + texts[1][:2]):
+            for seed in (3, 4):
+                engine.submit([1], seeds=[seed], stop_strings=[stop], **one)
+                assert ended(engine, 1)[0].stop is Stop.LENGTH
+
+
 def test_a_vocabulary_of_another_size_is_refused() -> None:
     with pytest.raises(InvalidRollout, match="token_bytes"):
         host_engine(tiny(), token_bytes=WORDS[1:])

@@ -153,6 +153,7 @@ def test_the_kernel_answers_an_echo_between_steps() -> None:
 
 def test_an_engine_is_not_freed_under_a_thread_that_stages() -> None:
     engine = host_engine(tiny())
+    engine.stage(5, tensors_of(tiny(5)))
     began, goes_on = threading.Event(), threading.Event()
 
     def slowly() -> Iterator[StagedTensor]:
@@ -163,6 +164,8 @@ def test_an_engine_is_not_freed_under_a_thread_that_stages() -> None:
     staging = threading.Thread(target=engine.stage, args=(1, slowly()))
     staging.start()
     assert began.wait(20)
+    with pytest.raises(WeightsNotReady):
+        engine.activate(5)  # its slot is being written
     with pytest.raises(EngineLent):
         engine.close(0.1)
     goes_on.set()
