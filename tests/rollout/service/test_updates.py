@@ -171,3 +171,13 @@ async def test_what_is_no_mode_is_refused_by_its_field(run_rollouts: RunRollouts
     error = error_of(refused.value)
     assert isinstance(error, InvalidRequest)
     assert error.field == "session.at_activation"
+
+
+async def test_a_version_that_is_not_staged_is_refused_by_its_field(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    for version in (-1, 9, 1 << 40):
+        with pytest.raises(FailedPrecondition) as refused:
+            await own.client.activate(version)
+        assert refused.value.field == "policy_version"

@@ -156,12 +156,15 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         """Continue with staged weights."""
         _check_operates()
         mode = wire.activation_mode(request.mode)
-        self._check_staged(request.policy_version)
         return wire.activated(await self._activated(request.policy_version, mode))
 
     async def _activated(self, version: int, mode: PauseMode | None) -> Activation:
         tenant_id = current_call().tenant.tenant_id
-        return await self._service.activate(version, mode, tenant_id=tenant_id)
+        try:
+            self._check_staged(version)
+            return await self._service.activate(version, mode, tenant_id=tenant_id)
+        except WeightsNotReady as error:
+            raise WeightsNotReady(error.message, field="policy_version") from None
 
     def _check_staged(self, version: int) -> None:
         """Refuse other versions before rollouts are held, drained or retracted for them."""
