@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import ANY
 
 import grpc
 import pytest
@@ -51,6 +52,15 @@ async def test_a_push_that_activates_is_in_use_when_it_returns(
     assert len(await take(session, 4)) == 4
     assert (await own.client.push_weights(4, weights_of(2))).activated is None
     assert await own.client.policy_version() == 3
+
+
+async def test_an_adapter_without_checksums_is_the_same_adapter(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+    whole = await own.client.push_adapter(1, config, tensors(arrays))
+    assert await own.client.push_adapter(1, config, tensors(arrays), checksums=False) == replace(
+        whole, stage_s=ANY
+    )
 
 
 async def test_a_push_that_is_wrong_activates_nothing(run_rollouts: RunRollouts) -> None:

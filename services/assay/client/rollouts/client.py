@@ -160,6 +160,7 @@ class RolloutClient:
         *,
         base_version: int | None = None,
         core_share_max: float = 0.0,
+        checksums: bool = True,
         activate: str | None = None,
     ) -> PushedWeights:
         """Stage a LoRA or OFT adapter beside the active weights, while generation continues.
@@ -170,6 +171,7 @@ class RolloutClient:
             weights: its tensors by their names in peft's adapter_model.safetensors.
             base_version: version of the whole weights that it belongs to; `None` = those in use.
             core_share_max: share of one core that staging may take; 0 = all of it.
+            checksums: as in `push_weights`.
             activate: as in `push_weights`.
 
         Raises:
@@ -179,7 +181,7 @@ class RolloutClient:
         """
         first = pushes.adapter_push(version, config, base_version, core_share_max)
         pushes.activating(first, activate)
-        return await self._push(pushes.bodies(first, weights))
+        return await self._push(pushes.bodies(first, weights, checksums=checksums))
 
     async def push_file(
         self,
