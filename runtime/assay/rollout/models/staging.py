@@ -51,8 +51,8 @@ SHARE_MIN: Final = 0.001
 CHECKED_BESIDE_BYTES: Final = 1 << 18
 """Tensors of this size are checked by a thread of their own while this one packs them, if staging
 has all of a core: with a share below it, two threads would take more."""
-BESIDE_MAX: Final = 2
-"""Packed tensors that are kept until their checksums are known, while the next ones are read."""
+BESIDE_MAX: Final = 1
+"""Packed tensors that are kept until their checksums are known, while the next one is read."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
