@@ -271,7 +271,8 @@ int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const 
  * greatest bf16 on rounds to infinity. */
 enum { F32_ENDS = 0x7f800000, F32_ENDS_AS_BF16 = 0x7f7f8000, BF16_ENDS = 0x7f80, F16_ENDS = 0x7c00 };
 
-/* As assay_kernels.below, of float16 or bf16. */static int f16_below(const uint8_t *data, size_t n, int16_t end) {
+/* As assay_kernels.below, of float16 or bf16. */
+static int f16_below(const uint8_t *data, size_t n, int16_t end) {
     int16_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
         int16_t bits;
