@@ -20,6 +20,7 @@ from tests.rollout.service.test_service import S_MAX, SAMPLED, prompts, take, we
 from assay.client.failures import error_of
 from assay.client.rollouts import RolloutClient
 from assay.core.errors import FailedPrecondition, InvalidRequest
+from assay.rollout.layout import PauseMode
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.rollout.service.served import Rollouts, RunRollouts
+
+    from assay.rollout.rollouts import Activation
 
 
 @pytest.mark.parametrize("mode", ["in_place", "finish", "retract"])
@@ -152,11 +155,11 @@ async def test_the_strictest_of_the_callers_sessions_decides_unless_the_call_doe
 ) -> None:
     tenants = {"owner": tenant("o", operate=True), "guest": tenant("g", operate=False)}
     own = await run_rollouts(tenants=tenants)
-    activate, used = own.runtime.activate, []
+    activate, used = own.runtime.activate, list[PauseMode]()
 
-    def noted(*args: object, **named: object) -> object:
-        used.append(named["mode"])
-        return activate(*args, **named)  # type: ignore[arg-type]
+    def noted(version: int, *, mode: PauseMode, timeout_s: float) -> Activation:
+        used.append(mode)
+        return activate(version, mode=mode, timeout_s=timeout_s)
 
     monkeypatch.setattr(own.runtime, "activate", noted)
     async with (
