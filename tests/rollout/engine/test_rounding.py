@@ -22,7 +22,7 @@ EDGES += [0x7FFFFFFF]
 BITS = st.sampled_from([*EDGES, *(0x80000000 | one for one in EDGES)]) | st.integers(0, 2**32 - 1)
 
 
-def function(isa: Isa, at: int, kind: Any) -> Any:  # noqa: ANN401 ctypes names no type of it
+def function(isa: Isa, at: int, kind: Any) -> Any:
     find = load().assay_kernels_for
     find.restype, find.argtypes = ct.c_void_p, (ct.c_uint32,)
     table = (ct.c_void_p * POINTERS).from_address(find(isa))
