@@ -20,6 +20,7 @@ import grpc
 from rollout_process import process_cpu_s
 
 from assay.edge.grpc_edge import server_options
+from assay.rollout.service.server import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,7 +44,8 @@ class _Handlers(grpc.GenericRpcHandler):
 
 async def receive() -> None:
     """Serve until this process is ended; print the port first."""
-    server = grpc.aio.server(options=server_options(4 * MESSAGE_BYTES))
+    options = server_options(4 * MESSAGE_BYTES, frame_bytes_max=FRAME_BYTES_MAX)
+    server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((_Handlers(),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

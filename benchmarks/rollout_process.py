@@ -1,6 +1,7 @@
 """A rollout service in a process of its own, and what can be read of the process from outside."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -44,8 +45,9 @@ class Service:
     def _threads(self) -> Iterator[tuple[str, float]]:
         """Name and CPU seconds of each."""
         for task in Path(f"/proc/{self.pid}/task").iterdir():
-            spent_ns = int((task / "schedstat").read_text().split()[0])
-            yield (task / "comm").read_text(), spent_ns / 1e9
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                spent_ns = int((task / "schedstat").read_text().split()[0])
+                yield (task / "comm").read_text(), spent_ns / 1e9
 
     def resident_bytes(self) -> int:
         """Its resident memory."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +14,11 @@ pytest.importorskip("matplotlib")
 
 from tests.rollout.service.served import rollouts
 
-from assay.cli.demo.loop import Learner, Loop
+from assay.cli.demo.loop import Learner, Loop, samples_of
 from assay.cli.demo.record import check_plot
 from assay.cli.demo.tally import in_words
 from assay.client.rollouts import SamplingParams
+from assay.core.advantages import advantages
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest
@@ -28,6 +30,28 @@ if TYPE_CHECKING:
     from tests.running import RunApi, RunWorker
 
     from assay.core.records import Claim, Finish
+
+
+def test_what_is_trained_on_has_the_log_probs_that_were_recorded() -> None:
+    rewards = [1.0, None, 0.0, 0.0]
+    sampled: list[Any] = [
+        SimpleNamespace(response_ids=[n, n + 1], rollout_logp=[-0.1 * n, -0.2 * n])
+        for n in range(len(rewards))
+    ]
+    varied: Any = SimpleNamespace(
+        prompt_ids=[5], trajectories=sampled, advantages=lambda: advantages(rewards)
+    )
+    equal: Any = SimpleNamespace(
+        prompt_ids=[6], trajectories=sampled[:2], advantages=lambda: advantages([1.0, 1.0])
+    )
+    found = samples_of([equal, varied])
+    assert [one.rollout_logp for one in found] == [
+        one.rollout_logp for one in sampled if one is not sampled[1]
+    ]
+    assert [one.response_ids for one in found] == [[0, 1], [2, 3], [3, 4]]
+    assert [one.advantage for one in found] == [
+        pytest.approx(one) for one in (2 / 2**0.5, -1 / 2**0.5, -1 / 2**0.5)
+    ]
 
 
 @pytest.mark.parametrize("name", ["demo.txt", "no/demo.png", "folder.png"])

@@ -38,7 +38,16 @@ from assay.rollout import (
     WorkerStalled,
 )
 from assay.rollout.errors import EngineLent
-from assay.rollout.models import DType, Engine, Model, StagedTensor, Tensor, TensorKind, tensors_of
+from assay.rollout.models import (
+    DType,
+    Engine,
+    Model,
+    StagedTensor,
+    Tensor,
+    TensorKind,
+    staging,
+    tensors_of,
+)
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
@@ -445,10 +454,17 @@ DAMAGED: dict[str, tuple[list[StagedTensor], WeightsProblem]] = {
 }
 
 
+@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("case", DAMAGED)
 def test_damaged_weights_are_named_and_can_not_be_activated(
-    engine: Engine, fresh: dict[int, Engine], case: str
+    engine: Engine,
+    fresh: dict[int, Engine],
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    beside: bool,
 ) -> None:
+    if beside:  # as those of a large model: checksums come later, from another thread
+        monkeypatch.setattr(staging, "CHECKED_BESIDE_BYTES", 1)
     tensors, problem = DAMAGED[case]
     stage(engine, 2)
     with pytest.raises(InvalidWeights) as refused:
@@ -463,6 +479,23 @@ def test_damaged_weights_are_named_and_can_not_be_activated(
     stage(engine, 1)
     engine.activate(1)
     assert alone(engine, [5, 6], 8, 1) == alone(fresh[1], [5, 6], 8, 1)
+
+
+@pytest.mark.parametrize("at", [0, 1, len(ALL) // 2, len(ALL) - 3, len(ALL) - 2, len(ALL) - 1])
+def test_a_wrong_checksum_of_any_tensor_is_named_wherever_it_is_computed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(staging, "CHECKED_BESIDE_BYTES", 1)
+    wrong = hashlib.sha256(b"").hexdigest()
+    sent = [replace(t, sha256=wrong) if i == at else t for i, t in enumerate(ALL)]
+    with pytest.raises(InvalidWeights) as refused:
+        engine.stage(1, sent)
+    assert refused.value.problem is WeightsProblem.CHECKSUM
+    assert refused.value.field == f"tensors.{ALL[at].kind.name}.{ALL[at].layer}"
+    assert engine.ready_version is None
+    beside = engine.stage(1, ALL).digest
+    monkeypatch.setattr(staging, "CHECKED_BESIDE_BYTES", 1 << 40)
+    assert engine.stage(1, ALL).digest == beside
 
 
 def test_a_checksum_of_the_bytes_that_came_is_accepted(engine: Engine) -> None:

@@ -303,6 +303,7 @@ class Session(_message.Message):
     STALENESS_MAX_FIELD_NUMBER: _builtins.int
     STALE_GROUPS_FIELD_NUMBER: _builtins.int
     MINORITY_MIN_FIELD_NUMBER: _builtins.int
+    AT_ACTIVATION_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The caller's name for it, unique for the tenant: [A-Za-z0-9._-]{1,128}."""
     model: _builtins.str
@@ -315,6 +316,12 @@ class Session(_message.Message):
     minority_min: _builtins.int
     """A group that can no longer have this many rewards besides its most common one is cut: its other
     rollouts are cancelled. 1: groups that can only be degenerate. 0: never.
+    """
+    at_activation: Global___PauseMode.ValueType
+    """What becomes of running rollouts when weights are activated without a mode. Unspecified and
+    IN_PLACE: they continue on the new weights. FINISH: they keep theirs to their end. RETRACT: they
+    continue, with keys and values computed again. Weights are the engine's, so the strictest wish
+    of the caller's open sessions counts: FINISH before RETRACT before IN_PLACE.
     """
     @_builtins.property
     def sampling(self) -> Global___Sampling:
@@ -335,10 +342,11 @@ class Session(_message.Message):
         staleness_max: _builtins.int | None = ...,
         stale_groups: Global___StaleGroups.ValueType = ...,
         minority_min: _builtins.int = ...,
+        at_activation: Global___PauseMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "reward", b"reward", "sampling", b"sampling", "staleness_max", b"staleness_max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "groups_open_max", b"groups_open_max", "minority_min", b"minority_min", "model", b"model", "reward", b"reward", "sampling", b"sampling", "session_id", b"session_id", "stale_groups", b"stale_groups", "staleness_max", b"staleness_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "at_activation", b"at_activation", "groups_open_max", b"groups_open_max", "minority_min", b"minority_min", "model", b"model", "reward", b"reward", "sampling", b"sampling", "session_id", b"session_id", "stale_groups", b"stale_groups", "staleness_max", b"staleness_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__staleness_max: _TypeAlias = _typing.Literal["staleness_max"]  # noqa: Y015
     _WhichOneofArgType__staleness_max: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max"]  # noqa: Y015
@@ -1016,7 +1024,7 @@ class PushWeightsRequest(_message.Message):
     """
     activate: Global___PauseMode.ValueType
     """In the first message: activate these weights in this mode once they are staged, as `Activate`
-    does: a call less per step. Absent: they stay staged. If the activation fails its error is that
+    does (unspecified: as the sessions say): a call less per step. Absent: they stay staged. If the activation fails its error is that
     of the push, and the weights are staged: `Activate` may be called for them.
     """
     @_builtins.property
@@ -1102,6 +1110,7 @@ class ActivateRequest(_message.Message):
     MODE_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     mode: Global___PauseMode.ValueType
+    """Unspecified: as the caller's open sessions say (`Session.at_activation`)."""
     def __init__(
         self,
         *,

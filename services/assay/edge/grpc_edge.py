@@ -49,6 +49,9 @@ HANDSHAKE_MS_MAX: Final = 10_000
 """A connection without traffic is closed after this time."""
 STREAMS_PER_CONNECTION_MAX: Final = 256
 READ_CHUNK_BYTES_MAX: Final = 64 * 1024
+FRAME_BYTES_MAX: Final = 16 * 1024
+"""As HTTP/2 begins with. Larger frames are less work, and other calls of the connection wait for
+each of them."""
 SETTINGS_MS_MAX: Final = 20_000
 """A client that has not confirmed our settings by then is not held to them, and disconnected."""
 CONTROL_BYTES_MAX: Final = 256 * 1024
@@ -74,10 +77,11 @@ def transport_bytes_max(message_bytes_max: int) -> int:
 
 
 def server_options(
-    message_bytes_max: int, *, connections_max: int = 1_024
+    message_bytes_max: int, *, connections_max: int = 1_024, frame_bytes_max: int = FRAME_BYTES_MAX
 ) -> list[tuple[str, int]]:
     """Options of a `grpc.aio.server`."""
     return [
+        ("grpc.http2.max_frame_size", frame_bytes_max),
         ("grpc.max_receive_message_length", transport_bytes_max(message_bytes_max)),
         ("grpc.max_send_message_length", -1),
         ("grpc.compression_enabled_algorithms_bitset", 1),  # identity

@@ -149,8 +149,9 @@ TestOneSession.settings = settings(max_examples=60, stateful_step_count=40, dead
 def test_a_name_with_other_content_is_refused_and_nothing_is_taken() -> None:
     groups = Groups(session())
     groups.accept([group("a")])
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict) as refused:
         groups.accept([group("b"), group("a", seed=2)])
+    assert refused.value.field == "prompts[1].group_id"
     assert groups.counts().open == 1
 
 

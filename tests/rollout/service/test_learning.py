@@ -64,13 +64,16 @@ async def test_ratios_are_1_for_the_policy_that_sampled_and_only_for_it(
         await session.submit(prompts(3))
 
 
+@pytest.mark.parametrize("said", ["in_place", "retract"])
 async def test_tokens_on_both_sides_of_a_swap_carry_both_versions_and_the_log_probs_of_each(
-    run_rollouts: RunRollouts,
+    run_rollouts: RunRollouts, said: str
 ) -> None:
     own = await run_rollouts()
     await own.client.push_weights(1, weights_of(1))
     session = await own.client.open_session(
-        "s", sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=64)
+        "s",
+        sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=64),
+        at_activation=said,
     )
     mixed = 0
     for turn in range(40):
@@ -84,8 +87,12 @@ async def test_tokens_on_both_sides_of_a_swap_carry_both_versions_and_the_log_pr
                 assert sum(n for _, n in one.policy_versions) == len(one.response_ids)
                 if len(one.policy_versions) > 1:
                     mixed += 1
+                    assert [v for v, _ in one.policy_versions] == [active, 1 - active]
                     (_, n), *_ = one.policy_versions
                     assert np.abs(ratios(active, group, one)[:n] - 1).max() < RATIO_OFF_MAX
+                    if said == "retract":  # in place, keys and values of the old weights are used
+                        after = ratios(1 - active, group, one)[n:]
+                        assert np.abs(after - 1).max() < RATIO_OFF_MAX
         if mixed:
             break
     assert mixed, "no swap fell into a response"

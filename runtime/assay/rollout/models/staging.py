@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes as ct
 import hashlib
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -36,7 +37,7 @@ from assay.rollout.models.tensor_checks import ExpectedTensors, StagedTensor, wh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
     from numpy.typing import NDArray
 
@@ -51,6 +52,8 @@ SHARE_MIN: Final = 0.001
 CHECKED_BESIDE_BYTES: Final = 1 << 18
 """Tensors of this size are checked by a thread of their own while this one packs them, if staging
 has all of a core: with a share below it, two threads would take more."""
+BESIDE_MAX: Final = 1
+"""Packed tensors that are kept until their checksums are known, while the next one is read."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
@@ -190,6 +193,8 @@ class Staging:
         self._share = Share(share_max, pause)
         self._digest = Digest()
         self._bytes, self._work_s = 0, 0.0
+        self._beside: deque[tuple[StagedTensor, Future[tuple[str, float]]]] = deque()
+        """Packed tensors whose checksums another thread computes."""
 
     def run(self, version: int, tensors: Iterable[StagedTensor]) -> StagedWeights:
         """Stage them all.
@@ -203,6 +208,7 @@ class Staging:
         with ThreadPoolExecutor(1, thread_name_prefix="assay-checksum") as beside:
             for one in tensors:
                 self._take(one, beside)
+            self._check_beside(0)
         self._expected.end()
         return StagedWeights(
             version=version,
@@ -216,17 +222,27 @@ class Staging:
         data = one.tensor.data.reshape(-1, one.tensor.shape[-1])
         if len(one.tensor.shape) == 1:
             data = one.tensor.data.reshape(1, -1)
+        self._expected.came(one)
+        self._bytes += data.nbytes
         if self._share.is_whole and data.nbytes >= CHECKED_BESIDE_BYTES:
-            checking = beside.submit(_sha256, data)
+            self._beside.append((one, beside.submit(_sha256, data)))
             self._pack(one, data, where)
-            checksum, work_s = checking.result()
-            self._work_s += work_s
+            self._check_beside(BESIDE_MAX)
         else:
             checksum = self._pack(one, data, where, hashlib.sha256()).hexdigest()
+            self._checked(one, checksum)
+
+    def _check_beside(self, left: int) -> None:
+        """Wait until the checksums of all but this many tensors are known."""
+        while len(self._beside) > left:
+            one, checking = self._beside.popleft()
+            checksum, work_s = checking.result()
+            self._work_s += work_s
+            self._checked(one, checksum)
+
+    def _checked(self, one: StagedTensor, checksum: str) -> None:
         self._expected.check_sum(one, checksum)
         self._digest.add(one.kind, one.layer, one.tensor, checksum)
-        self._bytes += data.nbytes
-        self._expected.came(one)
 
     def _pack(self, one: StagedTensor, data: NDArray[Any], where: str, checksum: Any = None) -> Any:  # noqa: ANN401 hashlib's object
         """Into the slot, piece by piece; updates `checksum`, which it returns."""
@@ -348,18 +364,9 @@ def adapter_line(one: AdaptedProjection) -> str:
 
 
 def _piece(one: AdaptedProjection) -> AdapterPiece:
-    return AdapterPiece(
-        tensor=one.tensor,
-        layer=one.layer,
-        kind=one.kind,
-        dtype=DType.F32,
-        rows=one.rows,
-        cols=one.cols,
-        size=one.size,
-        n_blocks=0 if one.b is not None else one.a.shape[0],
-        terms=one.terms,
-        scale=one.scale,
-    )
+    n_blocks = 0 if one.b is not None else one.a.shape[0]
+    sizes = one.rows, one.cols, one.size, n_blocks  # in the order of the structure: by name is slow
+    return AdapterPiece(one.tensor, one.layer, one.kind, DType.F32, *sizes, one.terms, one.scale)
 
 
 def _check_piece(status: int, where: str) -> None:

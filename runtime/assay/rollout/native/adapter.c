@@ -322,14 +322,6 @@ static float value_at(const void *data, uint32_t dtype, size_t i) {
     return value;
 }
 
-static int all_finite(const void *data, uint32_t dtype, size_t n) {
-    int finite = 1;
-    for (size_t i = 0; i < n; i++) {
-        finite &= is_finite(value_at(data, dtype, i));
-    }
-    return finite;
-}
-
 /* Row `from` of a (rows, n) tensor becomes the inputs first .. first + n of one output. */
 static void put_row(float *to, uint32_t first, const void *data, uint32_t dtype, uint32_t from,
                     uint32_t n) {
@@ -339,13 +331,14 @@ static void put_row(float *to, uint32_t first, const void *data, uint32_t dtype,
     }
 }
 
-static int load_lora(assay_adapted *m, const assay_adapter_part *part,
+static int load_lora(const assay_adapter *ad, assay_adapted *m, const assay_adapter_part *part,
                      const assay_adapter_piece *p) {
+    const assay_kernels *kernels = ad->host.kernels;
     if (p->b == NULL) {
         return ASSAY_ENGINE_INVALID;
     }
-    if (!all_finite(p->a, p->dtype, (size_t)p->size * p->cols) ||
-        !all_finite(p->b, p->dtype, (size_t)p->rows * p->size)) {
+    if (!assay_all_finite(kernels, p->a, p->dtype, (size_t)p->size * p->cols, ASSAY_F32) ||
+        !assay_all_finite(kernels, p->b, p->dtype, (size_t)p->rows * p->size, ASSAY_F32)) {
         return ASSAY_ENGINE_NOT_FINITE;
     }
     for (uint32_t r = 0; r < p->size; r++) {
@@ -410,7 +403,7 @@ int assay_adapter_load(assay_adapter *ad, const assay_adapter_piece *p) {
     for (uint32_t i = 0; i < m->n_parts; i++) {
         assay_adapter_part *part = &m->parts[i];
         if (is_as_named(&part->piece, p)) {
-            const int status = ad->lora ? load_lora(m, part, p) : load_oft(part, p);
+            const int status = ad->lora ? load_lora(ad, m, part, p) : load_oft(part, p);
             part->loaded = status == ASSAY_ENGINE_OK;
             return status;
         }

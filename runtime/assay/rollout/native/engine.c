@@ -124,7 +124,7 @@ static void read_slot(assay_engine *e, uint32_t slot) {
 }
 
 static int start(assay_engine *e) {
-    int status = assay_base_take(&e->shape, &e->bases[0], NO_FILE, &e->huge_pages);
+    int status = assay_base_take(&e->shape, e->kernels, &e->bases[0], NO_FILE, &e->huge_pages);
     if (status != ASSAY_ENGINE_OK) {
         return status;
     }
@@ -263,7 +263,7 @@ int assay_engine_stage_begin(assay_engine *e) {
     assay_base *base = &e->bases[slot->base];
     uint32_t huge;
     if (base->pages == NULL &&
-        assay_base_take(&e->shape, base, e->second_file, &huge) != ASSAY_ENGINE_OK) {
+        assay_base_take(&e->shape, e->kernels, base, e->second_file, &huge) != ASSAY_ENGINE_OK) {
         return ASSAY_ENGINE_NO_MEMORY;
     }
     assay_weights_begin_again(&base->weights, e->weights);

@@ -93,6 +93,11 @@ typedef struct {
      * block of ASSAY_SUM_BLOCK; returns the total. */
     double (*exp_blocks)(float *p, double *sums, const float *x, uint32_t n, float max,
                          float scale);
+    /* n float32 values as bf16, rounded as assay_bf16_of; `src` need not be aligned. */
+    void (*to_bf16)(uint16_t *dst, const uint8_t *src, uint32_t n);
+    /* Whether the magnitudes of n float32 values are below the one with the bits `end`: infinities and
+     * NaN are the greatest. */
+    int (*below)(const uint8_t *src, size_t n, int32_t end);
     /* Reads a buffer, prefetching into L2 or into L1, and returns something that depends on all of it. */
     uint32_t (*read_all)(const uint8_t *buffer, size_t bytes, uint32_t into_l2);
 } assay_kernels;

@@ -414,8 +414,27 @@ KFN uint32_t k_read_all(const uint8_t *buffer, size_t bytes, uint32_t into_l2) {
     return into_l2 ? read_by(1, buffer, bytes) : read_by(0, buffer, bytes);
 }
 
+/* Loops without branches, which the compiler makes vectors of. */
+KFN void k_to_bf16(uint16_t *dst, const uint8_t *src, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        float value;
+        memcpy(&value, src + (size_t)i * sizeof value, sizeof value);
+        dst[i] = assay_bf16_of(value);
+    }
+}
+
+KFN int k_below(const uint8_t *src, size_t n, int32_t end) {
+    int32_t beyond = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, src + i * sizeof bits, sizeof bits);
+        beyond |= (bits & 0x7fffffff) >= end;
+    }
+    return !beyond;
+}
+
 #define K_GEMM(suffix) {k_enter, k_leave, k_pack, k_mul_##suffix}
 #define K_ATTEND(suffix) {k_pack, k_scores_##suffix, k_softmax, k_mix_##suffix, k_leave}
 #define K_VECTOR_OPS                                                                           \
     .rmsnorm = k_rmsnorm, .rope = k_rope, .silu_mul = k_silu_mul, .max_index = k_max_index,    \
-    .exp_blocks = k_exp_blocks, .read_all = k_read_all
+    .exp_blocks = k_exp_blocks, .read_all = k_read_all, .to_bf16 = k_to_bf16, .below = k_below

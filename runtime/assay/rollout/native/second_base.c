@@ -17,9 +17,10 @@ static void *map_file(int file, size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-int assay_base_take(const assay_model_shape *shape, assay_base *base, int file, uint32_t *huge) {
+int assay_base_take(const assay_model_shape *shape, const assay_kernels *kernels, assay_base *base,
+                    int file, uint32_t *huge) {
     assay_arena count = {NULL, 0};
-    assay_weights_layout(&base->weights, shape, &count);
+    assay_weights_layout(&base->weights, shape, kernels, &count);
     base->in_file = file >= 0;
     base->bytes = count.used;
     base->pages = base->in_file ? map_file(file, count.used) : assay_pages_map(count.used, huge);
@@ -27,7 +28,7 @@ int assay_base_take(const assay_model_shape *shape, assay_base *base, int file, 
         return ASSAY_ENGINE_NO_MEMORY;
     }
     assay_arena arena = {base->pages, 0};
-    assay_weights_layout(&base->weights, shape, &arena);
+    assay_weights_layout(&base->weights, shape, kernels, &arena);
     return ASSAY_ENGINE_OK;
 }
 

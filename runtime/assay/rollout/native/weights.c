@@ -48,10 +48,12 @@ static void take_layer(assay_weights *w, assay_arena *arena, assay_layer *layer)
     }
 }
 
-void assay_weights_layout(assay_weights *w, const assay_model_shape *shape, assay_arena *arena) {
+void assay_weights_layout(assay_weights *w, const assay_model_shape *shape,
+                          const assay_kernels *kernels, assay_arena *arena) {
     const size_t before = arena->used;
     memset(w, 0, sizeof *w);
     w->shape = *shape;
+    w->kernels = kernels;
     w->layers = assay_arena_take(arena, shape->n_layers * sizeof(assay_layer));
     w->final_norm = take_vector(arena, shape->dim);
     w->rope_inv_freq = take_vector(arena, shape->head_dim / 2);
@@ -106,17 +108,14 @@ static uint8_t *element_at(const assay_matrix *m, uint32_t dtype, uint32_t panel
 
 enum { BITS_AT_ONCE = 512 };
 
-/* n elements from `from` on, as bf16. The usual dtypes have loops of their own, which vectorize. */
-static void bf16_bits(uint16_t *bits, const void *data, uint32_t dtype, size_t from, uint32_t n) {
+/* n elements from `from` on, as bf16. */
+static void bf16_bits(const assay_kernels *kernels, uint16_t *bits, const void *data, uint32_t dtype,
+                      size_t from, uint32_t n) {
     const uint8_t *at = (const uint8_t *)data + from * element_bytes(dtype);
     if (dtype == ASSAY_BF16) {
         memcpy(bits, at, n * sizeof *bits);
-        return;
-    }
-    for (uint32_t i = 0; dtype == ASSAY_F32 && i < n; i++) {
-        float value;
-        memcpy(&value, at + i * sizeof value, sizeof value);
-        bits[i] = assay_bf16_of(value);
+    } else if (dtype == ASSAY_F32) {
+        kernels->to_bf16(bits, at, n);
     }
     for (uint32_t i = 0; dtype == ASSAY_F16 && i < n; i++) {
         bits[i] = assay_bf16_of(read_element(data, dtype, from + i));
@@ -124,12 +123,12 @@ static void bf16_bits(uint16_t *bits, const void *data, uint32_t dtype, size_t f
 }
 
 /* One output's inputs, two in a word; the word of an odd last one ends with padding, which is 0. */
-static void pack_bf16_row(const assay_matrix *m, uint32_t panel, uint32_t lane, const void *data,
-                          uint32_t dtype, size_t from) {
+static void pack_bf16_row(const assay_kernels *kernels, const assay_matrix *m, uint32_t panel,
+                          uint32_t lane, const void *data, uint32_t dtype, size_t from) {
     uint16_t bits[BITS_AT_ONCE + 1];
     for (uint32_t k = 0; k < m->k; k += BITS_AT_ONCE) {
         const uint32_t n = m->k - k < BITS_AT_ONCE ? m->k - k : BITS_AT_ONCE;
-        bf16_bits(bits, data, dtype, from + k, n);
+        bf16_bits(kernels, bits, data, dtype, from + k, n);
         bits[n] = 0;
         uint8_t *to = element_at(m, ASSAY_BF16, panel, lane, k);
         for (uint32_t i = 0; i < n; i += 2) {
@@ -145,7 +144,7 @@ static void pack_rows(const assay_weights *w, assay_matrix *m, uint32_t first, u
         const uint32_t panel = (first + n) / ASSAY_PANEL * panel_stride + panel_offset;
         const uint32_t lane = (first + n) % ASSAY_PANEL;
         if (w->shape.weight_dtype == ASSAY_BF16) {
-            pack_bf16_row(m, panel, lane, data, dtype, (size_t)n * m->k);
+            pack_bf16_row(w->kernels, m, panel, lane, data, dtype, (size_t)n * m->k);
             continue;
         }
         for (uint32_t k = 0; k < m->k; k++) {
@@ -272,17 +271,7 @@ int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const 
  * greatest bf16 on rounds to infinity. */
 enum { F32_ENDS = 0x7f800000, F32_ENDS_AS_BF16 = 0x7f7f8000, BF16_ENDS = 0x7f80, F16_ENDS = 0x7c00 };
 
-/* Loops without branches, which vectorize. Infinities and NaN are the greatest magnitudes. */
-static int f32_below(const uint8_t *data, size_t n, int32_t end) {
-    int32_t beyond = 0;
-    for (size_t i = 0; i < n; i++) {
-        int32_t bits;
-        memcpy(&bits, data + i * sizeof bits, sizeof bits);
-        beyond |= (bits & 0x7fffffff) >= end;
-    }
-    return !beyond;
-}
-
+/* As assay_kernels.below, of float16 or bf16. */
 static int f16_below(const uint8_t *data, size_t n, int16_t end) {
     int16_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
@@ -293,9 +282,10 @@ static int f16_below(const uint8_t *data, size_t n, int16_t end) {
     return !beyond;
 }
 
-int assay_all_finite(const void *data, uint32_t dtype, size_t n, uint32_t kept) {
+int assay_all_finite(const assay_kernels *kernels, const void *data, uint32_t dtype, size_t n,
+                     uint32_t kept) {
     if (dtype == ASSAY_F32) {
-        return f32_below(data, n, kept == ASSAY_BF16 ? F32_ENDS_AS_BF16 : F32_ENDS);
+        return kernels->below(data, n, kept == ASSAY_BF16 ? F32_ENDS_AS_BF16 : F32_ENDS);
     }
     return f16_below(data, n, dtype == ASSAY_BF16 ? BF16_ENDS : F16_ENDS);
 }
@@ -309,7 +299,7 @@ int assay_weights_load_rows(assay_weights *w, const assay_piece *p) {
         return ASSAY_ENGINE_INVALID;
     }
     const size_t n = (size_t)(p->to - p->from) * p->cols;
-    if (!assay_all_finite(p->data, p->dtype, n,
+    if (!assay_all_finite(w->kernels, p->data, p->dtype, n,
                           to.vector != NULL ? ASSAY_F32 : w->shape.weight_dtype)) {
         return ASSAY_ENGINE_NOT_FINITE;
     }

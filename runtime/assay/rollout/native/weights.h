@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "engine.h"
+#include "kernels.h"
 
 typedef struct {
     uint8_t *data;
@@ -39,6 +40,7 @@ typedef struct {
 
 typedef struct {
     assay_model_shape shape;
+    const assay_kernels *kernels; /* that the tensors are packed for, and with */
     assay_matrix embed;
     assay_matrix lm_head; /* embed's own data when tied */
     float *final_norm;
@@ -62,7 +64,7 @@ typedef struct {
 
 /* Lays the tensors out over the arena. */
 void assay_weights_layout(assay_weights *weights, const assay_model_shape *shape,
-                          assay_arena *arena);
+                          const assay_kernels *kernels, assay_arena *arena);
 int assay_weights_load(assay_weights *weights, uint32_t tensor, uint32_t layer, const void *data,
                        uint32_t dtype, uint32_t rows, uint32_t cols);
 /* Rows [from, to) of the same, data being row `from`; refused when a value is not finite in the
@@ -73,7 +75,8 @@ assay_place assay_weights_place(assay_weights *weights, uint32_t tensor, uint32_
 /* Element i of an array of an assay_dtype. */
 float assay_element(const void *data, uint32_t dtype, size_t i);
 /* Whether n elements of an array of `dtype` are finite, also once they are kept as `kept`. */
-int assay_all_finite(const void *data, uint32_t dtype, size_t n, uint32_t kept);
+int assay_all_finite(const assay_kernels *kernels, const void *data, uint32_t dtype, size_t n,
+                     uint32_t kept);
 /* Marks all tensors missing, except the rotary frequencies, which are copied from `from`. */
 void assay_weights_begin_again(assay_weights *weights, const assay_weights *from);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */

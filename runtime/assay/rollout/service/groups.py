@@ -160,13 +160,13 @@ class Groups:
             Saturated: there would be more than `groups_open_max`.
         """
         fresh: dict[str, GroupSpec] = {}
-        for spec in specs:
+        for i, spec in enumerate(specs):
             known = self._known.get(spec.group_id) or fresh.get(spec.group_id)
             if known is None:
                 fresh[spec.group_id] = spec
             elif known != spec:
                 message = f"group {spec.group_id!r} is open with other content"
-                raise Conflict(message, field="group_id")
+                raise Conflict(message, field=f"prompts[{i}].group_id")
         if self.counts().open + len(fresh) > self.spec.groups_open_max:
             message = f"groups_open_max of the session is {self.spec.groups_open_max}"
             raise Saturated(message, field="prompts", retry_after_s=RETRY_AFTER_S)

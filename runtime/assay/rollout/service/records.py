@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay.core.trajectory import PolicyTurn, TrajectoryTokens, append_turn
 from assay.core.verdict import Evidence
-from assay.rollout.layout import Stop
+from assay.rollout.layout import PauseMode, Stop
 from assay.rollout.rollouts import Sampling
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class SessionSpec:
     minority_min: int = 0
     """A group that can no longer have this many rewards besides its most common one is cancelled;
     0: never."""
+    at_activation: PauseMode = PauseMode.IN_PLACE
+    """What becomes of running rollouts when weights are activated without a mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name
 READINESS_EVERY_S: Final = 1.0
+FRAME_BYTES_MAX: Final = 1024**2
+"""A push of whole weights in frames of 16 KiB takes the sender a third more CPU."""
 
 
 class RolloutServer:
@@ -62,7 +64,8 @@ class RolloutServer:
         self._service.start()
         bytes_max = self._settings.message_bytes_max
         edge = GrpcEdge(guard=self._guard, message_bytes_max=bytes_max, raw=RAW)
-        self._server = grpc.aio.server(interceptors=[edge], options=server_options(bytes_max))
+        options = server_options(bytes_max, frame_bytes_max=FRAME_BYTES_MAX)
+        self._server = grpc.aio.server(interceptors=[edge], options=options)
         servicer = RolloutServicer(
             self._service,
             served=self._served,

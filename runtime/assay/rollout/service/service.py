@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
 from assay.edge.metrics import Metrics
+from assay.rollout.layout import PauseMode
 from assay.rollout.service.flights import Flights
 from assay.rollout.service.groups import Groups
 from assay.rollout.service.inspection import Place, TraceReaders, server_away
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from assay.core.ids import TenantId
     from assay.core.trajectory import TrajectoryTokens
     from assay.edge.clock import Clock
-    from assay.rollout.layout import PauseMode
     from assay.rollout.rollout_engine import RolloutEngine
     from assay.rollout.rollouts import Activation
     from assay.rollout.service.flights import Guest
@@ -59,6 +59,8 @@ ENGINE_COUNTS: Final = (
 )
 """Counters of the engine that are shown, as far as it has them."""
 CREDIT: Final = "_available"
+STRICTEST_FIRST: Final = (PauseMode.FINISH, PauseMode.RETRACT, PauseMode.IN_PLACE)
+"""What a rollout loses at an activation: nothing, its keys and values, or their version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,19 +344,36 @@ class RolloutService:
         return page
 
     # -- weights and pauses --------------------------------------------------------------------
-    async def activate(self, version: int, mode: PauseMode) -> Activation:
+    async def activate(
+        self, version: int, mode: PauseMode | None, *, tenant_id: TenantId
+    ) -> Activation:
         """Continue with staged weights.
+
+        Args:
+            version: that of the weights.
+            mode: what becomes of running rollouts; `None`: as the tenant's open sessions say, and
+                the strictest of them if they differ.
+            tenant_id: whose call it is. Sessions of others have no say: they could delay it.
 
         Raises:
             WeightsNotReady: there are none of this version.
             FailedPrecondition, WorkerStalled: as `Pauses.reached`.
         """
         self.check()
+        chosen = self._at_activation(tenant_id) if mode is None else mode
         done = await self.pauses.reached(
-            mode, lambda wait_s: self._engine.activate(version, mode=mode, timeout_s=wait_s)
+            chosen, lambda wait_s: self._engine.activate(version, mode=chosen, timeout_s=wait_s)
         )
         self._metrics.weights_activated(pause_s=done.pause_s)
         return done
+
+    def _at_activation(self, tenant_id: TenantId) -> PauseMode:
+        asked = [
+            session.spec.at_activation
+            for key, session in self._sessions.items()
+            if key.tenant_id == tenant_id
+        ]
+        return min(asked, key=STRICTEST_FIRST.index, default=PauseMode.IN_PLACE)
 
     def pushed(self, *, kind: str, stage_s: float) -> None:
         """Weights were staged."""

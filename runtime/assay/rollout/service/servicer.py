@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     import grpc
 
+    from assay.rollout.layout import PauseMode
     from assay.rollout.models.staging import StagedWeights
+    from assay.rollout.rollouts import Activation
     from assay.rollout.service.service import RolloutService
     from assay.rollout.service.weights import WeightPart, WeightSlots
 
@@ -137,8 +139,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             stage_s=pushed.stage_s,
             staged_in=self._staged_in(pushed.weights),
         )
-        if pushed.activate is not None:
-            done = await self._service.activate(pushed.weights.version, pushed.activate)
+        if pushed.activate:
+            done = await self._activated(pushed.weights.version, pushed.mode)
             answer.activated.CopyFrom(wire.activated(done))
         return answer
 
@@ -153,9 +155,16 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.ActivateResponse:
         """Continue with staged weights."""
         _check_operates()
-        mode = wire.pause_mode(request.mode)
-        self._check_staged(request.policy_version)
-        return wire.activated(await self._service.activate(request.policy_version, mode))
+        mode = wire.activation_mode(request.mode)
+        return wire.activated(await self._activated(request.policy_version, mode))
+
+    async def _activated(self, version: int, mode: PauseMode | None) -> Activation:
+        tenant_id = current_call().tenant.tenant_id
+        try:
+            self._check_staged(version)
+            return await self._service.activate(version, mode, tenant_id=tenant_id)
+        except WeightsNotReady as error:
+            raise WeightsNotReady(error.message, field="policy_version") from None
 
     def _check_staged(self, version: int) -> None:
         """Refuse other versions before rollouts are held, drained or retracted for them."""

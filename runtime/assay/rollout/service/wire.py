@@ -113,6 +113,8 @@ def session_spec(message: rollout_pb2.Session, served: Served) -> SessionSpec:
         raise _wrong("session.staleness_max", "0 or more")
     if not 0 <= message.minority_min < K_MAX:
         raise _wrong("session.minority_min", f"0 to {K_MAX - 1}")
+    if message.stale_groups not in rollout_pb2.StaleGroups.values():
+        raise _wrong("session.stale_groups", "one of StaleGroups")
     default = Decoding(max_tokens=0, stop_ids=served.stop_ids)
     return SessionSpec(
         decoding=_decoding(message.sampling, default, served, "session.sampling"),
@@ -121,6 +123,7 @@ def session_spec(message: rollout_pb2.Session, served: Served) -> SessionSpec:
         staleness_max=staleness,
         retry_stale=message.stale_groups == rollout_pb2.STALE_GROUPS_RETRY,
         minority_min=message.minority_min,
+        at_activation=pause_mode(message.at_activation, "session.at_activation"),
     )
 
 
@@ -348,7 +351,7 @@ def reward_batches(request: rollout_pb2.SubmitPromptsRequest) -> list[RewardBatc
 
 
 def pause_mode(mode: int, field: str = "mode") -> PauseMode:
-    """Pause, Activate and a push that activates; unspecified is IN_PLACE.
+    """Pause, and what a session says; unspecified is IN_PLACE.
 
     Raises:
         InvalidRequest: not a pause mode; names the field.
@@ -357,6 +360,15 @@ def pause_mode(mode: int, field: str = "mode") -> PauseMode:
     if found is None:
         raise _wrong(field, "one of PauseMode")
     return PauseMode(found)
+
+
+def activation_mode(mode: int, field: str = "mode") -> PauseMode | None:
+    """Activate and a push that activates; `None`: as the open sessions say.
+
+    Raises:
+        InvalidRequest: not a pause mode; names the field.
+    """
+    return None if mode == rollout_pb2.PAUSE_MODE_UNSPECIFIED else pause_mode(mode, field)
 
 
 def activated(done: Activation) -> rollout_pb2.ActivateResponse:
@@ -419,9 +431,8 @@ def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
         config_json=adapter.config_json or "{}",
         base_version=adapter.base_version if adapter.HasField("base_version") else None,
         shared_file=message.shared_file,
-        activate=(
-            pause_mode(message.activate, "activate") if message.HasField("activate") else None
-        ),
+        activate=message.HasField("activate"),
+        mode=activation_mode(message.activate, "activate"),
     )
 
 

@@ -188,14 +188,7 @@ class Loop:
         began, version = self._now(), number
         groups = await self._of(f"step-{number}", self._prompts)
         waited_s = self._now() - self._sent_at.pop(f"step-{number}")
-        found = [(g, g.advantages()) for g in groups]
-        samples = [
-            training.Sample(g.prompt_ids, t.response_ids, t.rollout_logp, a)
-            for g, advantages in found
-            for t, a in zip(g.trajectories, advantages, strict=True)
-            if a
-        ]
-        clipped = await asyncio.to_thread(self._learner.learn, samples)
+        clipped = await asyncio.to_thread(self._learner.learn, samples_of(groups))
         push_s, pause_s = await self._push(version + 1)
         unscored = sum(self.tallies["training"].add(group) for group in groups)
         rewards = [t.reward for g in groups for t in g.trajectories]
@@ -203,7 +196,7 @@ class Loop:
         return Step(
             number=number,
             reward=float(np.mean(scored)) if scored else 0.0,
-            degenerate=sum(not any(a) for _, a in found) / len(found),
+            degenerate=sum(not any(group.advantages()) for group in groups) / len(groups),
             unscored=unscored,
             staleness=float(np.mean([version - _oldest(g, version) for g in groups])),
             late=waited_s > DEADLINE_S,
@@ -220,6 +213,16 @@ class Loop:
         }
         pushed = await self._client.push_weights(version, tensors)
         return pushed.stage_s, (await self._client.activate(version)).pause_s
+
+
+def samples_of(groups: Sequence[RolloutGroup]) -> list[training.Sample]:
+    """What is trained on: responses with an advantage, and the log-probs recorded of them."""
+    return [
+        training.Sample(group.prompt_ids, one.response_ids, one.rollout_logp, advantage)
+        for group in groups
+        for one, advantage in zip(group.trajectories, group.advantages(), strict=True)
+        if advantage  # None: not judged; 0: nothing to learn
+    ]
 
 
 def _oldest(group: RolloutGroup, version: int) -> int:

@@ -79,6 +79,7 @@ class RolloutClient:
         staleness_max: int | None = None,
         retry_stale: bool = False,
         minority_min: int = 0,
+        at_activation: str = "in_place",
     ) -> RolloutSession:
         """Open a session, or find the identical one.
 
@@ -94,6 +95,9 @@ class RolloutClient:
             retry_stale: generate a group that is too stale again, instead of dropping it.
             minority_min: cut a group that can no longer have this many rewards besides its most
                 common one; 0 = never.
+            at_activation: what becomes of running rollouts when weights are activated in mode
+                `sessions`: they continue on the new ones (`in_place`), keep theirs to their end
+                (`finish`), or continue with keys and values computed again (`retract`).
 
         Raises:
             InvalidRequest: a field is wrong.
@@ -109,6 +113,7 @@ class RolloutClient:
                 staleness_max=staleness_max,
                 stale_groups=messages.stale_groups(retry=retry_stale),
                 minority_min=minority_min,
+                at_activation=messages.pause_mode(at_activation),
             )
             if pipeline:
                 message.reward.pipeline = pipeline
@@ -155,6 +160,7 @@ class RolloutClient:
         *,
         base_version: int | None = None,
         core_share_max: float = 0.0,
+        checksums: bool = True,
         activate: str | None = None,
     ) -> PushedWeights:
         """Stage a LoRA or OFT adapter beside the active weights, while generation continues.
@@ -165,6 +171,7 @@ class RolloutClient:
             weights: its tensors by their names in peft's adapter_model.safetensors.
             base_version: version of the whole weights that it belongs to; `None` = those in use.
             core_share_max: share of one core that staging may take; 0 = all of it.
+            checksums: as in `push_weights`.
             activate: as in `push_weights`.
 
         Raises:
@@ -174,7 +181,7 @@ class RolloutClient:
         """
         first = pushes.adapter_push(version, config, base_version, core_share_max)
         pushes.activating(first, activate)
-        return await self._push(pushes.bodies(first, weights))
+        return await self._push(pushes.bodies(first, weights, checksums=checksums))
 
     async def push_file(
         self,
@@ -224,12 +231,13 @@ class RolloutClient:
             ),
         )
 
-    async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
+    async def activate(self, version: int, *, mode: str = "sessions") -> Activated:
         """Switch to weights that were pushed.
 
         Args:
             version: that of the push, or the previous one.
-            mode: `in_place`, `finish` or `retract`.
+            mode: `in_place`, `finish` or `retract`; `sessions` = the strictest of these that an
+                open session asks for (`at_activation`).
 
         Raises:
             InvalidRequest: no such mode.
@@ -239,7 +247,7 @@ class RolloutClient:
         """
         with wire.holding("policy_version"):
             request = rollout_pb2.ActivateRequest(
-                policy_version=version, mode=messages.pause_mode(mode)
+                policy_version=version, mode=messages.activation_mode(mode)
             )
         answer = await self._holding(self._stub.Activate, request)
         return messages.activated(answer)

@@ -34,6 +34,8 @@ PAUSE_MODES: Final = {
     "retract": rollout_pb2.PAUSE_MODE_RETRACT,
 }
 
+ACTIVATION_MODES: Final = {"sessions": rollout_pb2.PAUSE_MODE_UNSPECIFIED, **PAUSE_MODES}
+
 FINISH_REASONS: Final[Mapping[int, str]] = {
     number: name.removeprefix("FINISH_REASON_").lower()
     for name, number in rollout_pb2.FinishReason.items()
@@ -65,6 +67,12 @@ def pause_mode(mode: str) -> rollout_pb2.PauseMode.ValueType:
     if mode not in PAUSE_MODES:
         raise InvalidRequest(f"mode: one of {', '.join(PAUSE_MODES)}", field="mode")
     return PAUSE_MODES[mode]
+
+
+def activation_mode(mode: str) -> rollout_pb2.PauseMode.ValueType:
+    if mode not in ACTIVATION_MODES:
+        raise InvalidRequest(f"mode: one of {', '.join(ACTIVATION_MODES)}", field="mode")
+    return ACTIVATION_MODES[mode]
 
 
 def activated(answer: rollout_pb2.ActivateResponse) -> Activated:

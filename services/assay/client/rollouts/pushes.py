@@ -23,6 +23,8 @@ PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
 TOGETHER_BYTES: Final = 2 * 1024**2
 """Tensors below this size are sent together, up to this size: a message has a cost of its own."""
+AHEAD_BYTES: Final = 256 * 1024
+"""Checksums of more bytes than this are computed while the bytes before them are sent."""
 DATA_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_FIELD_NUMBER << 3 | 2])
 """Of the field `data` on the wire, before its length; `PADDING_TAG`: of `padding`."""
 PADDING_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.PADDING_FIELD_NUMBER << 3 | 2])
@@ -60,7 +62,7 @@ def activating(
     first: rollout_pb2.PushWeightsRequest, mode: str | None
 ) -> rollout_pb2.PushWeightsRequest:
     if mode is not None:
-        first.activate = messages.pause_mode(mode)
+        first.activate = messages.activation_mode(mode)
     return first
 
 
@@ -85,14 +87,21 @@ def bodies(
     Raises:
         InvalidRequest: a tensor's bytes are not contiguous, or its head cannot be written.
     """
-    tensors = []
-    for name, weight in weights.items():
-        with wire.holding(f"weights.{name}"):
-            head = rollout_pb2.TensorHead(name=name, dtype=weight.dtype, shape=weight.shape)
-            tensors.append((head, memoryview(weight.data).cast("B")))
+    tensors = list(_described(weights))
     bundles = list(_bundles(tensors, together_bytes))
     checked = _with_checksums(bundles) if checksums else _each(bundles)
     return _bodies(first, checked, piece_bytes)
+
+
+def _described(weights: Mapping[str, Weight]) -> Iterator[_Tensor]:
+    name = ""
+    try:
+        for name, weight in weights.items():
+            head = rollout_pb2.TensorHead(name=name, dtype=weight.dtype, shape=weight.shape)
+            yield head, memoryview(weight.data).cast("B")
+    except (TypeError, ValueError, OverflowError) as error:
+        field = f"weights.{name}"
+        raise InvalidRequest(f"{field}: {error}", field=field) from None
 
 
 async def _bodies(
@@ -152,8 +161,9 @@ async def _with_checksums(
                 computing = None
             else:
                 await _check(together)
-            if i + 1 < len(bundles) and _size(bundles[i + 1]) > TOGETHER_BYTES:
-                computing = asyncio.create_task(_check(bundles[i + 1]))
+            if i + 1 < len(bundles) and _size(bundles[i + 1]) > AHEAD_BYTES:
+                ahead = asyncio.to_thread(_add_checksums, bundles[i + 1])
+                computing = asyncio.create_task(ahead)
             yield together
     finally:
         if computing is not None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -52,12 +52,13 @@ class PushSpec:
     """Of an adapter: the version of the whole weights it belongs to; `None`: the active ones."""
     shared_file: str = ""
     """Name of a file in the shared folder that holds the tensors; empty: messages bring them."""
-    activate: PauseMode | None = None
-    """How they are activated once they are staged; `None`: they are not."""
+    activate: bool = False
+    """They are activated once they are staged."""
+    mode: PauseMode | None = None
+    """How; `None`: as the open sessions say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(NamedTuple):
     """A sender's description of a tensor, before its bytes."""
 
     name: str
@@ -119,17 +120,20 @@ class Assembly:
         if head.dtype not in _DTYPES:
             raise InvalidWeights(head.where, WeightsProblem.DTYPE, f"one of {', '.join(_DTYPES)}")
         self._dtype, stored = _DTYPES[head.dtype]
-        if math.prod(head.shape) != math.prod(shape) or min(head.shape, default=0) <= 0:
+        differs = head.shape != shape and math.prod(head.shape) != math.prod(shape)
+        if differs or min(head.shape, default=0) <= 0:
             found = f"{head.shape} where the model has {shape}"
             raise InvalidWeights(head.where, WeightsProblem.SHAPE, found)
         self._shape = shape
         if data is None:
             self._values = np.empty(math.prod(shape), dtype=stored)
+            self._bytes = self._values.view(np.uint8).data
+            self._filled = 0
         else:
-            values = np.frombuffer(data, dtype=stored)
-            self._values = values if values.flags.aligned else values.copy()
-        self._bytes = self._values.view(np.uint8).data
-        self._filled = 0 if data is None else len(self._bytes)
+            self._values, self._bytes = np.frombuffer(data, dtype=stored), data
+            self._filled = len(data)
+            if not self._values.flags.aligned:
+                self._values = self._values.copy()
 
     @property
     def room(self) -> memoryview:

@@ -94,7 +94,8 @@ class Pushed:
     kind: PushKind
     weights: StagedWeights
     stage_s: float
-    activate: PauseMode | None
+    activate: bool
+    mode: PauseMode | None
     """As the sender asks for it; see `PushSpec`."""
 
 
@@ -159,7 +160,9 @@ async def _receive(
     else:
         weights = await _receive_adapter(slots, push, _with(first, parts))
     stage_s = time.perf_counter() - begun
-    return Pushed(kind=push.kind, weights=weights, stage_s=stage_s, activate=push.activate)
+    return Pushed(
+        kind=push.kind, weights=weights, stage_s=stage_s, activate=push.activate, mode=push.mode
+    )
 
 
 async def _with(first: WeightPart, rest: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
@@ -334,8 +337,9 @@ class _AdapterParts:
 
     def begin(self, head: Head, data: memoryview | None) -> Assembly:
         """Check a tensor before its bytes."""
-        with _typed(head.where):
-            self._projections.adapted_by(head.name)
+        if head.name not in self._projections.tensors:
+            with _typed(head.where):
+                self._projections.adapted_by(head.name)
         if head.name in self._begun:
             raise InvalidWeights(head.where, WeightsProblem.REPEATED, "came twice")
         self._left -= 4 * math.prod(head.shape)
@@ -361,8 +365,10 @@ class _AdapterParts:
             raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
         self._tensors[head.name] = assembly.tensor(found)
 
-    def stage(self) -> StagedWeights:
-        """Stage them all."""
+    def stage(self, last: WeightPart | None = None) -> StagedWeights:
+        """Stage them all; `last`: the message that is still to be taken."""
+        if last is not None:
+            self.take(last)
         self._receiver.end()
         with _typed("adapter"):
             adapter = adapter_of(self._config, self._tensors, self._slots.config)
@@ -377,10 +383,15 @@ class _AdapterParts:
 async def _receive_adapter(
     slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart]
 ) -> StagedWeights:
+    """The last message is taken by the thread that stages: each change of threads interrupts one
+    that decodes, and most adapters are one message."""
     adapter = _AdapterParts(slots, push)
+    last: WeightPart | None = None
     async for part in parts:
-        await asyncio.to_thread(adapter.take, part)
-    return await asyncio.to_thread(adapter.stage)
+        if last is not None:
+            await asyncio.to_thread(adapter.take, last)
+        last = part
+    return await asyncio.to_thread(adapter.stage, last)
 
 
 def _stage_adapter_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:

@@ -16,6 +16,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.service.weights.parts import Assembly, Head
@@ -88,7 +90,7 @@ def _bundles(entries: Iterator[_Entry]) -> Iterator[list[_Entry]]:
 
 def _together(file: int, entries: list[_Entry], begin: Begin) -> Iterator[Assembly]:
     first = entries[0].start
-    data = memoryview(bytearray(entries[-1].end - first))
+    data = np.empty(entries[-1].end - first, dtype=np.uint8).data
     got = 0
     while got < len(data) and (n := os.preadv(file, [data[got:]], first + got)) > 0:
         got += n
