@@ -55,7 +55,6 @@ def reader_case(rng: random.Random) -> Case:
     if name == "collecting":
         artifacts = {rng.choice(_NAMES[1:]): rng.choice(_FILES) for _ in range(rng.randint(0, 3))}
         artifacts["out/answer.txt"] = f"{answer}\n".encode() if is_right else rng.choice(_FILES)
-        artifacts.pop("out", None)
     return Case(
         pipeline="python_function",
         kind=f"{name}: {'right' if is_right else 'trips'}",
