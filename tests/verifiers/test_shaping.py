@@ -65,7 +65,8 @@ def test_forms(text: str, form: ResponseForm, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unseen", ["\u200b", "\u3164", "\x07", "\u202e\u202c", "\ufeff \n", "\u2800", "\ufe0f", "\U000e0041"]
+    "unseen",
+    ["\u200b", "\u3164", "\x07", "\u202e\u202c", "\ufeff \n", "\u2800", "\ufe0f", "\U000e0041"],
 )
 def test_what_cannot_be_seen_is_neither_reasoning_nor_an_answer(unseen: str) -> None:
     assert fault_of_form(f"<think>{unseen}</think>42", ResponseForm.THINK) == "no reasoning"

@@ -306,24 +306,39 @@ def _near(columns: int, rows: int, *, last: float) -> Result:
     )
 
 
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    looks = [0]
+
+    def close(one: str, other: str, tolerance: float) -> bool:
+        looks[0] += 1
+        return value_close(one, other, tolerance)
+
+    monkeypatch.setattr(compare, "value_close", close)
+    return looks
+
+
 @pytest.mark.parametrize("kinds", [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("size", [(8, 300), (8, 30), (40, 2_000), (2, 10_000)])
 def test_a_comparison_looks_at_so_many_values_whatever_the_rows(
     size: tuple[int, int], kinds: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows are a response's, and nothing else bounds the slot that compares them."""
-    looks = 0
-
-    def counted(one: str, other: str, tolerance: float) -> bool:
-        nonlocal looks
-        looks += 1
-        return value_close(one, other, tolerance)
-
-    monkeypatch.setattr(compare, "value_close", counted)
+    looks = _counted(monkeypatch)
     ordered, duplicates = kinds
     own = ResultRule(ordered=ordered, duplicates=duplicates, column_order=False, tolerance=1e-6)
     assert not results_equal(_near(*size, last=0.5), _near(*size, last=0.0), own)
-    assert looks <= 2 * compare.TRIES_MAX
+    assert looks[0] <= 2 * compare.TRIES_MAX
+
+
+def test_a_search_for_partners_looks_at_so_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 600 rows can stand for each other, apart from one that can for none."""
+    looks = _counted(monkeypatch)
+    monkeypatch.setattr(compare, "TRIES_MAX", 50_000)
+    close = [[f"f{1 + at * 1e-11!r}"] for at in range(600)]
+    other = [[f"f{1 + at * 1e-11 + 3e-12!r}"] for at in range(599)]
+    given_rows, wanted = Result(columns=1, rows=close), Result(columns=1, rows=[["f0.5"], *other])
+    assert not results_equal(given_rows, wanted, rule())
+    assert looks[0] <= 2 * compare.TRIES_MAX
 
 
 @given(
