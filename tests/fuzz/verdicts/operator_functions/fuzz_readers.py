@@ -46,9 +46,14 @@ def waiting(response: str, reference: dict[str, Any]) -> float:
 def leaving(response: str, reference: dict[str, Any]) -> float:
     """Ends its own process, or worse, for some texts."""
     if "answer" not in response and response:
-        {"e": lambda: os._exit(0), "k": lambda: os.kill(0, 9), "s": lambda: sys.exit(0)}.get(
-            response[0], lambda: os.abort()
-        )()
+        match response[0]:
+            case "e":
+                os._exit(0)
+            case "k":
+                os.kill(0, 9)
+            case "s":
+                sys.exit(0)
+        os.abort()
     return float(response == f"answer: {reference['answer']}")
 
 
