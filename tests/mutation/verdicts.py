@@ -644,6 +644,8 @@ STAGES: Final = [
             "        if at in chosen or column in seen or budget[0] < 0:\n",
             "        if at in chosen:\n",
         ),
+        ("            budget[0] -= len(left[place])\n", "            budget[0] -= 0\n"),
+        ("    if abs(error - allowed) <= _CLEAR * allowed or", "    if"),
     ),
     *_of(
         "outcome",
@@ -683,12 +685,35 @@ STAGES: Final = [
             "        limits = self._settings.limits(self._settings.cpu_s)\n        empty",
             "        limits = self._settings.limits(0.01, 0.01)\n        empty",
         ),
+        ("return self._left_s > 0", "return True"),
     ),
     *_of(
         "accepted",
         f"{_VERIFIERS}/harbor/rewards.py",
         ("harbor",),
         ("return named or (JSON_FILE, TEXT_FILE)", "return JSON_FILE, TEXT_FILE"),
+    ),
+    *_of(
+        "accepted",
+        f"{_VERIFIERS}/shaping/rules.py",
+        ("shaping",),
+        ('["" if _BLANK.fullmatch(part) else part for part', "[part.strip() for part"),
+    ),
+    *_of(
+        "outcome",
+        f"{_VERIFIERS}/intake.py",
+        ("intake",),
+        (
+            "return response_text(response_bytes(_last_content(messages)))",
+            "return _last_content(messages)",
+        ),
+    ),
+    *_of(
+        "limits",
+        f"{_VERIFIERS}/code/repeat.py",
+        ("killed_from_outside",),
+        ("cpu_s=sum(one.cpu_s for one in runs)", "cpu_s=last.cpu_s"),
+        ("    if not was_killed(last):\n        return last\n", ""),
     ),
 ]
 VERDICT_MUTANTS: Final = (

@@ -13,6 +13,7 @@ from assay.core.records import Artifact
 from assay.reward import admission
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
+from assay.sandbox.launchers.collect import check_name
 from assay.verifiers import intake
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines
@@ -83,6 +84,34 @@ def test_a_malformed_transcript_or_artifact_is_refused_by_name(
     with pytest.raises((InvalidRequest, TooLarge)) as caught:
         CHECK.check([draft], FUNCTION)
     assert caught.value.field == f"requests[0].{field}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("my file.txt", "naïve/Größe.py", "结果.json", "-rf", "a'b\"$(c)`d`;e", "\u202ea", "..."),
+        *("\U0001f600", "a" * 255, "/".join("abcdefghijklmnop"), "e\u0301", "%2e", "C:\\x", "~"),
+    ],
+)
+def test_a_candidate_may_name_its_files_as_it_likes(name: str) -> None:
+    """It chose the name, so refusing the message would punish the requests beside it."""
+    [request] = CHECK.check([attached(b"", (name, b"1"))], FUNCTION)
+    assert [one.name for one in request.artifacts] == [name]
+    assert check_name(name, "files") == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "..", "a/..", "./a", "/a", "a/", "a//b", "a\0", "a\nb", "\x7f", "a" * 256),
+        *("\ud800", "é" * 128, "/".join(["é" * 110] * 5), "/".join("abcdefghijklmnopq")),
+    ],
+)
+def test_what_is_no_path_of_a_file_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        CHECK.check([attached(b"", (name, b""))], FUNCTION)
+    with pytest.raises(InvalidRequest):
+        check_name(name, "files")
 
 
 def test_artifacts_that_no_stage_would_read_are_refused() -> None:

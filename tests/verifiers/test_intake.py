@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,16 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
-from assay.verifiers.intake import NESTING_MAX, parse_reference, parse_settings, plain_json
+from assay.core.response import response_bytes, response_text
+from assay.verifiers.intake import (
+    NESTING_MAX,
+    last_answer,
+    parse_messages,
+    parse_reference,
+    parse_settings,
+    plain_json,
+)
+from assay.verifiers.local import LocalPipelines
 from assay.verifiers.registry import load_pipelines
 
 PIPELINES = load_pipelines(found=())
@@ -122,3 +132,32 @@ def test_any_bytes_are_taken_or_refused_with_a_field(data: bytes) -> None:
     except InvalidRequest as error:
         field = error.field
     assert field.startswith("reference")
+
+
+@given(st.text(st.characters()), st.booleans())
+def test_the_answer_of_a_transcript_is_the_text_of_the_same_response(
+    said: str, in_parts: bool
+) -> None:
+    """Lone surrogates too, which JSON has as an escape."""
+    content = [{"type": "text", "text": said}] if in_parts else said
+    data = json.dumps([{"role": "assistant", "content": content}]).encode("ascii")
+    answer = last_answer(parse_messages(data, "messages"))
+    assert answer == response_text(response_bytes(said))
+    assert answer.encode("utf-8", "surrogateescape") == response_bytes(said)
+
+
+def test_any_answer_of_a_transcript_is_judged(tmp_path: Path) -> None:
+    tests = {"tests": [{"stdin": "", "stdout": "7"}]}
+    messages = [{"role": "assistant", "content": "print(7)  # \ud800"}]
+    whole = {"components": {"tests": {"pipeline": "code.python"}}}
+    with LocalPipelines(scratch=tmp_path) as local:
+        for pipeline, reference, settings in (
+            ("code.python", tests, {}),
+            ("code.bash", tests, {}),
+            ("composite", {"components": {"tests": tests}}, whole),
+            ("run.python", {}, {}),
+        ):
+            ended = local.judge_request(
+                pipeline, reference=reference, settings=settings, messages=messages
+            )
+            assert ended.reward is not None, pipeline

@@ -254,6 +254,29 @@ def test_an_output_that_breaks_the_checker_is_refused_by_it(bench: Any, source: 
     assert "the checker cannot judge it" in ended.evidence.error
 
 
+SLOW_CHECKER = """
+import sys, time
+output = open("output").read()
+for _ in range(len(output)):
+    began = time.process_time()
+    while time.process_time() - began < 0.2: pass
+sys.exit(output.split() != ["1"])
+"""
+
+
+def test_the_time_of_a_checker_is_bounded_for_all_tests_together(bench: Any) -> None:
+    """How long it takes is up to the response: here, to how much white space that prints."""
+    tests = [{"stdin": "", "answer": "1"}] * 20
+    reference = {"tests": tests, "checker": {"language": "python", "source": SLOW_CHECKER}}
+    found = bench.judge(
+        "code.checked", "print('1  ')", reference, **PYTHON, partial_credit=True, total_judge_s=1.5
+    )
+    assert found.outcome is Outcome.SCORED
+    assert found.evidence.verdict == "not_run"
+    assert 0 < found.evidence.tests_passed <= 3
+    assert found.evidence.failed_test == found.evidence.tests_passed
+
+
 @pytest.mark.parametrize(
     ("checker", "message"),
     [

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from assay.core.verdict import Ended
-from assay.verifiers.code.repeat import RUNS_MAX, repeat_while_killed
+from assay.sandbox.port import RunResult, RunStatus
+from assay.verifiers.code.repeat import RUNS_MAX, repeat_while_killed, run_repeatedly
 from assay.verifiers.local import LocalPipelines
 
 Judge = Callable[..., Ended]
@@ -144,3 +145,35 @@ def test_a_run_is_repeated_a_bounded_number_of_times() -> None:
     runs: list[int] = []
     repeat_while_killed(lambda: runs.append(1), lambda _: True)
     assert len(runs) == RUNS_MAX
+
+
+def _run(code: int) -> RunResult:
+    return RunResult(
+        status=RunStatus.SIGNALED if code < 0 else RunStatus.EXITED,
+        exit_code=code,
+        stdout=b"",
+        stderr=b"",
+        cpu_s=1.0,
+        blocked_s=2.0,
+        wall_s=3.0,
+        memory_bytes_peak=0,
+    )
+
+
+def test_a_program_that_always_kills_itself_has_used_the_time_of_all_its_runs() -> None:
+    killed = run_repeatedly(lambda: _run(-signal.SIGKILL))
+    assert (killed.cpu_s, killed.blocked_s) == (1.0 * RUNS_MAX, 2.0 * RUNS_MAX)
+
+
+def test_a_program_that_was_killed_from_outside_has_used_the_time_of_one_run() -> None:
+    ends = [-signal.SIGKILL, -signal.SIGKILL, 0]
+    left = run_repeatedly(lambda: _run(ends.pop(0)))
+    assert (left.exit_code, left.cpu_s, left.blocked_s) == (0, 1.0, 2.0)
+
+
+def test_tests_that_kill_themselves_share_one_bound(judge: Judge) -> None:
+    source = "import os, time\nwhile time.process_time() < 0.3: pass\nos.kill(os.getpid(), 9)"
+    tests = {"tests": [{"stdin": "", "stdout": "1"}] * 20}
+    ended = judge("code.python", source, tests, partial_credit=True, total_cpu_s=1.0)
+    assert ended.evidence.verdict == "crashed"
+    assert ended.use.cpu_s < 2.5

@@ -56,11 +56,26 @@ def test_the_penalty_falls_with_length_and_stays_between_minus_one_and_zero(
         ),
         ("<think>a</think><answer>42</answer>c", ResponseForm.THINK_ANSWER, "text after </answer>"),
         ("<think>a</think><answer> </answer>", ResponseForm.THINK_ANSWER, "an empty answer"),
+        ("\ufeff<think>a</think>\u200b<answer>b</answer>\x07", ResponseForm.THINK_ANSWER, ""),
     ],
 )
 def test_forms(text: str, form: ResponseForm, fault: str) -> None:
     found = fault_of_form(text, form)
     assert found.startswith(fault) if fault else found == ""
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    ["\u200b", "\u3164", "\x07", "\u202e\u202c", "\ufeff \n", "\u2800", "\ufe0f", "\U000e0041"],
+)
+def test_what_cannot_be_seen_is_neither_reasoning_nor_an_answer(unseen: str) -> None:
+    assert fault_of_form(f"<think>{unseen}</think>42", ResponseForm.THINK) == "no reasoning"
+    answer = fault_of_form(f"<think>so</think>{unseen}", ResponseForm.THINK)
+    assert answer == "no answer after </think>"
+    both = f"<think>so</think><answer>{unseen}</answer>"
+    assert fault_of_form(both, ResponseForm.THINK_ANSWER) == "an empty answer"
+    joined = f"<think>s{unseen}o</think>4{unseen}2"
+    assert fault_of_form(joined, ResponseForm.THINK) == ""
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(["<think>", "</think>", "a"])).map("".join))

@@ -1,6 +1,8 @@
 """`sql`: the result decides; a query is as hostile as a program."""
 
 import importlib.util
+import math
+from fractions import Fraction
 from random import Random
 from time import process_time
 from typing import Any
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
+from assay.verifiers.sql import compare
 from assay.verifiers.sql.compare import Result, ResultRule, results_equal, value_close
 from assay.verifiers.sql.definition import SqlReference, SqlSettings
 from assay.verifiers.sql.stage import rule_of
@@ -289,3 +292,67 @@ def test_an_order_of_columns_is_found_or_not_within_a_bound(kind: str, duplicate
     before_s = process_time()
     assert not results_equal(one, other, own)
     assert process_time() - before_s < 30
+
+
+def _near(columns: int, rows: int, *, last: float) -> Result:
+    """Rows whose values are all within the tolerance of each other, apart from the last column."""
+    random = Random(f"{last}")
+    return Result(
+        columns=columns,
+        rows=[
+            [*(f"f{1 + random.random() * 1e-7!r}" for _ in range(columns - 1)), f"f{at + last!r}"]
+            for at in range(rows)
+        ],
+    )
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    looks = [0]
+
+    def close(one: str, other: str, tolerance: float) -> bool:
+        looks[0] += 1
+        return value_close(one, other, tolerance)
+
+    monkeypatch.setattr(compare, "value_close", close)
+    return looks
+
+
+@pytest.mark.parametrize("kinds", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("size", [(8, 300), (8, 30), (40, 2_000), (2, 10_000)])
+def test_a_comparison_looks_at_so_many_values_whatever_the_rows(
+    size: tuple[int, int], kinds: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are a response's, and nothing else bounds the slot that compares them."""
+    looks = _counted(monkeypatch)
+    monkeypatch.setattr(compare, "TRIES_MAX", 200_000)
+    ordered, duplicates = kinds
+    own = ResultRule(ordered=ordered, duplicates=duplicates, column_order=False, tolerance=1e-6)
+    assert not results_equal(_near(*size, last=0.5), _near(*size, last=0.0), own)
+    assert looks[0] <= 2 * compare.TRIES_MAX
+
+
+def test_a_search_for_partners_looks_at_so_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 600 rows can stand for each other, apart from one that can for none."""
+    looks = _counted(monkeypatch)
+    monkeypatch.setattr(compare, "TRIES_MAX", 50_000)
+    close = [[f"f{1 + at * 1e-11!r}"] for at in range(600)]
+    other = [[f"f{1 + at * 1e-11 + 3e-12!r}"] for at in range(599)]
+    given_rows, wanted = Result(columns=1, rows=close), Result(columns=1, rows=[["f0.5"], *other])
+    assert not results_equal(given_rows, wanted, rule())
+    assert looks[0] <= 2 * compare.TRIES_MAX
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.one_of(st.floats(0, 3), st.floats(1 - 1e-9, 1 + 1e-9)),
+    st.sampled_from([1e-9, 1e-6, 0.01, 0.5]),
+)
+def test_inexact_numbers_are_equal_within_the_tolerance_exactly(
+    one: float, share: float, tolerance: float
+) -> None:
+    other = one + share * tolerance * max(1.0, abs(one))
+    a, b = f"f{one!r}", f"f{other!r}"
+    if math.isfinite(other):
+        left, right = Fraction(repr(one)), Fraction(repr(other))
+        error, most = abs(left - right), max(Fraction(1), abs(left), abs(right))
+        assert value_close(a, b, tolerance) is (error <= Fraction(tolerance) * most)

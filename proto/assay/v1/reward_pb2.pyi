@@ -381,7 +381,9 @@ class Artifact(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A relative path of plain names, unique in its request: ([A-Za-z0-9._-]{1,128}/){0,15}..."""
+    """A relative path, unique in its request: up to 16 names of any characters but controls, and not
+    `.` or `..`; 1,024 bytes at most.
+    """
     content: _builtins.bytes
     sha256: _builtins.str
     """Of a file that the tenant stored with PutArtifact, 64 hex digits; in place of its content."""

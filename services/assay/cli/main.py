@@ -210,5 +210,5 @@ def main() -> None:
         line = error_line(error)
         if line is None:
             raise
-        err.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(line, style="red", highlight=False, soft_wrap=True)
         sys.exit(EXIT_BAD_INPUT)

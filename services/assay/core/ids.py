@@ -19,3 +19,23 @@ NAME_FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 """Form of the names of tasks, batches, stages and pipelines."""
 REQUEST_FORM: Final = re.compile(r"[A-Za-z0-9._:/-]{1,256}")
 """Form of the ids of requests and groups: trainers use ids such as `step12/prompt7:k3`."""
+_NO_FILE_PATH: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_FILE_PATH_BYTES_MAX: Final = 1_024
+_FILE_PATH_PARTS_MAX: Final = 16
+_FILE_NAME_BYTES_MAX: Final = 255
+_STEPS: Final = frozenset({".", ".."})
+
+
+def is_file_path(path: str) -> bool:
+    """Whether a path leads to a file below where it starts. A candidate may choose names: spaces
+    and letters of any script are names like others. No empty part: a slash at the end would make
+    the kernel follow a last link."""
+    if len(path) > _FILE_PATH_BYTES_MAX or _NO_FILE_PATH.search(path):
+        return False
+    parts = path.split("/")
+    return (
+        len(parts) <= _FILE_PATH_PARTS_MAX
+        and _STEPS.isdisjoint(parts)
+        and all(1 <= len(part.encode()) <= _FILE_NAME_BYTES_MAX for part in parts)
+        and len(path.encode()) <= _FILE_PATH_BYTES_MAX
+    )

@@ -26,6 +26,7 @@ from assay.core.ids import (
     PipelineName,
     RequestId,
     TaskId,
+    is_file_path,
 )
 from assay.core.records import Artifact, NewRequest
 from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
@@ -52,9 +53,7 @@ MESSAGES_MAX: Final = 4_096
 """Messages of one transcript."""
 ARTIFACTS_MAX: Final = 64
 """Artifacts of one request."""
-_ARTIFACT_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}(/[A-Za-z0-9._-]{1,128}){0,15}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_STEPS: Final = frozenset({".", ".."})
 
 
 def check_task(draft: TaskDraft) -> None:
@@ -336,8 +335,8 @@ def _check_artifacts(
         if artifact.sha256:
             _check_reference_to_upload(artifact, f"{field}[{index}].sha256")
         fault = ""
-        if not _ARTIFACT_NAME.fullmatch(name) or not _STEPS.isdisjoint(name.split("/")):
-            fault = f"{name[:80]!r} is not a relative path of plain names"
+        if not is_file_path(name):
+            fault = f"{name[:80]!r} is not a relative path of a file"
         elif name in seen:
             fault = f"{name!r} occurs twice"
         if fault:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from assay.core.errors import InvalidRequest
+from assay.core.response import response_bytes, response_text
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference
 
 NESTING_MAX: Final = 64
@@ -91,7 +92,11 @@ def parse_messages(data: bytes, field: str) -> list[dict[str, Any]]:
 
 
 def last_answer(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Text of the last message of the assistant; empty: there is none."""
+    """Text of the last message of the assistant, as a response's; empty: there is none."""
+    return response_text(response_bytes(_last_content(messages)))
+
+
+def _last_content(messages: Sequence[Mapping[str, Any]]) -> str:
     said = [one.get("content") for one in messages if one["role"] == "assistant"]
     if not said:
         return ""

@@ -1,7 +1,7 @@
 """One generated request and what its reward has to be."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -31,6 +31,9 @@ class Case:
     reference: Mapping[str, Any]
     expected: Expected
     settings: Mapping[str, Any] = field(default_factory=dict)
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The transcript, where the response is in one."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
 
 Generator = Callable[[random.Random], Case]

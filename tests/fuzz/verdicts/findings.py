@@ -26,11 +26,15 @@ from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.selections import selection_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.stages.combined import combined_case
+from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
 from tests.fuzz.verdicts.stages.judged import judged_case
 from tests.fuzz.verdicts.stages.judges import judge_case
 from tests.fuzz.verdicts.stages.programs import program_case
 from tests.fuzz.verdicts.stages.queries import query_case
+from tests.fuzz.verdicts.stages.readers import reader_case
+from tests.fuzz.verdicts.stages.sources import source_case
+from tests.fuzz.verdicts.stages.transcripts import transcript_case
 from tests.fuzz.verdicts.statements import statement_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
 from tests.fuzz.verdicts.unusual import unusual_case
@@ -72,6 +76,10 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "combined": (combined_case, 1),
     "judges": (judge_case, 2),
     "graded": (graded_case, 0.8),
+    "forms": (form_case, 3),
+    "readers": (reader_case, 2),
+    "sources": (source_case, 0.8),
+    "transcripts": (transcript_case, 3),
 }
 """By name: how a case is drawn, and its share."""
 _BATCH_CASES: Final = 256
@@ -104,6 +112,8 @@ class Finding:
             "error": self.error[:500],
             "response": response if isinstance(response, str) else repr(response),
             "reference": dict(self.case.reference),
+            "messages": list(self.case.messages),
+            "artifacts": {name: repr(content) for name, content in self.case.artifacts.items()},
         }
 
 
@@ -181,7 +191,13 @@ async def _judge_piece(
     asked = dict(piece)
     while asked:
         requests = [
-            Request(request_id=str(index), response=case.response, reference=dict(case.reference))
+            Request(
+                request_id=str(index),
+                response=case.response,
+                reference=dict(case.reference),
+                messages=case.messages,
+                artifacts=dict(case.artifacts),
+            )
             for index, case in asked.items()
         ]
         try:

@@ -77,7 +77,7 @@ async def _audit(report: Report, url: str, data_dir: Path | None, clock: Clock) 
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -86,7 +86,9 @@ def _progress() -> Progress:
 
 
 def _with_bar(path: Path) -> Iterator[Read]:
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=err) as progress:
+    with Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), console=err
+    ) as progress:
         bar = progress.add_task(f"reading {path.name}", total=1.0)
         for read in read_records(path):
             yield read

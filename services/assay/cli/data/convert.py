@@ -180,7 +180,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _with_bar(path: Path) -> Iterator[Read]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[records]:,} records"), console=err) as bar:
         task = bar.add_task(path.name, total=1.0, records=0)
         for records, read in enumerate(read_records(path), 1):

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
 from assay.cli.operate.connection import open_running_store
@@ -90,10 +89,10 @@ def batch_describe(
         out.print(f"no judge saw: {causes}; bias avoided {found.batch.bias_avoided:.3f}")
     out.print(_stages(found))
     for line in found.explanation:
-        out.print(line, highlight=False, markup=False)
+        out.print(line, highlight=False)
     for one in found.failures:
         said = f"{one.request_id}: {one.outcome.value}: {error_of(one)}"
-        out.print(Text(said), highlight=False)
+        out.print(said, highlight=False)
 
 
 async def _describe(settings: Settings, tenant: TenantId, batch_id: BatchId) -> Description:

@@ -11,6 +11,7 @@ from typing import Final
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, out, print_json, settings_with
 from assay.config.environment import SettingError
@@ -144,5 +145,5 @@ def _table(checks: list[Check]) -> Table:
     title = f"Python {sys.version.split()[0]}"
     table = Table("what", "state", "detail", title=title, title_justify="left")
     for check in checks:
-        table.add_row(check.name, f"[{colors[check.state]}]{check.state}", check.detail)
+        table.add_row(check.name, Text(check.state, style=colors[check.state]), check.detail)
     return table

@@ -9,6 +9,7 @@ import typer
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from rich.table import Table
+from rich.text import Text
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
 from assay.cli.operate.status_client import channel_to, operator_metadata
@@ -36,7 +37,7 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
     process = f"planning process {answer.planning_process}"
     out.print(f"{answer.why}; {process}", highlight=False)
     for one in answer.conditions:
-        out.print(f"{one.stage}: {one.condition}: {one.details}", highlight=False, markup=False)
+        out.print(f"{one.stage}: {one.condition}: {one.details}", highlight=False)
     if not answer.plan.made_ns:
         out.print("nothing to plan: all open work fits into the slots that stay warm")
         return
@@ -166,7 +167,7 @@ def show(one: planner_pb2.Plan) -> None:
             f"{batch.delay_s:.2f}",
             f"{batch.delay_budget_s:.2f}",
             f"{batch.late_share:.0%}",
-            "[red]at risk" if batch.deadline_at_risk else "",
+            Text("at risk" if batch.deadline_at_risk else "", style="red"),
         )
     out.print(stages)
     out.print(batches)

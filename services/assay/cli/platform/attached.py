@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from rich.text import Text
+
 from assay.cli.console import err, settings_with
 from assay.cli.platform.addresses import running
 from assay.client import Backoff, Client
@@ -32,7 +34,7 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
     """
     address = url or _running(data_dir)
     if address:
-        with err.status(f"connecting to {address}"):
+        with err.status(Text(f"connecting to {address}")):
             await _reached(address)
         yield address
         return

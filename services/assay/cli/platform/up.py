@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.live import Live
+from rich.text import Text
 
-from assay.cli.console import DataDir, out, settings_with
+from assay.cli.console import DataDir, out, printable, settings_with
 from assay.cli.operate.snapshot import render
 from assay.cli.operate.status_client import observe
 from assay.cli.platform.addresses import Addresses, planner_address
@@ -96,6 +97,6 @@ async def _show(store: Store, addresses: Addresses, settings: Settings, clock: C
                 )
                 live.update(render(seen))
             except AssayError as error:
-                live.update(f"[red]{error.reason}[/red]: {error.message}")
+                live.update(Text(printable(f"{error.reason}: {error.message}"), style="red"))
             live.refresh()
             await clock.sleep(REFRESH_S)

@@ -330,7 +330,7 @@ def _write_bad(job: Job, run: Run) -> None:
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
@@ -362,7 +362,7 @@ def _tell(run: Run, output: Path, *, as_json: bool) -> None:
         bad = run.bad_rows
         err.print(f"{summary['bad_rows']:,} rows are bad:", highlight=False)
         told = first_of(bad, summary["bad_rows"] - len(bad))
-        err.print(told, markup=False, highlight=False, soft_wrap=True)
+        err.print(told, highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_BAD_ROWS)
     if summary["without_reward"]:
         raise typer.Exit(EXIT_WITHOUT_REWARD)

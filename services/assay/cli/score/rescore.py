@@ -222,7 +222,7 @@ def _tell(comparison: Comparison, *, as_json: bool) -> None:
         out.print(table)
         for name, before, now in comparison.changed[:CHANGES_SHOWN]:
             told = f"{name}: {before:g} -> {'no reward' if now is None else f'{now:g}'}"
-            err.print(told, markup=False, highlight=False, soft_wrap=True)
+            err.print(told, highlight=False, soft_wrap=True)
         if len(comparison.changed) > CHANGES_SHOWN:
             err.print(f"... and {len(comparison.changed) - CHANGES_SHOWN:,} more; see --json")
     if comparison.changed:

@@ -92,7 +92,7 @@ class ArtifactBody(Body):
     """A file that comes with a request."""
 
     name: str
-    """A relative path of plain names."""
+    """A relative path."""
     content: str | None = None
     content_base64: str | None = None
     """The same as bytes in base64; instead of `content`."""

@@ -9,24 +9,17 @@ import stat
 from collections.abc import Iterable
 
 from assay.core.errors import InvalidRequest
+from assay.core.ids import is_file_path
 from assay.sandbox import linux
-
-NAME_BYTES_MAX = 1_024
 
 
 def check_name(name: str, field: str) -> str:
     """Return `name` if it is a plain relative path.
 
     Raises:
-        InvalidRequest: it is empty, absolute, too long, has `.`, `..` or empty parts (a trailing
-            slash makes the kernel follow a last link), or control characters.
+        InvalidRequest: it is none; see `is_file_path`.
     """
-    parts = name.split("/")
-    if (
-        len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX
-        or any(part in {"", ".", ".."} for part in parts)
-        or not name.isprintable()
-    ):
+    if not is_file_path(name):
         raise InvalidRequest(f"not a plain relative path: {name[:200]!r}", field=field)
     return name
 

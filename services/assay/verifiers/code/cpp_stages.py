@@ -13,7 +13,7 @@ from assay.sandbox.port import CommandRun, Limits
 from assay.verifiers.code.cpp.compiler import Compiled, Compiler, open_compiler, read_artifact
 from assay.verifiers.code.definition import PROGRAM_FILE, CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
-from assay.verifiers.code.repeat import repeat_while_killed, was_killed
+from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import (
     LIMITS,
     PASS,
@@ -219,7 +219,7 @@ class RunHandler:
             executables=frozenset({PROGRAM_FILE}),
             limits=limits,
         )
-        result = repeat_while_killed(lambda: self._launcher.run(command), was_killed)
+        result = run_repeatedly(lambda: self._launcher.run(command))
         return compared(result, test.stdout, settings.comparison)
 
 

@@ -40,7 +40,7 @@ from assay.verifiers.code.notebook import without_magics
 from assay.verifiers.code.preamble import preamble_for, resolved
 from assay.verifiers.code.programs import PYTHON, program_of
 from assay.verifiers.code.referee import link, run
-from assay.verifiers.code.repeat import repeat_while_killed, was_killed
+from assay.verifiers.code.repeat import repeat_while_killed, run_repeatedly
 from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
@@ -164,7 +164,7 @@ class PythonRunHandler:
             stdin=_encoded(test.stdin),
             limits=limits,
         )
-        result = repeat_while_killed(lambda: self._launcher.run_python(order), was_killed)
+        result = run_repeatedly(lambda: self._launcher.run_python(order))
         return compared(result, test.stdout, settings.comparison)
 
     # -- functions -----------------------------------------------------------------------------

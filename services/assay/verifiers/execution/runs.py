@@ -11,7 +11,7 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, PythonRun, RunResult
 from assay.verifiers.code.control import EMPTY_PROGRAM
 from assay.verifiers.code.definition import PROGRAM_FILE, CppSettings
-from assay.verifiers.code.repeat import repeat_while_killed, was_killed
+from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import use_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import (
@@ -121,7 +121,7 @@ def ran_and_reported(
     spent = use or ResourceUse()
 
     def ran() -> RunReport:
-        result = repeat_while_killed(judged, was_killed)
+        result = run_repeatedly(judged)
         return RunReport(
             compiled=compiled,
             ran=step_of(result),

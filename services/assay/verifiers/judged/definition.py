@@ -55,6 +55,9 @@ class JudgedSettings(CompiledSettings):
     """Optimization of C, C++ and Rust."""
     judge_cpu_s: float = Field(default=10.0, gt=0, le=60)
     """CPU time of the checker or interactor for one test."""
+    total_judge_s: float = Field(default=600.0, gt=0, le=3_600)
+    """CPU time and blocked time of the checker for all tests of one response; then no other test
+    runs. (An interactor's time counts for `total_cpu_s` and `total_blocked_s`.)"""
     judge_memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=4_096 * MIB)
     """Memory of the checker. An interactor shares the box's `memory_bytes` in addition."""
 

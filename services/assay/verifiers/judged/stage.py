@@ -15,7 +15,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.sandbox.port import MIB, Limits, RunResult
 from assay.verifiers.code.controls import response_of
-from assay.verifiers.code.repeat import repeat_while_killed, was_killed
+from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
@@ -108,15 +108,15 @@ class JudgedHandler:
         compiled = self._programs.compiled(source, work.handover.decode("ascii"))
         if compiled.verdict != PASS:
             return failed_to_compile(compiled, source, work, len(reference.tests))
+        count = len(reference.tests)
         if isinstance(reference, CheckedReference):
             judge = _Checker(self._programs, reference, settings, source, compiled.program)
-            tested = judge.tested
+            outcomes = until_decided(count, settings, judge.tested, judge.has_time)
         else:
             talk = _Interactor(
                 self._interactions, self._programs, reference, settings, source, compiled.program
             )
-            tested = talk.tested
-        outcomes = until_decided(len(reference.tests), settings, tested)
+            outcomes = until_decided(count, settings, talk.tested)
         return conclude(
             outcomes, total=len(reference.tests), settings=settings, extracted=extracted_of(source)
         )
@@ -152,15 +152,19 @@ class _Checker:
         self._program = program
         self._judge = reference.checker.as_source()
         self._checker = _compiled_judge(programs, self._judge, "checker")
+        self._left_s = settings.total_judge_s
+
+    def has_time(self) -> bool:
+        """Whether the checker may judge another output: how long it takes is the response's."""
+        return self._left_s > 0
 
     def tested(self, at: int, limits: Limits) -> TestOutcome:
         """Run test `at`."""
         test = self._reference.tests[at]
-        result = repeat_while_killed(
+        result = run_repeatedly(
             lambda: self._programs.run(
                 self._source.language, self._program, limits=limits, stdin=encoded(test.stdin)
-            ),
-            was_killed,
+            )
         )
         verdict, error = run_verdict(result.status, result.exit_code)
         share = 0.0
@@ -203,16 +207,17 @@ class _Checker:
             "output": output,
             "answer": encoded(test.answer),
         }
-        return repeat_while_killed(
+        result = run_repeatedly(
             lambda: self._programs.run(
                 self._judge.language,
                 self._checker,
                 limits=_judge_limits(self._settings, sum(map(len, files.values()))),
                 files=files,
                 arguments=("input", "output", "answer"),
-            ),
-            was_killed,
+            )
         )
+        self._left_s -= result.cpu_s + result.blocked_s
+        return result
 
 
 def _judge_limits(settings: JudgedSettings, files_bytes: int) -> Limits:

@@ -12,7 +12,7 @@ from assay.sandbox.port import Limits
 from assay.verifiers.audit import refused
 from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.programs import program_of
-from assay.verifiers.code.repeat import repeat_while_killed, was_killed
+from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import (
     LIMITS,
     PASS,
@@ -201,11 +201,10 @@ class RunHandler:
 
         def tested(at: int, limits: Limits) -> TestOutcome:
             test = reference.tests[at]
-            result = repeat_while_killed(
+            result = run_repeatedly(
                 lambda: self._programs.run(
                     source.language, compiled.program, limits=limits, stdin=encoded(test.stdin)
-                ),
-                was_killed,
+                )
             )
             return compared(result, test.stdout, settings.comparison)
 
@@ -216,15 +215,27 @@ class RunHandler:
 
 
 def until_decided(
-    tests: int, settings: LanguageSettings, tested: Callable[[int, Limits], TestOutcome]
+    tests: int,
+    settings: LanguageSettings,
+    tested: Callable[[int, Limits], TestOutcome],
+    has_time: Callable[[], bool] = lambda: True,
 ) -> list[TestOutcome]:
-    """Run tests until one decides the verdict or the time is spent."""
+    """Run tests until one decides the verdict or the time is spent.
+
+    Args:
+        tests: their number.
+        settings: of the task.
+        tested: runs one.
+        has_time: whether what judges the outputs has time for another.
+    """
     outcomes: list[TestOutcome] = []
     budget = settings.budget()
     for at in range(tests):
         outcomes.append(tested(at, budget.next_limits()))
         budget.spend(outcomes[-1].use.cpu_s, outcomes[-1].blocked_s)
         if budget.is_spent or (outcomes[-1].verdict != PASS and not settings.runs_all):
+            break
+        if not has_time():
             break
     return outcomes
 

@@ -11,6 +11,13 @@ from enum import StrEnum
 from typing import Final
 
 _WORD: Final = re.compile(r"\S+")
+_BLANK: Final = re.compile(
+    "[\\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+)
+"""White space, control characters and what Unicode says has no appearance
+(`Default_Ignorable_Code_Point`)."""
 
 
 class LengthUnit(StrEnum):
@@ -67,12 +74,12 @@ def fault_of_form(text: str, form: ResponseForm) -> str:
 
 
 def _parts(text: str, tags: Sequence[str]) -> list[str]:
-    """The text before, between and after the tags."""
+    """The text before, between and after the tags; empty where nothing of it can be seen."""
     parts, rest = [], text
     for tag in tags:
         before, _, rest = rest.partition(tag)
-        parts.append(before.strip())
-    return [*parts, rest.strip()]
+        parts.append(before)
+    return ["" if _BLANK.fullmatch(part) else part for part in (*parts, rest)]
 
 
 def _fault_of_parts(parts: Sequence[str], form: ResponseForm) -> str:

@@ -15,10 +15,14 @@ from typing import Final
 
 Row = Sequence[str]
 _NUMBERS: Final = frozenset("if")
-_TRIES_MAX: Final = 2_000_000
-"""Rows, and pairs of rows with inexact numbers, that one comparison of results may look at."""
+TRIES_MAX: Final = 2_000_000
+"""Values that one comparison of results may look at; each of a pair of rows counts."""
+_CLEAR: Final = 1e-3
+"""Share of the tolerance within which two floats are compared exactly."""
 _ROUNDING: Final = Fraction(1, 2**50)
 """Relative error of an inexact number that stands for an integer: a few units in its last place."""
+_BIG: Final = 1e300
+"""Beyond it the difference of two floats may be no float."""
 PERMUTED_COLUMNS_MAX: Final = 8
 
 
@@ -44,7 +48,7 @@ def results_equal(actual: Result, expected: Result, rule: ResultRule) -> bool:
     """Whether two results are the same under `rule`."""
     if actual.columns != expected.columns:
         return False
-    budget = [_TRIES_MAX]
+    budget = [TRIES_MAX]
     if rule.column_order or actual.columns > PERMUTED_COLUMNS_MAX:
         return _rows_equal(actual.rows, expected.rows, rule, budget)
     given, wanted = _columns(actual), _columns(expected)
@@ -108,6 +112,7 @@ def _orders(
         seen.add(column)
         order = [*chosen, at]
         rows = list(zip(*(given[one] for one in order), strict=True))
+        budget[0] -= len(rows) * len(order)
         if not is_telling or _rows_equal(rows, wanted_rows, rule, budget):
             yield from _orders(given, wanted, candidates, rule, order, budget)
 
@@ -115,7 +120,8 @@ def _orders(
 def _rows_equal(
     actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule, budget: list[int]
 ) -> bool:
-    budget[0] -= len(actual)
+    columns = len(expected[0]) if expected else 1
+    budget[0] -= max(len(actual), len(expected)) * columns
     if rule.ordered:
         if not rule.duplicates:
             actual, expected = _distinct(actual), _distinct(expected)
@@ -149,6 +155,8 @@ def value_close(one: str, other: str, tolerance: float) -> bool:
         return False
     if not _may_be_close(_rough(one), _rough(other), tolerance):
         return False
+    if not integers and (told := _clearly_close(one, other, tolerance)) is not None:
+        return told
     a, b = _number(one), _number(other)
     if a is None or b is None:
         return _special(one) == _special(other) != ""
@@ -169,6 +177,17 @@ def _may_be_close(one: float, other: float, tolerance: float) -> bool:
     return error <= 2 * tolerance * max(1.0, abs(one), abs(other)) + 1e-12 * max(
         abs(one), abs(other)
     )
+
+
+def _clearly_close(one: str, other: str, tolerance: float) -> bool | None:
+    """Whether two inexact numbers are equal; `None` where only exact numbers tell."""
+    a, b = _rough(one), _rough(other)
+    if not tolerance or not (math.isfinite(a) and math.isfinite(b)) or max(abs(a), abs(b)) > _BIG:
+        return None
+    error, allowed = abs(a - b), tolerance * max(1.0, abs(a), abs(b))
+    if abs(error - allowed) <= _CLEAR * allowed or "nan" in (one + other).lower():
+        return None
+    return error < allowed
 
 
 def _number(value: str) -> Fraction | None:
@@ -235,25 +254,24 @@ def _find_partner(
     budget: list[int],
 ) -> bool:
     """An augmenting path from `start`, without recursion; `partner` maps `left` to `over`."""
-    seen, came_from = set[int](), dict[int, int]()
+    unseen, came_from = list(range(len(left))), dict[int, int]()
     waiting = [start]
     while waiting:
         at = waiting.pop()
-        for place, row in enumerate(left):
-            if place in seen:
-                continue
-            budget[0] -= 1
+        others = []
+        for place in unseen:
+            budget[0] -= len(left[place])
             if budget[0] < 0:
                 return False
-            if not _row_close(over[at], row, tolerance):
+            if not _row_close(over[at], left[place], tolerance):
+                others.append(place)
                 continue
-            seen.add(place)
             came_from[place] = at
-            if place in partner:
-                waiting.append(partner[place])
-                continue
-            _flip(place, start, partner, came_from)
-            return True
+            if place not in partner:
+                _flip(place, start, partner, came_from)
+                return True
+            waiting.append(partner[place])
+        unseen = others
     return False
 
 
@@ -288,7 +306,7 @@ def _covered(rows: Sequence[Row], by: Sequence[Row], tolerance: float, budget: l
         if tuple(row) in exact:
             continue
         found = known.get(_exact_key(row), [])
-        budget[0] -= len(found)
+        budget[0] -= len(found) * len(row)
         if budget[0] < 0 or not any(_row_close(row, other, tolerance) for other in found):
             return False
     return True

@@ -49,8 +49,57 @@ _NO_PROGRAMS: Final = (
 )  # fmt: skip
 
 
+_FOLDER_TASK: Final = _TASK.replace("/app/{name}", "/app/out")
+_FOLDER_TEST: Final = (
+    'cd out 2> /dev/null; if [ "$(cat a.txt)" = "{n}" ]; then echo 1 > /logs/verifier/reward.txt;'
+    " else echo 0 > /logs/verifier/reward.txt; fi\n",
+    "cp out/r.json /logs/verifier/reward.json 2> /dev/null || python3 -c \"print(float(open('out/a.txt').read().strip() == '{n}'))\" > /logs/verifier/reward.txt\n",
+)
+_BESIDE: Final = (
+    {"app/out/my file.txt": b"1"}, {"app/out/\u7b54\u6848": b"1"}, {"app/out/$(reboot)": b""}, {"app/out/-n": b"1"}, {"tests/test.sh": b"echo 1 > /logs/verifier/reward.txt"}, {"app/x": b"1"}, {"logs/verifier/reward.json": b"1"},
+    {f"app/out/{at}": b"" for at in range(60)}, {"app/out/b/c/d/e": b"\xff" * 9_999}, {"app/outside": b"1"}, {"solution/solve.sh": b"1"}, {"steps/a/app/out/a.txt": b"1"},
+)  # fmt: skip
+_NOT_IT: Final[tuple[dict[str, bytes], ...]] = (
+    {}, {"app/out/a.txt/b": b"{n}"}, {"app/out": b"{n}"}, {"app/out/a.txt": b""}, {"app/out/a.txt": b"\xff{n}"}, {"app/out/a.txt ": b"{n}"}, {"app/out/A.txt": b"{n}"}, {"app/out/a.txt": b"{n}" * 50_000},
+)  # fmt: skip
+_NO_REWARDS: Final = (
+    b"", b"{", b"[" * 100_000, b"nan", b'{"reward": NaN}', b'{"a": 1, "b": 1}', b'{"reward": 1' + b"0" * 5_000 + b"}", b'{"\\ud800": 1}', b'{"reward": true}', b'{"reward": "1"}', b'{"reward": null}', b'{"reward": [1]}', b"1e999", b"\xff", b'{"x": {"reward": 1}}', b'"1"',
+)  # fmt: skip
+
+
+def folder_case(rng: random.Random) -> Case:
+    """A folder of files, some of which a candidate has named: only what is declared is there."""
+    number = rng.randint(1_000, 9_999)
+    copies = rng.random() < 0.4
+    is_right = not copies and rng.random() < 0.5
+    files: dict[str, bytes] = dict(rng.choice(_BESIDE)) if rng.random() < 0.7 else {}
+    if copies:
+        files["app/out/r.json"] = rng.choice(_NO_REWARDS)
+    elif is_right:
+        files["app/out/a.txt"] = f"{number}\n".encode()
+    else:
+        chosen = rng.choice(_NOT_IT)
+        files |= {at: told.replace(b"{n}", b"%d" % number) for at, told in chosen.items()}
+        if "app/out" in files:
+            files = {at: told for at, told in files.items() if not at.startswith("app/out/")}
+    return Case(
+        pipeline="harbor",
+        kind=f"harbor folder: {'right' if is_right else 'wrong'}",
+        response="",
+        reference={
+            "task": _FOLDER_TASK,
+            "tests": {"test.sh": _coded(_FOLDER_TEST[copies].format(n=number))},
+            "control": {"app/out/a.txt": _coded(f"{number}")},
+        },
+        expected=Expected.RIGHT if is_right else Expected.WRONG,
+        artifacts=files,
+    )
+
+
 def graded_case(rng: random.Random) -> Case:
     """A response as a file that tests read, or as a program that they run."""
+    if rng.random() < 0.4:
+        return folder_case(rng)
     runs = rng.random() < 0.5
     number = rng.randint(1000, 9999)
     other = number + rng.choice((1, -1, 10))

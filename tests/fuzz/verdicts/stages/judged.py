@@ -34,6 +34,9 @@ _NO_SPLITS: Final = (
     "import os\nos.write(1, bytes(range(256)) * 99)", "n = int(input())\nprint(n - 3, 3)\nraise SystemExit(1)", "n = int(input())\nprint(n - 3, 3, flush=True)\nimport os\nos.abort()",
     "n = int(input())\nprint(n - 3, 3, flush=True)\nimport time\ntime.sleep(9)", "n = int(input())\nprint(n - 3, 3, flush=True)\nwhile True: pass", "while True: print(1)", "import os\nwhile True: os.fork()",
     "import os, signal\nos.kill(-1, 9)\nos.kill(1, 9)", "import os\nos.kill(os.getppid(), 19)\nwhile True: pass", "n = int(input())\nprint(f'{n}.0', 0)", "n = int(input())\nprint(f'0x{n:x}', 0)",
+    "print('\\n' * 900_000)", "print('9' * 900_000)", "import os\nos.write(1, b'\\xff 5')", "print(' '.join(['0'] * 300_000))", "import os\nos.close(1)", "import sys\nsys.stdout.buffer.write('5 0'.encode('utf-16'))", "print('-')",
+    "n = int(input())\nprint(n, 0, end='', flush=True)\nimport os\nos.kill(os.getpid(), 19)", "raise BaseException('\\ud800')", "import sys\nsys.excepthook = None\nsys.stdout.close()", "import ctypes\nctypes.string_at(0)", "import os\nos.execv('/bin/sh', ['sh', '-c', 'exit 0'])",
+    "import os\nos.dup2(2, 1)\nprint(input(), 0)", "import os\nn = int(input())\nfor f in range(3, 99):\n    try: os.write(f, b'%d 0' % n)\n    except OSError: pass", "n = int(input())\nprint(f'{n} 0\\0')", "n = int(input())\nprint(f'{n}e0 0')",
     "open('answer', 'w').write('1')\nopen('output', 'w').write('1')", "import sys\nprint(sys.argv, open('input').read())", "def", "", "\0", "print(10 ** 5000 if 0 else '9' * 4400, 1)", "print('nan', 'inf')",
 )  # fmt: skip
 _GUESS: Final = """
@@ -65,6 +68,10 @@ _NO_TALKS: Final = (
     "print('points 1', flush=True)\nraise SystemExit(7)", "import os\nfor f in range(3, 300):\n    try: os.write(f, b'1\\n')\n    except OSError: pass", "import signal\nsignal.raise_signal(signal.SIGPIPE)",
     "import os, signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nos.close(0)\nwhile True: os.write(1, b'101\\n')", "import os\nfor pid in os.listdir('/proc'):\n    if pid.isdigit():\n        try: print(open(f'/proc/{pid}/environ').read(9), flush=True)\n        except OSError: pass",
     "import os\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True: pass", "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (9999, 9999))\nwhile True: pass", "def", "",
+    "print('\\u00b2', flush=True)\ninput()", "print('-' * 9, flush=True)\ninput()", "import os, time\nwhile True:\n    os.write(1, b'1')\n    time.sleep(0.01)", "import os\nos.write(1, b'\\n' * 900_000)\ninput()", "import sys\nsys.exit(141)",
+    "x = [bytearray(1 << 20) for _ in range(600)]\ninput()", "import mmap\nm = [mmap.mmap(-1, 1 << 26) for _ in range(9)]\nfor q in m: q[::4096] = b'x' * len(q[::4096])\ninput()", "import socket\ns = [socket.socketpair() for _ in range(400)]\ninput()",
+    "import os\nos.setsid()\nfor _ in range(40):\n    if not os.fork():\n        import time\n        time.sleep(99)\ninput()", "import os\nos.nice(19)\nfor pid in range(2, 200):\n    try: os.kill(pid, 9)\n    except OSError: pass\ninput()",
+    "import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)\nwhile True:\n    try: os.write(1, b'0\\n' * 99_999)\n    except BlockingIOError: pass", "print('=', flush=True)\nprint('=', flush=True)\nraise SystemExit(0)", "import ctypes\nl = ctypes.CDLL(None)\nl.shmget(1, 1 << 28, 0o1666)\nl.msgget(1, 0o1666)\ninput()",
     "import fcntl\nfcntl.fcntl(0, 1031, 1 << 30)\nprint(1)", "import os\nos.ftruncate(1, 0)", "print('9' * 4_400, flush=True)\ninput()",
 )  # fmt: skip
 _SLOW: Final = ("", "time.sleep(0.05)", "sys.stderr.write('hello ' * 999)")
