@@ -76,6 +76,8 @@ def limits_of_stage(
         slots_max=most,
         cost=cost,
         startup_ns=round(startup_s * 1e9),
+        # Of a stage that gathers, a work is a group, which counts for its requests.
+        batch_max=1 if spec.gathers else spec.batch_max,
     )
 
 

@@ -34,6 +34,8 @@ class StageLimits:
     cost: float
     """Cost of a slot-second, in GPU-seconds."""
     startup_ns: int
+    batch_max: int = 1
+    """Requests that a slot takes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,7 @@ def fits_floor(
     hints: Sequence[tuple[HintRecord, TaskRecord]],
 ) -> bool:
     """Whether no request could wait even if all arrived at one stage at once: nothing to plan."""
-    floors = {limits.stage: limits.slots_min for limits in stages}
+    floors = {limits.stage: limits.slots_min * limits.batch_max for limits in stages}
     need: dict[StageName, int] = {}
     coming = [(hint.size or task.batch_size, task) for hint, task in hints]
     for one in work:

@@ -294,6 +294,7 @@ class Runner:
             open=self.see_batch(task),
             tenant=load.tenant,
             gaps_ns=self.gaps[task],
+            barrier=load.barrier,
             rested_ns=None if ended_ns is None else self.world.now_ns - ended_ns,
         )
 
@@ -364,7 +365,10 @@ class Runner:
         )
         for group in self.groups:
             group.advance(self.world.now_ns)
-        idle = sum(b.extra_delay_s * self.workload.tasks[b.task].trainer_gpus for b in batches)
+        tasks = self.workload.tasks
+        idle = sum(
+            b.extra_delay_s * tasks[b.task].trainer_gpus for b in batches if tasks[b.task].barrier
+        )
         return Result(
             policy=self.policy.name,
             seed=self.options.seed,
@@ -385,6 +389,11 @@ class Runner:
         state, place = self.world.state, self.world.places[task][iteration]
         load = self.workload.batches[task][iteration]
         took = int(state.completed_ns[place.batch] - state.opened_ns[place.batch])
+        late_ns = took - load.natural_ns
+        if not self.workload.tasks[task].barrier:
+            rows = slice(place.first, place.end)
+            alone = state.arrived_ns[rows] + state.service_ns[rows].sum(axis=1)
+            late_ns = int((state.ended_ns[rows] - alone).max())
         lost = state.lost[place.first : place.end] > 0
         codes = np.where(lost, len(OUTCOMES), load.outcome)
         outcomes = {word: int((codes == code).sum()) for code, word in enumerate(OUTCOMES)}
@@ -394,7 +403,7 @@ class Runner:
             iteration=iteration,
             opened_s=int(state.opened_ns[place.batch]) / SECOND_NS,
             natural_s=load.natural_ns / SECOND_NS,
-            extra_delay_s=max(took - load.natural_ns, 0) / SECOND_NS,
+            extra_delay_s=max(late_ns, 0) / SECOND_NS,
             budget_s=self.workload.tasks[task].delay_budget_s,
             outcomes={word: count for word, count in outcomes.items() if count},
         )
