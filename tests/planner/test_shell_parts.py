@@ -161,6 +161,22 @@ def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
     assert limits(slots_max=1) == (1, 1), "a floor above the cap is the cap"
 
 
+def test_a_pool_without_a_slot_is_ordered_as_early_as_a_cold_start_takes():
+    [pool] = snapshots.pools((COMPILE,))
+    settings = (PlannerSettings(startup_s=3.0), WorkerSettings(), MACHINE)
+    known = replace(pool, startup_ns=10 * S, startup_cold_ns=90 * S)
+    cases = [
+        (pool, 3),
+        (known, 90),
+        (replace(known, ready=1), 10),
+        (replace(known, startup_ns=120 * S), 120),
+        (replace(pool, startup_cold_ns=90 * S), 90),
+    ]
+    for state, expected_s in cases:
+        [found] = stage_limits([state], (COMPILE,), {COMPILE: SPEC}, *settings)
+        assert found.startup_ns == expected_s * S
+
+
 def test_a_stage_costs_its_cores_and_its_gpus():
     spec = replace(SPEC, resources=Resources(cpu_cores=4.0, gpu=2))
     found = limits_of_stage(spec, PlannerSettings(), WorkerSettings(), [MACHINE])

@@ -38,9 +38,15 @@ def stage_limits(
 
 
 def as_found(limits: StageLimits, pool: PoolState) -> StageLimits:
-    """The settings' limits, less what its hosts cannot give, with the start-up time measured."""
+    """The settings' limits, less what its hosts cannot give, with the start-up time measured.
+
+    A pool without a slot has most likely lost its machines too: its next slots are taken to start
+    as slowly as those for which a machine had to be added.
+    """
     most = limits.slots_max if pool.slots_max is None else min(limits.slots_max, pool.slots_max)
     startup_ns = limits.startup_ns if pool.startup_ns is None else pool.startup_ns
+    if pool.ready == 0 and pool.startup_cold_ns is not None:
+        startup_ns = max(startup_ns, pool.startup_cold_ns)
     least = min(limits.slots_min, most)
     return replace(limits, slots_min=least, slots_max=most, startup_ns=startup_ns)
 
