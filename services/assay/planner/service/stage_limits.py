@@ -6,6 +6,7 @@ from dataclasses import replace
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
 from assay.core.pipeline import StageSpec
+from assay.model.starts import startup_at
 from assay.planner.session.messages import Machine, PoolState, StageLimits
 
 
@@ -32,19 +33,23 @@ def stage_limits(
                 core_cost=pool.core_cost,
             ),
             pool,
+            planner.startup_sigmas,
         )
         for spec, pool in found
     )
 
 
-def as_found(limits: StageLimits, pool: PoolState) -> StageLimits:
+def as_found(limits: StageLimits, pool: PoolState, sigmas: float) -> StageLimits:
     """The settings' limits, less what its hosts cannot give, with the start-up time measured.
 
     A pool without a slot has most likely lost its machines too: its next slots are taken to start
     as slowly as those for which a machine had to be added.
     """
     most = limits.slots_max if pool.slots_max is None else min(limits.slots_max, pool.slots_max)
-    startup_ns = limits.startup_ns if pool.startup_ns is None else pool.startup_ns
+    startup_ns = limits.startup_ns
+    if pool.startup_ns is not None:
+        p50_ns, p90_ns = pool.startup.p50_ns, pool.startup_ns
+        startup_ns = startup_at(p50_ns, p90_ns, sigmas)
     if pool.ready == 0 and pool.startup_cold_ns is not None:
         startup_ns = max(startup_ns, pool.startup_cold_ns)
     least = min(limits.slots_min, most)

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from assay.config.planning import PlanSettings
 from assay.core.errors import InvalidRequest
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
@@ -24,6 +25,7 @@ from assay.model.observation import (
     past_batch,
 )
 from assay.model.policy import Policy, swapped
+from assay.model.starts import startup_at
 from assay.sim.pools.cluster import Cluster, Pools, draw_deaths, lay_out
 from assay.sim.pools.nodes import NodeGroup
 from assay.sim.pools.reference import ReferenceWorld
@@ -34,8 +36,9 @@ from assay.sim.pools.world import FastWorld, World
 
 STARTS_MIN: Final = 3
 STARTS_KEPT: Final = 64
-STARTS_QUANTILE: Final = 0.9
-"""Start-up times that are seen: from so many on, of the latest so many, this quantile."""
+STARTS_SIGMAS: Final = PlanSettings().startup_sigmas
+"""Start-up times that are seen: from so many on, of the latest so many, one that is so much slower
+than the median, from the two quantiles that worker hosts report."""
 HISTORY_MAX: Final = 20
 """Past batches per task that policies see."""
 
@@ -268,8 +271,8 @@ class Runner:
         )
 
     def startup_seen_ns(self, pool: int) -> int:
-        """What the platform knows of start-up times: of nine in ten of the latest starts, as worker
-        hosts report it; the setting, which is the median, until a few were measured."""
+        """What the platform knows of start-up times, from the quantiles of the latest starts that
+        worker hosts report; the setting, which is the median, until a few were measured."""
         state = self.world.state
         started = int(state.ordered[pool]) - int(state.starting[pool])
         if started < STARTS_MIN:
@@ -277,7 +280,8 @@ class Runner:
         if started != self.startup_seen[pool][0]:
             draws = self.pools.startup_ns[pool]
             latest = draws[np.arange(max(started - STARTS_KEPT, 0), started) % len(draws)]
-            self.startup_seen[pool] = started, int(np.quantile(latest, STARTS_QUANTILE))
+            p50, p90 = (int(found) for found in np.quantile(latest, (0.5, 0.9)))
+            self.startup_seen[pool] = started, startup_at(p50, p90, STARTS_SIGMAS)
         return self.startup_seen[pool][1]
 
     def see_task(self, task: int) -> TaskView:
