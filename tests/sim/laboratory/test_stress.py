@@ -77,6 +77,14 @@ def test_the_best_rival_is_the_cheapest_that_keeps_the_budget():
     assert ratios(scores)["peak"] == 0.5
 
 
+def test_batches_are_compared_with_those_that_knowing_every_duration_keeps_in_time():
+    mine = made("assay", "", 7, 0.5, kept=(True, False, False, True))
+    known = made("ideal", "", 9, 0.5, kept=(True, True, False, False))
+    assert ratios([mine, known])["d <= D where ideal keeps it"] == 0.5
+    none = replace(known, kept=(False,) * 4)
+    assert "d <= D where ideal keeps it" not in ratios([mine, none])
+
+
 def test_where_no_setting_keeps_the_budget_the_one_that_misses_it_least_counts():
     scores = [made("kpa", "a", 1, 0.2), made("kpa", "b", 9, 0.6), made("kpa", "c", 8, 0.6)]
     assert tuned(scores, "kpa") == scores[2]
