@@ -129,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048x2,16000x3,1000x3,4000x3,64000x3,256000x3")
     parser.add_argument("--errors", action="store_true", help="also plan every request (memory!)")
+    parser.add_argument("--alone", action="store_true", help="without `distrs`, and its memory")
     args = parser.parse_args()
     rows = []
     for size in args.sizes.split(","):
@@ -140,16 +141,18 @@ def main() -> None:
         found = {
             "requests": requests,
             "stages": stages,
-            "error": thinning_error(seen, plan) if args.errors else None,
-            "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
             "assay_ms": best_ms(partial(make_plan, seen, LARGE_POOLS), times),
             "assay_again_ms": best_ms(
                 partial(make_plan, seen, LARGE_POOLS, peaks_hint=peaks, search=False), times
             ),
             "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "error": thinning_error(seen, plan) if args.errors else None,
+            "distrs_ms": None if args.alone else best_ms(partial(Distrs().decide, seen), times),
         }
         print(found, flush=True)
         rows.append(found)
+    if args.alone:
+        return
     tasks = copies(CUDA, 6, stagger_s=130.0)
     workload = stressed(tasks, CUDA_STAGES, STRESSES[0], iterations=50, seed=1)
     begin = time.process_time()

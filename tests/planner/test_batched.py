@@ -36,7 +36,9 @@ TIMEOUT_NS = np.array([to_ns(120)])
 def calls(arrived_ns: Ints, slots: int, batch_max: int = BATCH_MAX) -> tuple[Ints, Ints]:
     """When each request ends, and how long its call took."""
     ends, took = np.zeros_like(arrived_ns), np.zeros_like(arrived_ns)
-    free, waiting, at, now, busy = slots, [], 0, 0, []
+    free, at = slots, 0
+    waiting: list[int] = []
+    busy: list[tuple[int, int]] = []
     while at < len(arrived_ns) or waiting or busy:
         upcoming = [busy[0][0]] if busy else []
         if at < len(arrived_ns):

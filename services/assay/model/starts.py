@@ -15,5 +15,5 @@ def startup_at(p50_ns: int, p90_ns: int, sigmas: float) -> int:
     """
     if not 0 < p50_ns < p90_ns:
         return p90_ns
-    longer = (p90_ns / p50_ns) ** (sigmas / SIGMAS_90 - 1)
+    longer: float = (p90_ns / p50_ns) ** (sigmas / SIGMAS_90 - 1)
     return round(p90_ns * min(longer, SLOWER_MAX))

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Final
@@ -35,7 +35,8 @@ def folder_of(package: Path) -> str | None:
     try:
         from numba.core.caching import _CacheLocator
 
-        return str(_CacheLocator.get_suitable_cache_subpath(str(package / "module.py")))
+        name: Callable[[str], str] = _CacheLocator.get_suitable_cache_subpath
+        return name(str(package / "module.py"))
     except (ImportError, AttributeError):
         return None
 

@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import exp, fsum, lgamma, log, log1p
+from typing import Final
 
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
 from assay.core.pipeline import StageSpec
 from assay.model.starts import startup_at
 from assay.planner.session.messages import Machine, PoolState, StageLimits
+
+MEMORY_RISK: Final = 0.001
+"""Chance that the slots of a machine need more memory at once than it has."""
+SLOTS_MAX: Final = 4_096
+"""Of one stage on one machine, by memory."""
 
 
 def stage_limits(
@@ -117,13 +124,44 @@ def slots_max(
     elif planner.slots_max is not None:
         most = planner.slots_max
     else:
-        most = max(sum(_fitting(spec, machine) for machine in machines), least, 1)
+        share = planner.memory_mean_share_by_stage.get(spec.name, 1.0)
+        most = max(sum(_fitting(spec, machine, share) for machine in machines), least, 1)
     return min(most, worker.slots_max * len(machines))
 
 
-def _fitting(spec: StageSpec, machine: Machine) -> int:
+def _fitting(spec: StageSpec, machine: Machine, share: float) -> int:
     """Slots of a stage that fit into one machine, which they do not share with other stages."""
     needs = spec.resources
     by_cores = machine.cores / needs.cpu_cores if needs.cpu_cores > 0 else 1e9
-    by_memory = machine.memory_bytes / needs.memory_bytes if needs.memory_bytes > 0 else 1e9
+    by_memory = 1e9
+    if needs.memory_bytes > 0:
+        by_memory = slots_by_memory(machine.memory_bytes // needs.memory_bytes, share)
     return int(min(by_cores, by_memory))
+
+
+def slots_by_memory(peaks: int, share: float) -> int:
+    """Slots of which hardly ever more than `peaks` need all that a slot may use at once.
+
+    Each uses `share` of that on average. Taken is the worst case, in which it uses all or nothing:
+    all with the chance `share`, each for itself.
+    """
+    if share >= 1 or peaks == 0:
+        return peaks
+    few, many = peaks, SLOTS_MAX
+    while few < many:
+        middle = (few + many + 1) // 2
+        if chance_beyond(peaks, middle, share) <= MEMORY_RISK:
+            few = middle
+        else:
+            many = middle - 1
+    return few
+
+
+def chance_beyond(peaks: int, slots: int, share: float) -> float:
+    """The chance that more than `peaks` of so many slots are at their peak (binomial)."""
+    logs = (
+        lgamma(slots + 1) - lgamma(k + 1) - lgamma(slots - k + 1)
+        + k * log(share) + (slots - k) * log1p(-share)
+        for k in range(min(peaks, slots) + 1)
+    )  # fmt: skip
+    return 1.0 - fsum(exp(one) for one in logs)
