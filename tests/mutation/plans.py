@@ -127,13 +127,6 @@ PLAN_MUTANTS: Final = (
     ),
     *_of(
         "several at once",
-        "services/assay/planner/service/floor.py",
-        ("batched",),
-        ("-(-queued // batch_max) + -(-running // batch_max)", "queued + running"),
-        ("-(-queued // batch_max) + -(-running // batch_max)", "queued // batch_max + running // batch_max"),
-    ),
-    *_of(
-        "several at once",
         "services/assay/planner/service/stage_limits.py",
         ("batched",),
         ("batch_max=1 if spec.gathers else spec.batch_max,", "batch_max=spec.batch_max,"),
@@ -173,6 +166,14 @@ PLAN_MUTANTS: Final = (
         ("if pool.ready == 0 and pool.startup_cold_ns is not None:", "if pool.startup_cold_ns is not None:"),
         ("startup_ns = max(startup_ns, pool.startup_cold_ns)", "startup_ns = pool.startup_cold_ns"),
         ("startup_ns = startup_at(p50_ns, p90_ns, sigmas)", "startup_ns = p90_ns"),
+    ),
+    *_of(
+        "memory",
+        "services/assay/planner/service/stage_limits.py",
+        ("shell_parts",),
+        ("<= MEMORY_RISK:", "<= 0.01:"),
+        ("if share >= 1 or peaks == 0:", "if True:"),
+        ("for k in range(min(peaks, slots) + 1)", "for k in range(min(peaks, slots))"),
     ),
     *_of(
         "limits",

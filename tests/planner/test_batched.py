@@ -22,10 +22,9 @@ from assay.model.arrays import Ints, to_ns
 from assay.model.observation import PastBatch, past_batch
 from assay.planner.core.batched import calls_of, in_places, places_by, places_of
 from assay.planner.core.plan import make_plan
-from assay.planner.core.policy import at_least
-from assay.planner.service.floor import without_plan
 from assay.planner.service.stage_limits import limits_of_stage
-from assay.planner.session.messages import Machine, fits_floor
+from assay.planner.session.messages import Machine
+from assay.planner.session.observe import observation_of
 
 FEW = PlanSettings(futures=6, shape_futures=6, tick_s=1.0, peak_factors=(1.0,))
 BATCH_MAX = 32
@@ -148,13 +147,6 @@ def test_a_plan_holds_the_slots_that_calls_need_and_the_batch_is_in_time(seed):
     assert together.peak * took.max() < ends.sum(), "the simulation of calls served them all"
 
 
-@given(queued=st.integers(0, 10_000), running=st.integers(0, 10_000), most=st.integers(0, 10_000))
-def test_without_a_plan_a_slot_is_held_for_every_call_that_waits(queued, running, most):
-    slots = without_plan(0, queued, running, 0, most, BATCH_MAX)
-    assert slots == most or slots * BATCH_MAX >= queued + running
-    assert slots <= -(-queued // BATCH_MAX) + -(-running // BATCH_MAX)
-
-
 def test_the_stages_batch_reaches_the_plan_and_the_rest():
     spec = StageSpec(name=COMPILE, batch_max=8)
     machine = [Machine(cores=8, memory_bytes=1 << 40)]
@@ -164,11 +156,7 @@ def test_the_stages_batch_reaches_the_plan_and_the_rest():
         replace(spec, gathers=True), PlannerSettings(), WorkerSettings(), machine
     )
     assert group.batch_max == 1, "a group counts for its requests"
-    (first, second) = snapshots.limits(least=1)
-    wide = (replace(first, batch_max=20), replace(second, batch_max=20))
-    work = [snapshots.work(size=20)]
-    assert fits_floor(wide, work, ())
-    assert not fits_floor((first, second), work, ())
-    known = snapshots.session().step(snapshots.snapshot(*work, stages=wide))
-    assert known.ready
-    assert at_least(0, pool(0, waiting=17, batch_max=8), spare=9) == 3
+    wide = tuple(replace(one, batch_max=20) for one in snapshots.limits())
+    seen = observation_of(snapshots.snapshot(snapshots.work(), stages=wide), {}, None)
+    assert [one.batch_max for one in seen.observation.pools] == [20, 20]
+    assert pool(0, waiting=41, batch_max=20).awaited == 3

@@ -289,7 +289,7 @@ def at_least(target: int, pool: PoolView, spare: int) -> int:
     This is DistRS's timeout rule with a bound. The extra slots have work at once, so each costs no
     more than its start-up.
     """
-    return min(max(target, pool.running + min(pool.awaited, spare)), pool.cap)
+    return min(max(target, pool.running + min(pool.waiting, spare)), pool.cap)
 
 
 def deviates(plan: Plan, observation: Observation) -> bool:

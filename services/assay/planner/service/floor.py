@@ -17,17 +17,13 @@ GRACE_S: Final = 2.0
 """A plan is fresh until its next step is due, and this much longer."""
 
 
-def without_plan(
-    desired: int, queued: int, running: int, slots_min: int, slots_max: int, batch_max: int = 1
-) -> int:
-    """Slots to hold while no plan is fresh: at least what runs and waits, within the cap; a slot
-    takes `batch_max` requests at once.
+def without_plan(desired: int, queued: int, running: int, slots_min: int, slots_max: int) -> int:
+    """Slots to hold while no plan is fresh: at least what runs and waits, within the cap.
 
     It only raises: what a plan held before may be its lead. The next plan, or the end of all work,
     takes it down.
     """
-    needed = -(-queued // batch_max) + -(-running // batch_max)
-    return max(desired, min(max(needed, slots_min), slots_max), 0)
+    return max(desired, min(max(queued + running, slots_min), slots_max), 0)
 
 
 def with_plan(planned: int, queued: int, slots_max: int) -> int:
@@ -66,12 +62,7 @@ def on_floor(
         slots = with_plan(planned.get(pool.stage, pool.desired), queue.queued, limit.slots_max)
         if not complete:
             slots = without_plan(
-                slots,
-                queue.queued,
-                queue.running,
-                limit.slots_min,
-                limit.slots_max,
-                limit.batch_max,
+                slots, queue.queued, queue.running, limit.slots_min, limit.slots_max
             )
         if slots != pool.desired:
             found.append(SetSlots(stage=pool.stage, slots=slots))

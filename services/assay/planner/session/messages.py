@@ -215,7 +215,7 @@ def fits_floor(
     hints: Sequence[tuple[HintRecord, TaskRecord]],
 ) -> bool:
     """Whether no request could wait even if all arrived at one stage at once: nothing to plan."""
-    floors = {limits.stage: limits.slots_min * limits.batch_max for limits in stages}
+    floors = {limits.stage: limits.slots_min for limits in stages}
     need: dict[StageName, int] = {}
     coming = [(hint.size or task.batch_size, task) for hint, task in hints]
     for one in work:
