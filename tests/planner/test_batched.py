@@ -144,7 +144,7 @@ def test_a_plan_holds_the_slots_that_calls_need_and_the_batch_is_in_time(seed):
     ends, took = calls(arrived, together.peak)
     natural = arrived + to_ns(FIXED_S + EACH_S)
     assert ends.max() - natural.max() <= to_ns(10)
-    assert together.peak * took.max() < ends.sum(), "the simulation of calls served them all"
+    assert len(np.unique(took)) < len(took) / 4, "they were served in calls"
 
 
 def test_the_stages_batch_reaches_the_plan_and_the_rest():
