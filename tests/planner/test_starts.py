@@ -13,7 +13,7 @@ TIMES = st.integers(1, 10**12)
 @given(median_s=st.floats(0.1, 200), sigma=st.floats(0.01, 0.3), sigmas=st.floats(0, 3))
 def test_of_log_normal_starts_the_share_is_that_of_the_standard_deviations(median_s, sigma, sigmas):
     def at(deviations: float) -> int:
-        return round(median_s * float(np.exp(sigma * deviations)) * 1e9)
+        return int(np.rint(median_s * np.exp(sigma * deviations) * 1e9))
 
     found = startup_at(at(0), at(SIGMAS_90), sigmas)
     assert found == pytest.approx(min(at(sigmas), SLOWER_MAX * at(SIGMAS_90)), rel=1e-6)

@@ -33,7 +33,7 @@ from assay.sim.pools.runner import Options, simulate
 MIX = Mix(name="small", tasks=(SMALL,), iterations=1)
 
 
-def made(policy: str, setting: str, cost: float, in_time: float, **more: float) -> Score:
+def made(policy: str, setting: str, cost: float, in_time: float, **more: object) -> Score:
     base = Score(
         mix="m", policy=policy, setting=setting, seeds=(1,), cost=cost, worker_cost=cost,
         peak=10, delay_mean_s=0, delay_p95_s=0, in_time=in_time, started=10, resizes_per_minute=10,
