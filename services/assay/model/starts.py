@@ -2,7 +2,7 @@
 
 from typing import Final
 
-SIGMAS_90: Final = 1.2816
+SIGMAS_90: Final = 1.28
 """Standard deviations above the median at which nine in ten are below."""
 SLOWER_MAX: Final = 1.5
 """Times the 0.9 quantile. Two quantiles that are farther apart are those of two kinds of starts."""
