@@ -56,7 +56,7 @@ PLAN_MUTANTS: Final = (
         ("policy",),
         ("min(peaks[-1], sorted(peaks)[-2])", "peaks[-1]"),
         ("min(peaks[-1], sorted(peaks)[-2])", "min(peaks)"),
-        ("        if any_late(observation):\n            return plan\n", ""),
+        ("        if alone or any_late(observation):\n            return plan\n", ""),
         ("(*(self.searches if again else ()), found)", "(*self.searches, found)"),
     ),
     *_of(
@@ -144,7 +144,14 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/policy.py",
         ("no_barrier",),
         ("return task.barrier and now_ns", "return now_ns"),
+        ("if alone or any_late(observation):", "if any_late(observation):"),
         ("if task.barrier and not is_late(", "if not is_late("),
+    ),
+    *_of(
+        "no barrier",
+        f"{CORE}/shape.py",
+        ("no_barrier",),
+        ("any(task.timeout_ns[j] for task in alone)", "False"),
     ),
     *_of(
         "no barrier",

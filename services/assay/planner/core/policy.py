@@ -127,11 +127,12 @@ class Assay(PoolPolicy):
 
         A search depends on a few futures; one that asks for more than those before and after it
         would buy capacity that nothing needs. Peaks fall at once, and rise at once where a request
-        that waits now could make its batch late.
+        that waits now could make its batch late, or is late by itself without a barrier.
         """
         found = tuple(stage.wanted for stage in plan.stages)
         self.searches = (*(self.searches if again else ()), found)[-SEARCHES_KEPT:]
-        if any_late(observation):
+        alone = any(not task.barrier for task, _ in open_tasks(observation))
+        if alone or any_late(observation):
             return plan
         agreed = agreed_peaks(self.searches)
         if agreed == found:
