@@ -19,7 +19,7 @@ from assay.model.observation import Observation, PastBatch, PoolView
 from assay.planner.core.shape import Plan, StagePlan, target_at
 
 CALLS_MIN: Final = 8
-"""Calls from which the time of a larger one is told; of fewer, none is said to gain by its size."""
+"""Calls from which the time of a larger one is estimated; of fewer, none gains by its size."""
 PAST_MAX: Final = 2
 """Past batches of each task that calls are counted in, the newest."""
 
