@@ -140,9 +140,9 @@ def test_an_unknown_policy_is_refused(capsys):
 
 def test_ratios_are_reported_with_the_smallest_and_the_largest_over_the_seeds():
     low, even, high = (dict.fromkeys(COMPARED, values) for values in ((2, 6), (4, 4), (8, 4)))
-    mine = made("assay", "", 4, 1.0, by_seed=low)  # type: ignore[arg-type] # as below
-    rival = made("kpa", "6 s", 4, 1.0, by_seed=even)  # type: ignore[arg-type]
-    ideal = made("ideal", "", 6, 1.0, by_seed=high)  # type: ignore[arg-type]
+    mine = made("assay", "", 4, 1.0, by_seed=low)
+    rival = made("kpa", "6 s", 4, 1.0, by_seed=even)
+    ideal = made("ideal", "", 6, 1.0, by_seed=high)
     assert spans(mine, rival)["cost"] == (0.5, 1.5)
     assert "cost 1.00 (0.50-1.50)" in ratio_line([mine, rival, ideal])
     row = summary([mine, rival, ideal])
