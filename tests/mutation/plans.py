@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - the old text has to stand as it is in its file
 """Small faults to put into the planner, one at a time: do its tests see them?
 
-The order of batches, the trigger of a new plan, the lead of a start-up, peaks, the lease, and plans
-of every k-th request. Each names its place by a text that occurs exactly once in its file.
+The order of batches, the trigger of a new plan, the lead of a start-up, peaks, the lease, plans of
+every k-th request, slots that take several, and tasks without a barrier. Each names its place by a text that occurs exactly once in its file.
 """
 
 from typing import Final
@@ -56,7 +56,7 @@ PLAN_MUTANTS: Final = (
         ("policy",),
         ("min(peaks[-1], sorted(peaks)[-2])", "peaks[-1]"),
         ("min(peaks[-1], sorted(peaks)[-2])", "min(peaks)"),
-        ("        if any_late(observation):\n            return plan\n", ""),
+        ("        if alone or any_late(observation):\n            return plan\n", ""),
         ("(*(self.searches if again else ()), found)", "(*self.searches, found)"),
     ),
     *_of(
@@ -112,6 +112,75 @@ PLAN_MUTANTS: Final = (
         ("sequence = batch.sequence[rows] // k", "sequence = batch.sequence[rows]"),
         ("cap=max(pool.cap // k, min(pool.cap, 1))", "cap=pool.cap // k"),
         ("np.union1d(np.arange(step // 2, len(past.arrived_ns), step), [last])", "np.arange(step // 2, len(past.arrived_ns), step)"),
+    ),
+    *_of(
+        "several at once",
+        f"{CORE}/batched.py",
+        ("batched",),
+        ("usual = float((sizes**2).sum() / sizes.sum())", "usual = float(sizes.mean())"),
+        ("fixed = max(float(times.mean() - each * sizes.mean()), 0.0)", "fixed = 0.0"),
+        ("if len(sizes) >= CALLS_MIN and", "if"),
+        ("level = tuple(min(slots(n), pool.cap) for n in stage.slots_by_bin)", "level = stage.slots_by_bin"),
+        ("        demand_s=stage.demand_s / places,", "        demand_s=stage.demand_s,"),
+        ("cap=int(pool.cap * places),", "cap=pool.cap,"),
+        ("there = np.flatnonzero(past.columns == stage)", "there = [stage]"),
+    ),
+    *_of(
+        "several at once",
+        "services/assay/planner/service/stage_limits.py",
+        ("batched",),
+        ("batch_max=1 if spec.gathers else spec.batch_max,", "batch_max=spec.batch_max,"),
+    ),
+    *_of(
+        "no barrier",
+        f"{CORE}/futures.py",
+        ("no_barrier",),
+        ("natural[there] = batch.opened_ns + batch.natural_ns + left_ns[there]", "pass"),
+        ("alone=np.repeat([not task.barrier for task, _ in sources], sizes),", "alone=np.repeat([True for _ in sources], sizes),"),
+        ("if any(not task.barrier for task, _ in several):", "if False:"),
+    ),
+    *_of(
+        "no barrier",
+        f"{CORE}/policy.py",
+        ("no_barrier",),
+        ("return task.barrier and now_ns", "return now_ns"),
+        ("if alone or any_late(observation):", "if any_late(observation):"),
+        ("if task.barrier and not is_late(", "if not is_late("),
+    ),
+    *_of(
+        "no barrier",
+        f"{CORE}/shape.py",
+        ("no_barrier",),
+        ("any(task.timeout_ns[j] for task in alone)", "False"),
+    ),
+    *_of(
+        "no barrier",
+        "services/assay/planner/session/observe.py",
+        ("no_barrier",),
+        ('name = f"{task.tenant}/{task.task_id}"', "name = task.task_id"),
+    ),
+    *_of(
+        "starts",
+        "services/assay/model/starts.py",
+        ("starts",),
+        ("(sigmas / SIGMAS_90 - 1)", "(sigmas / SIGMAS_90)"),
+        ("min(longer, SLOWER_MAX)", "longer"),
+    ),
+    *_of(
+        "starts",
+        "services/assay/planner/service/stage_limits.py",
+        ("shell_parts",),
+        ("if pool.ready == 0 and pool.startup_cold_ns is not None:", "if pool.startup_cold_ns is not None:"),
+        ("startup_ns = max(startup_ns, pool.startup_cold_ns)", "startup_ns = pool.startup_cold_ns"),
+        ("startup_ns = startup_at(p50_ns, p90_ns, sigmas)", "startup_ns = p90_ns"),
+    ),
+    *_of(
+        "memory",
+        "services/assay/planner/service/stage_limits.py",
+        ("shell_parts",),
+        ("<= MEMORY_RISK:", "<= 0.01:"),
+        ("if share >= 1 or peaks == 0:", "if True:"),
+        ("for k in range(min(peaks, slots) + 1)", "for k in range(min(peaks, slots))"),
     ),
     *_of(
         "limits",

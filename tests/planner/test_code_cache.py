@@ -9,12 +9,14 @@ import pytest
 
 import assay
 from assay.planner.process.code_cache import (
+    ANY_PROCESSOR,
     KEPT_MAX,
     VARIABLE,
     cache_dir,
     environment,
     sources_digest,
 )
+from assay.planner.process.shipped_code import PLACE
 
 
 def tree(root: Path, **files: str) -> Path:
@@ -62,7 +64,8 @@ def test_a_process_is_given_the_directory_of_these_sources(tmp_path: Path) -> No
     assert Path(found[VARIABLE]).is_dir()
     assert Path(found[VARIABLE]).is_relative_to(tmp_path)
     own = {VARIABLE: "/mine"}
-    assert environment(own) == own
+    assert environment(own) == {**own, **ANY_PROCESSOR}
+    assert environment({"NUMBA_CPU_NAME": "mine"})["NUMBA_CPU_NAME"] == "mine"
 
 
 NOWHERE = """
@@ -82,3 +85,58 @@ def test_where_no_directory_can_be_written_each_process_compiles_for_itself() ->
         [sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+FIRST_PLAN = """
+import os, sys
+import assay
+from assay.planner.process.shipped_code import unpack
+there = unpack([*assay.__path__, sys.argv[1]], os.environ)
+from assay.config.planning import PlanSettings
+from assay.planner.process.warm_up import warm_up
+from assay.planner.session.session import Session
+warm_up(Session(PlanSettings()), 15.0)
+from assay.model import queueing
+from assay.planner.core import futures
+stats = [one.stats for one in (queueing.serve_from, queueing.serve, futures.fill)]
+misses = sum(sum(one.cache_misses.values()) for one in stats)
+print(there, misses, sum(sum(one.cache_hits.values()) for one in stats))
+"""
+
+
+def first_plan(shipped: Path, home: Path) -> list[str]:
+    """Whether shipped code was found, and how much was compiled and how much was loaded."""
+    given = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PLAN, str(shipped)],
+        env=environment({**given, "XDG_CACHE_HOME": str(home)}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_first_plan_of_an_installation_compiles_nothing_that_was_shipped(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("numba")
+    shipped = tmp_path / "assay"
+    command = [sys.executable, "-m", "assay.planner.process.shipped_code", str(shipped / PLACE)]
+    subprocess.run(command, check=True)
+    there, compiled, loaded = first_plan(shipped, tmp_path / "home")
+    assert (there, compiled) == ("True", "0")
+    assert int(loaded) > 0
+    (digest,) = (shipped / PLACE).iterdir()
+    digest.rename(digest.with_name("0" * 16))
+    there, compiled, _ = first_plan(shipped, tmp_path / "other home")
+    assert there == "False", "of other sources"
+    assert int(compiled) > 0
+
+
+def test_a_process_without_a_home_keeps_machine_code_with_its_data(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    data = tmp_path / "data"
+    found = environment({"XDG_CACHE_HOME": str(tmp_path / "file"), "ASSAY_DATA_DIR": str(data)})
+    assert Path(found[VARIABLE]).is_relative_to(data)

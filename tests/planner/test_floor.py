@@ -16,10 +16,9 @@ from assay.core.ids import StageName
 from assay.core.records import StageDepth
 from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
-from assay.planner.core.floor import with_plan, without_plan
 from assay.planner.process import parent
 from assay.planner.service import controller as controller_module
-from assay.planner.service.floor import on_floor
+from assay.planner.service.floor import on_floor, with_plan, without_plan
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.runner import simulate
 

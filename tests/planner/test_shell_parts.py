@@ -5,8 +5,9 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planner import snapshots
 from tests.planner.snapshots import COMPILE, NOW, RUN, S
@@ -27,9 +28,20 @@ from assay.planner.service.history_feed import HistoryFeed
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.narrate import narrate, slot_use
 from assay.planner.service.plan_log import PlanLog
-from assay.planner.service.stage_limits import limits_of_stage, stage_limits
+from assay.planner.service.stage_limits import (
+    limits_of_stage,
+    slots_by_memory,
+    stage_limits,
+)
 from assay.planner.service.wire import change_of, plan_message
-from assay.planner.session.messages import Decision, Machine, PoolState, SetSlots, Snapshot
+from assay.planner.session.messages import (
+    Decision,
+    Machine,
+    PoolState,
+    SetSlots,
+    Snapshot,
+    Startup,
+)
 from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.replay import workload_of
@@ -159,6 +171,47 @@ def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
     assert limits(slots_max=3, slots_max_by_stage={"compile": 5})[1] == 5
     assert limits(slots_max=500)[1] == WorkerSettings().slots_max
     assert limits(slots_max=1) == (1, 1), "a floor above the cap is the cap"
+
+
+def test_a_pool_without_a_slot_is_ordered_as_early_as_a_cold_start_takes():
+    [pool] = snapshots.pools((COMPILE,))
+    settings = (PlannerSettings(startup_s=3.0), WorkerSettings(), MACHINE)
+    known = replace(pool, startup_ns=10 * S, startup_cold_ns=90 * S)
+    cases = [
+        (pool, 3),
+        (known, 90),
+        (replace(known, ready=1), 10),
+        (replace(known, startup_ns=120 * S), 120),
+        (replace(pool, startup_cold_ns=90 * S), 90),
+        (replace(known, ready=1, startup=Startup(measured=9, p50_ns=8 * S, p90_ns=10 * S)), 10),
+    ]
+    cautious = (settings[0].model_copy(update={"startup_sigmas": 2.0}), *settings[1:])
+    [found] = stage_limits([cases[-1][0]], (COMPILE,), {COMPILE: SPEC}, *cautious)
+    assert found.startup_ns // S == 11
+    for state, expected_s in cases:
+        [found] = stage_limits([state], (COMPILE,), {COMPILE: SPEC}, *settings)
+        assert found.startup_ns // S == expected_s
+
+
+@settings(deadline=None, max_examples=60)
+@given(peaks=st.integers(1, 60), share=st.floats(0.02, 1.0))
+def test_so_many_slots_fit_that_their_peaks_hardly_ever_exceed_the_memory(peaks, share):
+    slots = slots_by_memory(peaks, share)
+    assert slots >= peaks
+    random = np.random.default_rng(1)
+    at_once = random.binomial(slots, share, 20_000)
+    assert (at_once > peaks).mean() <= 0.003
+    if share < 0.5:
+        more = random.binomial(slots + 1, share, 20_000)
+        assert (more > peaks).mean() >= 0.0002, "one more would not do"
+    if share == 1.0:
+        assert slots == peaks
+
+
+def test_memory_that_is_seldom_used_is_no_cap_where_the_settings_say_so():
+    assert limits()[1] == 4
+    assert limits(memory_mean_share_by_stage={"compile": 1 / 15})[1] == 8, "cores for eight"
+    assert limits(memory_mean_share_by_stage={"run": 0.1})[1] == 4, "another stage"
 
 
 def test_a_stage_costs_its_cores_and_its_gpus():

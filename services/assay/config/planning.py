@@ -72,6 +72,13 @@ class PlanSettings(Branch):
     """Slots that a task's next batch needs sooner after its opening than they start are held before
     it opens. For a batch that does not come they cost at most this share of what the capacity of a
     batch costs. 0 = nothing is held before a batch opens."""
+    startup_sigmas: float = Field(default=1.28, ge=0, le=4)
+    """Slots are ordered so early that one which starts so many standard deviations more slowly than
+    the median of those measured is ready in time. 1.28 = nine in ten; more costs idle slots."""
+    no_barrier: tuple[str, ...] = Field(default=(), max_length=1_000)
+    """Tasks whose trainers use rewards as they come and not batch by batch: patterns of
+    `TENANT/TASK`, with `*` and `?`. D then bounds how much later than without queueing each single
+    request may end, whatever becomes of its batch."""
     seed: int = Field(default=0, ge=0)
     """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()

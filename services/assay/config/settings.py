@@ -266,6 +266,9 @@ class PlannerSettings(PlanSettings):
     and never fewer than `slots_min`."""
     slots_max_by_stage: dict[str, int] = Field(default_factory=dict)
     """Other values of `slots_max`, by stage."""
+    memory_mean_share_by_stage: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field({})
+    """Mean memory of a stage's slots as a share of what one may use, where most use far less: so
+    many fit that all memory is needed with a chance of 0.001. Absent = 1: each keeps all of it."""
     core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
     slot-second costs its stage's cores times this, plus 1 for each of its GPUs."""

@@ -115,6 +115,9 @@ class TaskView:
     """Times from the end of a batch to the next opening, newest first."""
     rested_ns: int | None = None
     """Since its last batch ended; `None` = not known."""
+    barrier: bool = True
+    """Its trainer waits for whole batches: d is the batch's. Without one it uses rewards as they
+    come: d is the largest over the requests, each against its own end without queueing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +159,18 @@ class PoolView:
     """How long ago, on average, those that are starting were ordered; `None` = not known."""
     nodes: NodeView | None = None
     """`None`: machines are there, or are not the planner's to order."""
+    batch_max: int = 1
+    """Requests that a worker takes at once."""
 
     @property
     def held(self) -> int:
         """Workers that are paid for."""
         return self.starting + self.idle + self.running
+
+    @property
+    def awaited(self) -> int:
+        """Workers that could take at once all that waits."""
+        return -(-self.waiting // self.batch_max)
 
 
 class Cause(StrEnum):

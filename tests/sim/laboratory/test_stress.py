@@ -33,7 +33,7 @@ from assay.sim.pools.runner import Options, simulate
 MIX = Mix(name="small", tasks=(SMALL,), iterations=1)
 
 
-def made(policy: str, setting: str, cost: float, in_time: float, **more: float) -> Score:
+def made(policy: str, setting: str, cost: float, in_time: float, **more: object) -> Score:
     base = Score(
         mix="m", policy=policy, setting=setting, seeds=(1,), cost=cost, worker_cost=cost,
         peak=10, delay_mean_s=0, delay_p95_s=0, in_time=in_time, started=10, resizes_per_minute=10,
@@ -75,6 +75,14 @@ def test_the_best_rival_is_the_cheapest_that_keeps_the_budget():
     assert best_rival(scores) == scores[2]
     assert ratios(scores)["cost"] == 1.0
     assert ratios(scores)["peak"] == 0.5
+
+
+def test_batches_are_compared_with_those_that_knowing_every_duration_keeps_in_time():
+    mine = made("assay", "", 7, 0.5, kept=(True, False, False, True))
+    known = made("ideal", "", 9, 0.5, kept=(True, True, False, False))
+    assert ratios([mine, known])["d <= D where ideal keeps it"] == 0.5
+    none = replace(known, kept=(False,) * 4)
+    assert "d <= D where ideal keeps it" not in ratios([mine, none])
 
 
 def test_where_no_setting_keeps_the_budget_the_one_that_misses_it_least_counts():
@@ -132,9 +140,9 @@ def test_an_unknown_policy_is_refused(capsys):
 
 def test_ratios_are_reported_with_the_smallest_and_the_largest_over_the_seeds():
     low, even, high = (dict.fromkeys(COMPARED, values) for values in ((2, 6), (4, 4), (8, 4)))
-    mine = made("assay", "", 4, 1.0, by_seed=low)  # type: ignore[arg-type] # as below
-    rival = made("kpa", "6 s", 4, 1.0, by_seed=even)  # type: ignore[arg-type]
-    ideal = made("ideal", "", 6, 1.0, by_seed=high)  # type: ignore[arg-type]
+    mine = made("assay", "", 4, 1.0, by_seed=low)
+    rival = made("kpa", "6 s", 4, 1.0, by_seed=even)
+    ideal = made("ideal", "", 6, 1.0, by_seed=high)
     assert spans(mine, rival)["cost"] == (0.5, 1.5)
     assert "cost 1.00 (0.50-1.50)" in ratio_line([mine, rival, ideal])
     row = summary([mine, rival, ideal])

@@ -39,6 +39,32 @@ class Future:
     """(batches,): T as an instant: when the batch would end if nothing had ever queued."""
     earliest_ns: Ints
     """(batches,): earliest end that is still possible."""
+    own: "Own | None" = None
+    """`None` = every batch has a barrier."""
+
+    def ends_due(self) -> Ints:
+        """(n,): the end without queueing that each request's d is counted from."""
+        due = self.natural_ns[self.batch_of]
+        return due if self.own is None else np.where(self.own.alone, self.own.natural_ns, due)
+
+    def ends_possible(self) -> Ints:
+        """(n,): the earliest end that is still possible, of the batch or of the request."""
+        soonest = self.earliest_ns[self.batch_of]
+        return (
+            soonest if self.own is None else np.where(self.own.alone, self.own.earliest_ns, soonest)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Own:
+    """Ends of single requests, where some batches have no barrier."""
+
+    alone: Flags
+    """(n,): its trainer does not wait for the batch."""
+    natural_ns: Ints
+    """(n,): its end as an instant if nothing had ever queued."""
+    earliest_ns: Ints
+    """(n,)"""
 
 
 def open_tasks(observation: Observation) -> list[tuple[TaskView, OpenBatch]]:

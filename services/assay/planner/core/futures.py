@@ -21,7 +21,7 @@ from assay.model.arrays import SECOND_NS, Floats, Ints, to_ns
 from assay.model.jit import jit
 from assay.model.observation import OpenBatch, PastBatch, TaskView, past_batch
 from assay.model.queueing import Demand, by_stage
-from assay.planner.core.demand import SEQUENCE_BITS, Future, ranks, shares_of
+from assay.planner.core.demand import SEQUENCE_BITS, Future, Own, ranks, shares_of
 from assay.planner.core.learn import adapted
 
 RECENCY: Final = 0.6
@@ -133,6 +133,10 @@ def draw_future(
         key[part] |= rank << SEQUENCE_BITS
     batch_of = np.repeat(np.arange(len(sources)), sizes)
     tenant, weight = shares
+    several = [source[:2] for source in sources]
+    own = None
+    if any(not task.barrier for task, _ in several):
+        own = own_ends(several, sizes, release, service.sum(axis=1))
     return Future(
         demand=by_stage(
             Demand(
@@ -147,6 +151,26 @@ def draw_future(
         batch_of=batch_of,
         natural_ns=natural,
         earliest_ns=earliest,
+        own=own,
+    )
+
+
+def own_ends(
+    sources: Sequence[tuple[TaskView, OpenBatch]],
+    sizes: Sequence[int],
+    release_ns: Ints,
+    left_ns: Ints,
+) -> Own:
+    """Ends of single requests; of each batch first those that have arrived, then those to come."""
+    natural, at = release_ns + left_ns, 0
+    for (_, batch), size in zip(sources, sizes, strict=True):
+        there = slice(at, at + len(batch.stage))
+        natural[there] = batch.opened_ns + batch.natural_ns + left_ns[there]
+        at += size
+    return Own(
+        alone=np.repeat([not task.barrier for task, _ in sources], sizes),
+        natural_ns=natural,
+        earliest_ns=release_ns + left_ns,
     )
 
 

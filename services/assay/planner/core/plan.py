@@ -9,7 +9,8 @@
 
 Stages and pools are the same thing here: pools are shared by all tasks. Stages that no open batch
 connects are planned apart (`groups.py`). Batches of more than ten thousand requests are planned on
-every k-th of them (`thin.py`).
+every k-th of them (`thin.py`). A slot that takes several requests at once counts for as many
+(`batched.py`).
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from assay.config.planning import PlanSettings
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import Floats, Ints
 from assay.model.observation import Observation
+from assay.planner.core.batched import in_places, in_slots, places_of
 from assay.planner.core.demand import open_tasks, ranks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.groups import groups_of, joined, part_of
@@ -62,6 +64,24 @@ def make_plan(
     """
     settings = settings or PlanSettings()
     check(observation, settings)
+    places = places_of(observation)
+    if (places == 1).all():
+        return plan_groups(observation, settings, peaks_hint, search=search)
+    if peaks_hint is not None:
+        pairs = zip(peaks_hint, places, strict=True)
+        peaks_hint = [int(peak * each) for peak, each in pairs]
+    plan = plan_groups(in_places(observation, places), settings, peaks_hint, search=search)
+    return in_slots(plan, places, observation, settings)
+
+
+def plan_groups(
+    observation: Observation,
+    settings: PlanSettings,
+    peaks_hint: Sequence[int] | None,
+    *,
+    search: bool,
+) -> Plan:
+    """Plan where a slot serves one request at a time; arguments as of `make_plan`."""
     groups = groups_of(observation)
     if not groups:
         return empty_plan(observation, settings)
@@ -133,7 +153,7 @@ def cheapest(
     idle; a trainer that waits costs all its GPUs.
     """
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
-    rates = [task.trainer_cost for task, _ in open_tasks(observation)]
+    rates = [task.trainer_cost * task.barrier for task, _ in open_tasks(observation)]
     best: tuple[float, Plan] | None = None
     for factor in factors:
         more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)

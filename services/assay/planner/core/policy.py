@@ -127,11 +127,12 @@ class Assay(PoolPolicy):
 
         A search depends on a few futures; one that asks for more than those before and after it
         would buy capacity that nothing needs. Peaks fall at once, and rise at once where a request
-        that waits now could make its batch late.
+        that waits now could make its batch late, or is late by itself without a barrier.
         """
         found = tuple(stage.wanted for stage in plan.stages)
         self.searches = (*(self.searches if again else ()), found)[-SEARCHES_KEPT:]
-        if any_late(observation):
+        alone = any(not task.barrier for task, _ in open_tasks(observation))
+        if alone or any_late(observation):
             return plan
         agreed = agreed_peaks(self.searches)
         if agreed == found:
@@ -256,7 +257,7 @@ def is_stale(plan: Plan, observation: Observation) -> bool:
 
 def is_late(task: TaskView, batch: OpenBatch, now_ns: int) -> bool:
     """Whether a request that waits now would make its batch late if it used all its timeouts."""
-    return now_ns + int(task.timeout_ns.sum()) > batch.deadline_ns
+    return task.barrier and now_ns + int(task.timeout_ns.sum()) > batch.deadline_ns
 
 
 def any_late(observation: Observation) -> bool:
@@ -266,13 +267,14 @@ def any_late(observation: Observation) -> bool:
 
 
 def still_reachable(observation: Observation) -> set[int]:
-    """Stages that a request of a late batch may still reach, even if no future says so.
+    """Stages that a request of a late batch, or of one without a barrier, may still reach, even if
+    no future says so.
 
-    One slot stays there: starting another would keep the whole batch waiting.
+    One slot stays there: starting another would keep the whole batch, or the request, waiting.
     """
     stages: set[int] = set()
     for task, batch in open_tasks(observation):
-        if not is_late(task, batch, observation.now_ns):
+        if task.barrier and not is_late(task, batch, observation.now_ns):
             continue
         pipeline = np.flatnonzero(task.timeout_ns)
         first = int(batch.stage.min(initial=len(task.timeout_ns)))
@@ -299,7 +301,7 @@ def deviates(plan: Plan, observation: Observation) -> bool:
     for stage, pool in zip(plan.stages, observation.pools, strict=True):
         low = stage.busy_low[at] if at < len(stage.busy_low) else 0
         high = stage.busy_high[at] if at < len(stage.busy_high) else 0
-        present = min(pool.running + pool.waiting, max(stage.peak, pool.running))
+        present = min(pool.running + pool.awaited, max(stage.peak, pool.running))
         if present > high * (1 + DEVIATION_SHARE) + DEVIATION_SLOTS:
             return True
         if pool.running < low * (1 - DEVIATION_SHARE) - DEVIATION_SLOTS:

@@ -2,8 +2,9 @@
 
 A bin's slots are a quantile, over the futures, of the most requests that run at once in it; the
 largest where slots start more slowly than plans are made, since a later plan comes too late to mend
-what this one left to chance. A slot that is needed within its start-up time must be ordered now;
-one that is held and will be idle for less than another takes to start is kept.
+what this one left to chance, and where a trainer uses rewards as they come. A slot that is needed
+within its start-up time must be ordered now; one that is held and will be idle for less than
+another takes to start is kept.
 """
 
 import math
@@ -129,8 +130,12 @@ def shape_plan(
     """
     low, high = busy.min(axis=0), busy.max(axis=0)
     level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
-    slow = [startup_of(pool) > to_ns(settings.replan_s) for pool in observation.pools]
-    level[slow] = high[slow]
+    alone = [task for task, _ in open_tasks(observation) if not task.barrier]
+    strict = [
+        startup_of(pool) > to_ns(settings.replan_s) or any(task.timeout_ns[j] for task in alone)
+        for j, pool in enumerate(observation.pools)
+    ]
+    level[strict] = high[strict]
     spare = np.array([spare_of(int(peak), settings) for peak in peaks], np.int64)
     level = np.maximum(level, np.minimum(high, spare[:, None]))
     stages = []

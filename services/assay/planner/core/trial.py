@@ -90,8 +90,9 @@ class Trial:
         most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
         self.most: Ints = np.max(most, axis=0)
         self.free = [self.unconstrained(future) for future in futures]
+        self.due = [future.ends_due() for future in futures]
         self.constraints = [
-            self.constrain(k, future.earliest_ns) for k, future in enumerate(futures)
+            self.constrain(k, future.ends_possible()) for k, future in enumerate(futures)
         ]
         self.order = list(range(len(futures)))
         """Futures, first those that failed last: they show soonest that a choice does not do."""
@@ -117,7 +118,7 @@ class Trial:
         """D cannot be met: aim at the ends reached with the largest useful number of slots."""
         supply = self.supply(self.most)
         for k, future in enumerate(self.futures):
-            self.constraints[k] = self.constrain(k, self.run(future, supply, self.free[k])[1])
+            self.constraints[k] = self.constrain(k, self.best(k, future, supply))
 
     def unconstrained(self, future: Future) -> Constraints:
         """Constraints that stop no simulation early."""
@@ -128,19 +129,26 @@ class Trial:
         )
 
     def constrain(self, k: int, best: Ints) -> Constraints:
-        """Finish within the budget, or within `slack_s` of the best achievable end."""
+        """Finish within the budget, or within `slack_s` of the best achievable end.
+
+        Args:
+            k: the future.
+            best: (n,) the best end of each request or, with a barrier, of its batch.
+        """
         future, slack = self.futures[k], to_ns(self.settings.slack_s)
         guarded = (self.budgets * self.settings.guard * self.trust).astype(np.int64)
-        due = np.maximum(future.natural_ns + guarded, best + slack)
-        return self.free[k]._replace(finish_ns=due[future.batch_of])
+        due = np.maximum(self.due[k] + guarded[future.batch_of], best + slack)
+        return self.free[k]._replace(finish_ns=due)
 
-    def run(self, future: Future, supply: Supply, constraints: Constraints) -> tuple[bool, Ints]:
-        """Simulate. Returns whether the constraints hold, and the (batches,) ends in ns."""
+    def best(self, k: int, future: Future, supply: Supply) -> Ints:
+        """(n,) the end of each request or, with a barrier, of its batch, without constraints."""
         self.simulations += 1
-        kept = serve_all(future.demand, supply, constraints, self.scratch)
+        serve_all(future.demand, supply, self.free[k], self.scratch)
+        clock = self.scratch.clock_ns[: len(future.batch_of)].copy()
         ends = np.full(len(self.budgets), self.now_ns, np.int64)
-        np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
-        return kept, ends
+        np.maximum.at(ends, future.batch_of, clock)
+        whole = ends[future.batch_of]
+        return whole if future.own is None else np.where(future.own.alone, clock, whole)
 
     def begin_search(self, peaks: Ints, stage: int) -> None:
         """Only `peaks[stage]` changes from now on: simulate the stages before it once."""
@@ -206,9 +214,8 @@ class Trial:
             if not served:
                 delays[k] = FAR_NS
                 continue
-            ends = np.zeros(len(self.budgets), np.int64)
-            np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
-            delays[k] = np.maximum(ends - future.natural_ns, 0)
+            late = self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]
+            np.maximum.at(delays[k], future.batch_of, late)
         return busy, delays
 
 

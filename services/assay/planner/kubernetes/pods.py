@@ -57,8 +57,9 @@ class PodView:
     scheduled_s: float = 0.0
     ready_s: float = 0.0
     gated: bool = False
-    """It has, or had when last seen, to wait for its admission or for a node."""
-
+    """It has, or had when last seen, to wait for its admission."""
+    cold: bool = False
+    """It finds no node, or found none when last seen: one has to be added."""
     over: bool = False
     """All its containers have ended, and none is started again."""
     deletion_cost: int = 0
@@ -66,7 +67,8 @@ class PodView:
 
     @property
     def startup_s(self) -> float | None:
-        """Time from its creation, or from its placement if it had to wait for that, until ready."""
+        """Time from its creation, or from its placement if it had to wait for its admission, until
+        ready."""
         begun_s = self.scheduled_s if self.gated and self.scheduled_s else self.created_s
         if self.state is not PodState.READY or not begun_s or not self.ready_s:
             return None
@@ -78,7 +80,6 @@ def pod_view(pod: Json, *, pool_label: str, before: PodView | None = None) -> Po
     metadata, status = part(pod, "metadata"), part(pod, "status")
     conditions = {str(c.get("type")): c for c in parts(status, "conditions")}
     state, why = _state(metadata, status, conditions)
-    waited = state in {PodState.GATED, PodState.UNSCHEDULABLE}
     return PodView(
         name=str(metadata.get("name") or ""),
         stage=str(part(metadata, "labels").get(pool_label) or ""),
@@ -87,7 +88,8 @@ def pod_view(pod: Json, *, pool_label: str, before: PodView | None = None) -> Po
         created_s=seconds(metadata.get("creationTimestamp")),
         scheduled_s=_since(conditions, "PodScheduled"),
         ready_s=_since(conditions, "Ready"),
-        gated=waited or (before is not None and before.gated),
+        gated=state is PodState.GATED or (before is not None and before.gated),
+        cold=state is PodState.UNSCHEDULABLE or (before is not None and before.cold),
         over=status.get("phase") in {"Failed", "Succeeded"},
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST)),
     )

@@ -19,6 +19,8 @@ STARTUPS_MIN: Final = 3
 """Fewer measured starts than this say nothing."""
 STARTUP_QUANTILE: Final = 0.9
 """The planner orders this early: a slot that is late costs a deadline, an early one a second."""
+COLD_S_MAX: Final = 600.0
+"""A pod that waited for a node for longer waited for capacity; that is no start-up time."""
 CHANGES_KEPT: Final = 8
 CONTENDED_CHANGES: Final = 3
 CONTENDED_WITHIN_S: Final = 60.0
@@ -87,6 +89,9 @@ class Pool:
     cap_until_s: float = 0.0
     cap_why: str = ""
     startups: deque[float] = field(default_factory=lambda: deque(maxlen=STARTUPS_KEPT))
+    """The latest, with and without a new node."""
+    cold: deque[float] = field(default_factory=lambda: deque(maxlen=STARTUPS_KEPT))
+    """The latest for which a node was added."""
     foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     """Instants at which someone else changed the size."""
     foreign_by: str = ""
@@ -101,7 +106,11 @@ class Pool:
         self._timed[pod.name] = None
         if len(self._timed) > PODS_TIMED_MAX:
             self._timed.popitem(last=False)
+        if pod.cold and took_s > COLD_S_MAX:
+            return None
         self.startups.append(took_s)
+        if pod.cold:
+            self.cold.append(took_s)
         return took_s
 
     def resized(self, replicas: int, version: str, now_s: float) -> None:
@@ -151,7 +160,8 @@ class Pool:
             ready=ready,
             busy=min(running, ready),
             slots_max=self.cap,
-            startup_ns=self._startup_ns(),
+            startup_ns=p90_ns(self.startups),
+            startup_cold_ns=p90_ns(self.cold),
             startup=_startup_of(self.startups),
             condition=self._condition(found, now_s),
         )
@@ -194,11 +204,6 @@ class Pool:
         elif now_s >= self.cap_until_s:
             self.cap, self.cap_why = None, ""
 
-    def _startup_ns(self) -> int | None:
-        if len(self.startups) < STARTUPS_MIN:
-            return None
-        return _startup_of(self.startups).p90_ns
-
     def _condition(self, pods: list[PodView], now_s: float) -> str:
         if self.problem:
             return self.problem
@@ -226,6 +231,13 @@ def older(version: str, than: str) -> bool:
     if not (version.isdecimal() and than.isdecimal()):
         return False
     return int(version) < int(than)
+
+
+def p90_ns(startups_s: deque[float]) -> int | None:
+    """What nine in ten starts took at most; `None` = too few were measured."""
+    if len(startups_s) < STARTUPS_MIN:
+        return None
+    return _startup_of(startups_s).p90_ns
 
 
 def _startup_of(startups_s: Iterable[float]) -> Startup:

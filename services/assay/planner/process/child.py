@@ -14,11 +14,13 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import assay
 from assay.config.planning import PlanSettings
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.tools.framing import FramingError
 from assay.planner.process import frames
 from assay.planner.process.lifeline import end_with_parent
+from assay.planner.process.shipped_code import unpack
 from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     settings = frames.receive(requests)
     if not isinstance(settings, PlanSettings):
         return
+    unpack(assay.__path__, os.environ)
     from assay.planner.process.warm_up import warm_up  # numpy, numba: a second and 100 MB
     from assay.planner.session.session import Session
 

@@ -18,15 +18,27 @@ COMPILED_PACKAGES: Final = ("model", "planner/core", "sim/pools")
 KEPT_MAX: Final = 4
 """States of the sources of which machine code is kept."""
 VARIABLE: Final = "NUMBA_CACHE_DIR"
+DATA_VARIABLE: Final = "ASSAY_DATA_DIR"
+"""Where a container writes, whose user has no home."""
+ANY_PROCESSOR: Final = {"NUMBA_CPU_NAME": "generic"}
+"""What is compiled serves every processor of the architecture: one set is shipped with the wheel.
+Plans are whole numbers, heaps and branches; they gain nothing from a processor's vector units."""
 
 
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that compiles; one that names a directory itself keeps it."""
+    given = {**ANY_PROCESSOR, **inherited}
     if inherited.get(VARIABLE):
-        return dict(inherited)
+        return given
     home = inherited.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - a user without a home is no error here
-    found = cache_dir(Path(home, "assay", "compiled"), sources_digest(assay.__path__))
-    return {**inherited, VARIABLE: str(found)} if found is not None else dict(inherited)
+    bases = [Path(home, "assay")]
+    if inherited.get(DATA_VARIABLE):
+        bases.append(Path(inherited[DATA_VARIABLE]))
+    digest = sources_digest(assay.__path__)
+    for base in bases:
+        if (found := cache_dir(base / "compiled", digest)) is not None:
+            return {**given, VARIABLE: str(found)}
+    return given
 
 
 def sources_digest(roots: Iterable[str | Path]) -> str:

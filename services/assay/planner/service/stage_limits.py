@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import exp, fsum, lgamma, log, log1p
+from typing import Final
 
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
 from assay.core.pipeline import StageSpec
+from assay.model.starts import startup_at
 from assay.planner.session.messages import Machine, PoolState, StageLimits
+
+MEMORY_RISK: Final = 0.001
+"""Chance that the slots of a machine need more memory at once than it has."""
+SLOTS_MAX: Final = 4_096
+"""Of one stage on one machine, by memory."""
 
 
 def stage_limits(
@@ -32,15 +40,25 @@ def stage_limits(
                 core_cost=pool.core_cost,
             ),
             pool,
+            planner.startup_sigmas,
         )
         for spec, pool in found
     )
 
 
-def as_found(limits: StageLimits, pool: PoolState) -> StageLimits:
-    """The settings' limits, less what its hosts cannot give, with the start-up time measured."""
+def as_found(limits: StageLimits, pool: PoolState, sigmas: float) -> StageLimits:
+    """The settings' limits, less what its hosts cannot give, with the start-up time measured.
+
+    A pool without a slot has most likely lost its machines too: its next slots are taken to start
+    as slowly as those for which a machine had to be added.
+    """
     most = limits.slots_max if pool.slots_max is None else min(limits.slots_max, pool.slots_max)
-    startup_ns = limits.startup_ns if pool.startup_ns is None else pool.startup_ns
+    startup_ns = limits.startup_ns
+    if pool.startup_ns is not None:
+        p50_ns, p90_ns = pool.startup.p50_ns, pool.startup_ns
+        startup_ns = startup_at(p50_ns, p90_ns, sigmas)
+    if pool.ready == 0 and pool.startup_cold_ns is not None:
+        startup_ns = max(startup_ns, pool.startup_cold_ns)
     least = min(limits.slots_min, most)
     return replace(limits, slots_min=least, slots_max=most, startup_ns=startup_ns)
 
@@ -76,6 +94,8 @@ def limits_of_stage(
         slots_max=most,
         cost=cost,
         startup_ns=round(startup_s * 1e9),
+        # Of a stage that gathers, a work is a group, which counts for its requests.
+        batch_max=1 if spec.gathers else spec.batch_max,
     )
 
 
@@ -104,13 +124,44 @@ def slots_max(
     elif planner.slots_max is not None:
         most = planner.slots_max
     else:
-        most = max(sum(_fitting(spec, machine) for machine in machines), least, 1)
+        share = planner.memory_mean_share_by_stage.get(spec.name, 1.0)
+        most = max(sum(_fitting(spec, machine, share) for machine in machines), least, 1)
     return min(most, worker.slots_max * len(machines))
 
 
-def _fitting(spec: StageSpec, machine: Machine) -> int:
+def _fitting(spec: StageSpec, machine: Machine, share: float) -> int:
     """Slots of a stage that fit into one machine, which they do not share with other stages."""
     needs = spec.resources
     by_cores = machine.cores / needs.cpu_cores if needs.cpu_cores > 0 else 1e9
-    by_memory = machine.memory_bytes / needs.memory_bytes if needs.memory_bytes > 0 else 1e9
+    by_memory = 1e9
+    if needs.memory_bytes > 0:
+        by_memory = slots_by_memory(machine.memory_bytes // needs.memory_bytes, share)
     return int(min(by_cores, by_memory))
+
+
+def slots_by_memory(peaks: int, share: float) -> int:
+    """Slots of which hardly ever more than `peaks` need all that a slot may use at once.
+
+    Each uses `share` of that on average. Taken is the worst case, in which it uses all or nothing:
+    all with the chance `share`, each for itself.
+    """
+    if share >= 1 or peaks == 0:
+        return peaks
+    few, many = peaks, SLOTS_MAX
+    while few < many:
+        middle = (few + many + 1) // 2
+        if chance_beyond(peaks, middle, share) <= MEMORY_RISK:
+            few = middle
+        else:
+            many = middle - 1
+    return few
+
+
+def chance_beyond(peaks: int, slots: int, share: float) -> float:
+    """The chance that more than `peaks` of so many slots are at their peak (binomial)."""
+    logs = (
+        lgamma(slots + 1) - lgamma(k + 1) - lgamma(slots - k + 1)
+        + k * log(share) + (slots - k) * log1p(-share)
+        for k in range(min(peaks, slots) + 1)
+    )  # fmt: skip
+    return 1.0 - fsum(exp(one) for one in logs)

@@ -34,6 +34,8 @@ class StageLimits:
     cost: float
     """Cost of a slot-second, in GPU-seconds."""
     startup_ns: int
+    batch_max: int = 1
+    """Requests that a slot takes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ class PoolState:
     cap."""
     startup_ns: int | None = None
     """Measured time from asking for a slot until it is ready; `None` = too few were measured."""
+    startup_cold_ns: int | None = None
+    """The same where a machine had to be added first; `None` = too few were measured."""
     machines: tuple[Machine, ...] = ()
     """Of the hosts that serve it; empty = not known."""
     condition: str = ""

@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import isfinite
 from typing import Final
@@ -184,6 +185,7 @@ def observation_of(
     known: Mapping[TaskKey, TaskPast],
     budget_ns: int | None,
     progress: Progress | None = None,
+    no_barrier: Sequence[str] = (),
 ) -> Scene:
     """What a policy sees.
 
@@ -192,6 +194,7 @@ def observation_of(
         known: histories of the tasks.
         budget_ns: D of tasks that name none; `None` = the policy's default.
         progress: what became of the requests of open batches; `None` = not known.
+        no_barrier: patterns of the tasks whose trainers use rewards as they come.
     """
     entries: list[tuple[TaskRecord, OpenWork | HintRecord | None]] = [
         (work.task, work) for work in in_order(snapshot.work)
@@ -210,7 +213,10 @@ def observation_of(
         view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
         if view is not None:
             view = replace(
-                view, gaps_ns=gaps_of(batches), rested_ns=rested_ns(batches, snapshot.now_ns)
+                view,
+                gaps_ns=gaps_of(batches),
+                rested_ns=rested_ns(batches, snapshot.now_ns),
+                barrier=has_barrier(task, no_barrier),
             )
             ids = tuple(one.batch_id for one in batches)
             if progress is not None and isinstance(what, OpenWork):
@@ -245,6 +251,12 @@ def with_arrivals(view: TaskView, arrivals_ns: Ints) -> TaskView:
     if view.open is None:
         return view
     return replace(view, open=replace(view.open, arrivals_ns=arrivals_ns))
+
+
+def has_barrier(task: TaskRecord, no_barrier: Sequence[str]) -> bool:
+    """Whether the task's trainer waits for whole batches: no pattern names it."""
+    name = f"{task.tenant}/{task.task_id}"
+    return not any(fnmatchcase(name, pattern) for pattern in no_barrier)
 
 
 def sane_weight(weight: float) -> float:
@@ -428,6 +440,7 @@ def pool_views(
                 cap=max(limits.slots_max, 0),
                 cost=limits.cost,
                 startup_ns=limits.startup_ns,
+                batch_max=limits.batch_max,
             )
         )
     return tuple(views)

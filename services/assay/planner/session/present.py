@@ -10,6 +10,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import BatchId
 from assay.model.arrays import SECOND_NS
 from assay.model.observation import TaskView
+from assay.planner.core.batched import places_of
 from assay.planner.core.bounds import bound_slots
 from assay.planner.core.demand import Future, open_tasks
 from assay.planner.core.futures import draw_futures, known_past
@@ -173,6 +174,7 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
     requests = sum(size_of(task, batch) for task, batch in active)
     if not plan.batches or requests > BOUND_REQUESTS_MAX:
         return bounds
+    places = places_of(scene.observation)
     for group in groups_of(scene.observation):
         part = part_of(scene.observation, group)
         budgets = [batch.budget_ns for batch in plan.batches if batch.task in group.tasks]
@@ -180,14 +182,14 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
             part.now_ns, open_tasks(part), part.tasks, count=1, seed=0, prior=PriorSettings()
         )
         for j, stage in enumerate(group.stages):
-            bounds[stage] = one_bound(future, budgets, j)
+            bounds[stage] = int(np.ceil(one_bound(future, budgets, j) / places[stage] - 1e-9))
     return bounds
 
 
 def one_bound(future: Future, budgets_ns: Sequence[int], stage: int) -> int:
     """The bound of one stage."""
     budgets = np.array(budgets_ns, np.int64)
-    due = (np.maximum(future.natural_ns, future.earliest_ns) + budgets)[future.batch_of]
+    due = np.maximum(future.ends_due(), future.ends_possible()) + budgets[future.batch_of]
     try:
         return bound_slots(future.demand.release_ns, future.demand.service_ns, due, stage)
     except InvalidRequest:

@@ -120,7 +120,9 @@ class Session:
             self._stages, self._loop = stages, self._new_loop()
         used = self._used(snapshot)
         self._progress.see(snapshot.work, snapshot.now_ns)
-        return observation_of(snapshot, used, self._budget_ns, self._progress)
+        return observation_of(
+            snapshot, used, self._budget_ns, self._progress, self._settings.no_barrier
+        )
 
     def _used(self, snapshot: Snapshot) -> Mapping[TaskKey, TaskPast]:
         """Histories of tasks with open work, and of a few others to borrow from."""

@@ -146,6 +146,10 @@ def named_mixes() -> dict[str, Mix]:
             tasks=(CUDA,),
             cluster=Cluster(faults=Faults(worker_deaths_per_s=0.05 / 400)),
         ),
+        Mix(
+            name="both kinds",
+            tasks=(SMALL, replace(SMALL, name="stream", barrier=False, starts_after_s=60.0)),
+        ),
         Mix(name="twenty tenants", tasks=twenty, iterations=2),
         Mix(name="26 GPUs", tasks=six[:3], cluster=gpus, iterations=2),
         *(

@@ -98,6 +98,8 @@ class Score:
     """Of nodes with `NODE_WORKERS` workers of one stage, perfectly packed."""
     by_seed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The figures of `COMPARED`, one for each seed."""
+    kept: tuple[bool, ...] = ()
+    """Whether d <= D, of the batches of all seeds; in the same order for every policy."""
 
 
 def node_hours(samples: Sequence[Sample], stages: int) -> float:
@@ -140,6 +142,7 @@ def score(
         delay_mean_s=float(np.mean(delays)),
         delay_p95_s=float(np.quantile(delays, 0.95)),
         in_time=float(np.mean(in_time)),
+        kept=tuple(in_time),
         by_seed=by_seed,
     )
 
@@ -197,6 +200,9 @@ def ratios(scores: Sequence[Score]) -> Mapping[str, float]:
         found["p95 d minus the rival's (s)"] = mine.delay_p95_s - rival.delay_p95_s
     if mine is not None and ideal is not None and ideal.peak:
         found["peak over ideal"] = mine.peak / ideal.peak
+    if mine is not None and ideal is not None and any(ideal.kept):
+        both = [one for one, other in zip(mine.kept, ideal.kept, strict=True) if other]
+        found["d <= D where ideal keeps it"] = float(np.mean(both))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from assay.config.planning import PlanSettings
 from assay.core.errors import InvalidRequest
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
@@ -24,6 +25,7 @@ from assay.model.observation import (
     past_batch,
 )
 from assay.model.policy import Policy, swapped
+from assay.model.starts import startup_at
 from assay.sim.pools.cluster import Cluster, Pools, draw_deaths, lay_out
 from assay.sim.pools.nodes import NodeGroup
 from assay.sim.pools.reference import ReferenceWorld
@@ -34,8 +36,9 @@ from assay.sim.pools.world import FastWorld, World
 
 STARTS_MIN: Final = 3
 STARTS_KEPT: Final = 64
-STARTS_QUANTILE: Final = 0.9
-"""Start-up times that are seen: from so many on, of the latest so many, this quantile."""
+STARTS_SIGMAS: Final = PlanSettings().startup_sigmas
+"""Start-up times that are seen: from so many on, of the latest so many, one that is so much slower
+than the median, from the two quantiles that worker hosts report."""
 HISTORY_MAX: Final = 20
 """Past batches per task that policies see."""
 
@@ -268,8 +271,8 @@ class Runner:
         )
 
     def startup_seen_ns(self, pool: int) -> int:
-        """What the platform knows of start-up times: of nine in ten of the latest starts, as worker
-        hosts report it; the setting, which is the median, until a few were measured."""
+        """What the platform knows of start-up times, from the quantiles of the latest starts that
+        worker hosts report; the setting, which is the median, until a few were measured."""
         state = self.world.state
         started = int(state.ordered[pool]) - int(state.starting[pool])
         if started < STARTS_MIN:
@@ -277,7 +280,8 @@ class Runner:
         if started != self.startup_seen[pool][0]:
             draws = self.pools.startup_ns[pool]
             latest = draws[np.arange(max(started - STARTS_KEPT, 0), started) % len(draws)]
-            self.startup_seen[pool] = started, int(np.quantile(latest, STARTS_QUANTILE))
+            p50, p90 = (int(found) for found in np.quantile(latest, (0.5, 0.9)))
+            self.startup_seen[pool] = started, startup_at(p50, p90, STARTS_SIGMAS)
         return self.startup_seen[pool][1]
 
     def see_task(self, task: int) -> TaskView:
@@ -294,6 +298,7 @@ class Runner:
             open=self.see_batch(task),
             tenant=load.tenant,
             gaps_ns=self.gaps[task],
+            barrier=load.barrier,
             rested_ns=None if ended_ns is None else self.world.now_ns - ended_ns,
         )
 
@@ -364,7 +369,10 @@ class Runner:
         )
         for group in self.groups:
             group.advance(self.world.now_ns)
-        idle = sum(b.extra_delay_s * self.workload.tasks[b.task].trainer_gpus for b in batches)
+        tasks = self.workload.tasks
+        idle = sum(
+            b.extra_delay_s * tasks[b.task].trainer_gpus for b in batches if tasks[b.task].barrier
+        )
         return Result(
             policy=self.policy.name,
             seed=self.options.seed,
@@ -385,6 +393,11 @@ class Runner:
         state, place = self.world.state, self.world.places[task][iteration]
         load = self.workload.batches[task][iteration]
         took = int(state.completed_ns[place.batch] - state.opened_ns[place.batch])
+        late_ns = took - load.natural_ns
+        if not self.workload.tasks[task].barrier:
+            rows = slice(place.first, place.end)
+            alone = state.arrived_ns[rows] + state.service_ns[rows].sum(axis=1)
+            late_ns = int((state.ended_ns[rows] - alone).max())
         lost = state.lost[place.first : place.end] > 0
         codes = np.where(lost, len(OUTCOMES), load.outcome)
         outcomes = {word: int((codes == code).sum()) for code, word in enumerate(OUTCOMES)}
@@ -394,7 +407,7 @@ class Runner:
             iteration=iteration,
             opened_s=int(state.opened_ns[place.batch]) / SECOND_NS,
             natural_s=load.natural_ns / SECOND_NS,
-            extra_delay_s=max(took - load.natural_ns, 0) / SECOND_NS,
+            extra_delay_s=max(late_ns, 0) / SECOND_NS,
             budget_s=self.workload.tasks[task].delay_budget_s,
             outcomes={word: count for word, count in outcomes.items() if count},
         )

@@ -93,6 +93,8 @@ class TaskLoad:
     weight: float = 1.0
     trainer_gpus: float = 64.0
     delay_budget_s: float = 5.0
+    barrier: bool = True
+    """Its trainer waits for whole batches; else d is the largest over the requests of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
