@@ -17,6 +17,7 @@ from assay.config.access import Role
 from assay.core.ids import StageName, WorkerId
 from assay.edge.grpc_edge import OPEN_METHODS
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.v1 import externalscaler_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,9 +149,9 @@ def expected(caller: Caller, rule: Rule, port: str, known: frozenset[Known]) -> 
 
 # -- gRPC ----------------------------------------------------------------------------------------
 def methods() -> Iterator[MethodDescriptor]:
-    """Every method of the contract, of health and of reflection."""
+    """Every method of the contract, of KEDA's scalers, of health and of reflection."""
     yield from every_call.methods()
-    for module in (health_pb2, reflection_pb2):
+    for module in (externalscaler_pb2, health_pb2, reflection_pb2):
         for service in module.DESCRIPTOR.services_by_name.values():
             yield from service.methods
 

@@ -22,6 +22,9 @@ from tests.e2e import every_port
 from tests.e2e.commands import HANGS_S, platform_up
 from tests.e2e.every_port import Answer, Caller, Known, Route
 from tests.edge import every_call
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.scaling import write_kubeconfig
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.gateway.test_matrix import calls as routes_of_gateway
 
@@ -31,7 +34,7 @@ from assay.edge.http_edge import every_route
 from assay.store.valkey import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
 
     from google.protobuf.descriptor import MethodDescriptor
@@ -40,14 +43,17 @@ if TYPE_CHECKING:
 TENANTS, OPERATOR, WORKERS = Known.TENANTS, Known.OPERATOR, Known.WORKERS
 HEALTH: Final = "grpc.health.v1.Health"
 REFLECTION: Final = "grpc.reflection.v1alpha.ServerReflection"
-GRPC: Final[Mapping[str, tuple[Known, frozenset[str]]]] = {
+ANYONES: Final = None
+GRPC: Final[Mapping[str, tuple[Known | None, frozenset[str]]]] = {
     "reward grpc": (TENANTS, frozenset({"assay.v1.RewardService", HEALTH, REFLECTION})),
     "reward workers": (WORKERS, frozenset({"assay.v1.WorkService", HEALTH})),
     "worker control": (OPERATOR, frozenset({"assay.v1.PoolService", HEALTH, REFLECTION})),
     "planner grpc": (OPERATOR, frozenset({"assay.v1.PlannerService", HEALTH, REFLECTION})),
+    "planner keda": (ANYONES, frozenset({"externalscaler.ExternalScaler"})),
     "rollout grpc": (TENANTS, frozenset({"assay.v1.RolloutService", HEALTH, REFLECTION})),
 }
-"""Whose tokens each port knows, and its services."""
+"""Whose tokens each port knows, and its services. KEDA has no token to show: its port answers
+anyone of this machine, and from elsewhere whoever has a certificate (`tests/kubernetes`)."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 HTTP: Final[Mapping[str, frozenset[str]]] = {
     "reward http": frozenset({"api", "console", "open", "probes", "metrics"}),
@@ -72,7 +78,19 @@ OPEN: Final = frozenset(
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+async def cluster(tmp_path: Path) -> AsyncIterator[Path]:
+    """One with a Deployment that KEDA sizes; returns its kubeconfig."""
+    server, file = ApiServer(), tmp_path / "kubeconfig"
+    await server.start()
+    one = Cluster(url=f"http://127.0.0.1:{server.port}")
+    await one.deploy("match", replicas=1)
+    write_kubeconfig(file, port=server.port, token=one.scalers_token)
+    yield file
+    await server.stop()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Path) -> Path:
     """Sets it for a platform of all parts; returns the file of tenants."""
     file, key = tmp_path / "tenants.json", tmp_path / "keys"
     file.write_text(json.dumps(every_port.tenants(revoked=False)))
@@ -90,6 +108,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "OPERATOR__TOKEN": every_port.OPERATOR,
         "OPERATOR__TOKENS": json.dumps(every_port.operators()),
         "WORKER__STAGES": '["match"]',
+        "PLANNER__SCALER": "keda",
+        "PLANNER__KUBERNETES__KUBECONFIG": cluster,
+        "PLANNER__KUBERNETES__DEPLOYMENTS": '{"match": "assay-match"}',
+        "PLANNER__KUBERNETES__KEDA_PORT": 0,
     }.items():
         monkeypatch.setenv(f"ASSAY_{name}", str(value))
     return file
@@ -164,7 +186,7 @@ def _wanted_of_rpc(port: str, method: MethodDescriptor, caller: Caller) -> set[A
     cut = {Answer.CUT} if method.client_streaming else set()
     if method.containing_service.full_name not in services:
         return {Answer.ABSENT} | cut
-    if every_port.is_open(method):
+    if known is None or every_port.is_open(method):
         return {Answer.ADMITTED}
     rule = rules.rule_of_rpc(every_call.path(method)) or frozenset()
     wanted = every_port.expected(caller, rule, port, frozenset({known}))

@@ -23,6 +23,7 @@ from assay.config.telemetry import TelemetrySettings
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset(
     {
+        *("ASSAY_CA", "ASSAY_CERTIFICATE", "ASSAY_KEY"),
         *("ASSAY_VENV", "ASSAY_TOKEN", "ASSAY_URL", "ASSAY_PIPELINE", "ASSAY_PIPELINE_SETTINGS"),
         *("ASSAY_TASK", "ASSAY_DEADLINE_S", "ASSAY_PATIENCE_S", "ASSAY_STEP_SIZE"),
     }
@@ -61,6 +62,9 @@ class RewardSettings(TlsBranch):
     its own; `assay worker-token` makes their tokens. Absent: there is no such port."""
     worker_port: int = Field(default=8476, ge=0, le=65_535)
     """Port of that; 0 = any free one."""
+    worker_tls_client_ca: Path | None = None
+    """PEM certificates of authorities; a worker must show a certificate of one of them on that
+    port, beside its token. Needs `tls_certificate`."""
     worker_token_s: float = Field(default=600.0, ge=10)
     """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
     worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
@@ -136,6 +140,12 @@ class RewardSettings(TlsBranch):
     """Concurrent HTTP connections per address; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
+
+    @model_validator(mode="after")
+    def _workers_tls(self) -> Self:
+        if self.worker_tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("worker_tls_client_ca: needs tls_certificate and tls_key")
+        return self
 
     @model_validator(mode="after")
     def _tenants_once(self) -> Self:
@@ -325,6 +335,11 @@ class WorkerSettings(Branch):
     """A file with the token for `api`, of `assay worker-token`; read again when it is needed."""
     api_ca: Path | None = None
     """PEM certificates of the authority of the API's certificate. Absent: the system's."""
+    api_certificate: Path | None = None
+    """PEM certificate chain shown to the API, where it asks for one
+    (`reward.worker_tls_client_ca`); together with `api_key`."""
+    api_key: Path | None = None
+    """PEM private key."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
     read them, and so can code that escapes from a sandbox."""

@@ -47,7 +47,7 @@ def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> 
         waiting_max=limits.turns_concurrent_max,
         wait_s=limits.turn_wait_s,
     )
-    callers = SessionCallers(parts.callers)
+    callers = SessionCallers(parts.callers, asks_certificate=settings.tls_client_ca is not None)
     rewards = SessionRewards(parts.desk)
     sessions = Sessions(
         settings=limits,
