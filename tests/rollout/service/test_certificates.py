@@ -15,6 +15,8 @@ from assay.client import Backoff, Identity
 from assay.client.rollouts import RolloutClient
 from assay.config.access import TenantSettings
 from assay.core.errors import DependencyDown, Unauthenticated
+from assay.edge.auth import Tenants
+from assay.rollout.service.build import token_for_rewards
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +83,10 @@ async def test_each_side_believes_its_own_authority_alone(
     ):
         found = await _version(url, authority.certificate, shown, token)
         assert found == expected, (shown, token)
+
+
+def test_who_is_known_by_a_certificate_gets_no_token_of_the_service() -> None:
+    asks, open_to_all = Tenants({"red": _tenant("r", "red.lab")}), Tenants({})
+    assert token_for_rewards(None, asks) == ""
+    assert token_for_rewards("r", asks) == "r"
+    assert token_for_rewards(None, open_to_all) is None
