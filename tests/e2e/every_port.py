@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,6 +147,37 @@ def expected(caller: Caller, rule: Rule, port: str, known: frozenset[Known]) -> 
     if caller.of not in known or (caller.only and caller.only != port):
         return Answer.STRANGER
     return Answer.ADMITTED if caller.roles & rule else Answer.FORBIDDEN
+
+
+# -- callers that say nothing, or little ---------------------------------------------------------
+SLOW: Final = {
+    "silent": (b"", b""),
+    "a byte per second": (b"G", b"E"),
+    "half of a preface": (b"PRI * HTTP/2.0\r\n\r\nSM", b""),
+    "a header per second": (b"POST / HTTP/1.1\r\nhost: x\r\n", b"x: y\r\n"),
+    "a body per second": (
+        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n{",
+        b" ",
+    ),
+}
+"""What a slow caller sends first, and then once per second."""
+
+
+async def until_closed(address: str, first: bytes, then: bytes) -> None:
+    """Call slowly; returns when the service has closed the connection."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    with suppress(ConnectionError):
+        writer.write(first)
+        while True:
+            try:
+                async with asyncio.timeout(1):
+                    if not await reader.read(4096):
+                        break
+            except TimeoutError:
+                writer.write(then)
+                await writer.drain()
+    writer.close()
 
 
 # -- gRPC ----------------------------------------------------------------------------------------

@@ -142,11 +142,25 @@ async def test_each_port_answers_its_own_calls_to_its_own_callers_alone(
         for name, channel in channels.items():
             await _services_are_those_of(name, channel)
         routes = list(_routes(api))
+        slow = asyncio.create_task(_slow_callers_are_left(ports))
         wrong = [
             *await _together(_over_grpc(channels, callers)),
             *await _together(_over_http(clients, callers, routes)),
         ]
         assert not wrong, "\n".join(map(str, wrong[:40]))
+        await slow
+
+
+async def _slow_callers_are_left(ports: Mapping[str, str]) -> None:
+    """Each port closes the connection of each of them, while it serves others."""
+    kinds = [(port, kind) for port in ports for kind in every_port.SLOW]
+    calls = [every_port.until_closed(ports[port], *every_port.SLOW[kind]) for port, kind in kinds]
+    tasks = [asyncio.create_task(one) for one in calls]
+    _, kept = await asyncio.wait(tasks, timeout=every_port.LONG_S)
+    left = [kind for kind, task in zip(kinds, tasks, strict=True) if task in kept]
+    for task in kept:
+        task.cancel()
+    assert not left, "it holds their connections"
 
 
 Case = tuple[tuple[str, str, str], set[Answer], Awaitable[Answer]]
