@@ -53,7 +53,7 @@ GRPC: Final[Mapping[str, tuple[Known | None, frozenset[str]]]] = {
     "rollout grpc": (TENANTS, frozenset({"assay.v1.RolloutService", HEALTH, REFLECTION})),
 }
 """Whose tokens each port knows, and its services. KEDA has no token to show: its port answers
-anyone of this machine, and from elsewhere whoever has a certificate (`tests/kubernetes`)."""
+anyone of this machine, and from elsewhere callers with a certificate (`tests/kubernetes`)."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 HTTP: Final[Mapping[str, frozenset[str]]] = {
     "reward http": frozenset({"api", "console", "open", "probes", "metrics"}),

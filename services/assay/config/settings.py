@@ -63,8 +63,7 @@ class RewardSettings(TlsBranch):
     worker_port: int = Field(default=8476, ge=0, le=65_535)
     """Port of that; 0 = any free one."""
     worker_tls_client_ca: Path | None = None
-    """PEM certificates of authorities; a worker must show a certificate of one of them on that
-    port, beside its token. Needs `tls_certificate`."""
+    """PEM certificates of authorities; there a worker must show one of theirs beside its token."""
     worker_token_s: float = Field(default=600.0, ge=10)
     """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
     worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
@@ -140,12 +139,6 @@ class RewardSettings(TlsBranch):
     """Concurrent HTTP connections per address; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
-
-    @model_validator(mode="after")
-    def _workers_tls(self) -> Self:
-        if self.worker_tls_client_ca is not None and self.tls_certificate is None:
-            raise ValueError("worker_tls_client_ca: needs tls_certificate and tls_key")
-        return self
 
     @model_validator(mode="after")
     def _tenants_once(self) -> Self:
@@ -325,21 +318,17 @@ class WorkerSettings(Branch):
     """`host:port` under which planners reach the pool service. Empty: where it listens, or with
     `control_host` 0.0.0.0 this machine's name and that port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
-    """Port of `/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this
-    machine exposes the same metrics)."""
+    """Port of the host's probes and `/metrics` (the API of this machine has the same); 0 = any."""
     api: str = ""
     """Addresses of the API's port for workers (`reward.worker_port`), `HOST:PORT` separated by
-    commas, `grpcs://HOST:PORT` for TLS: work comes from there, and the host needs no access to the
-    store. Empty: it works on the store."""
+    commas, `grpcs://HOST:PORT` for TLS; such a host needs no store. Empty: the store itself."""
     api_token_file: Path | None = None
     """A file with the token for `api`, of `assay worker-token`; read again when it is needed."""
     api_ca: Path | None = None
     """PEM certificates of the authority of the API's certificate. Absent: the system's."""
     api_certificate: Path | None = None
-    """PEM certificate chain shown to the API, where it asks for one
-    (`reward.worker_tls_client_ca`); together with `api_key`."""
+    """PEM chain for an API that asks for it (`reward.worker_tls_client_ca`); with `api_key`."""
     api_key: Path | None = None
-    """PEM private key."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
     read them, and so can code that escapes from a sandbox."""

@@ -98,7 +98,7 @@ class SessionCallers:
     """Callers with a tenant's token or certificate, or with the key of one session."""
 
     def __init__(self, tenants: Callers, *, asks_certificate: bool = False) -> None:
-        """`asks_certificate`: of whoever has no session's key; standard agents have none."""
+        """`asks_certificate`: of callers without a session's key; standard agents have none."""
         self._tenants = tenants
         self._asks_certificate = asks_certificate
         self._owners: dict[bytes, Session] = {}

@@ -183,7 +183,9 @@ def _instant_ns(text: str) -> int:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        message = f"--deadline: {text!r} is no instant with an offset, as 2026-12-01T08:00:00Z"
+        message = (
+            f"--deadline: {text!r} is not an instant with an offset such as 2026-12-01T08:00:00Z"
+        )
         raise InvalidRequest(message, field="--deadline")
     return int(found.timestamp()) * 10**9
 

@@ -295,7 +295,7 @@ def _one_asset(row: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     try:
         return [(str(name), base64.b64decode(packed, validate=True).decode())]
     except (ValueError, TypeError):
-        raise _refused("config.provided_data.test", f"{name!r} is no text in Base64") from None
+        raise _refused("config.provided_data.test", f"{name!r} is not a text in Base64") from None
 
 
 def _aider_reference(file: str, test: str) -> Mapping[str, Any]:
