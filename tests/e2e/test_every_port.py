@@ -71,6 +71,11 @@ KNOWN: Final[Mapping[str, frozenset[Known]]] = {
     "metrics": frozenset({OPERATOR}),
 }
 """Whose tokens each kind of routes knows; the others need none."""
+AUDITED: Final = tuple(
+    f"{service}.refused.jsonl"
+    for service in ("reward", "workers", "worker", "planner", "rollout", "gateway")
+)
+"""Files of the audit log."""
 OPEN: Final = frozenset(
     {"/openapi.json", "/docs", "/docs/{name}", "/console", "/console/{name}"} | PROBES
 )
@@ -149,6 +154,8 @@ async def test_each_port_answers_its_own_calls_to_its_own_callers_alone(
         ]
         assert not wrong, "\n".join(map(str, wrong[:40]))
         await slow
+        empty = [one for one in AUDITED if not (data / "audit" / one).stat().st_size]
+        assert not empty, "each port that asks who calls keeps who was refused"
 
 
 async def _slow_callers_are_left(ports: Mapping[str, str]) -> None:
