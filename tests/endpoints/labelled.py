@@ -90,8 +90,12 @@ def _right_in_humaneval(samples: Path) -> Iterator[Labelled]:
     for row in _rows(samples, OTHER_ROWS["humaneval_python"][0])[:10]:
         body = row["canonical_solution"]
         block = f"Here is your answer:\n```python\n{row['prompt']}\n{body}\n```"
-        for text, extra in ((f"{body}\n\ndef random", {}), (block, {"is_freeform": True})):
-            config = {"dataset_type": "HumanEvalDataset", "language": "python"}
+        cases: list[tuple[str, dict[str, Any]]] = [
+            (f"{body}\n\ndef random", {}),
+            (block, {"is_freeform": True}),
+        ]
+        for text, extra in cases:
+            config: dict[str, Any] = {"dataset_type": "HumanEvalDataset", "language": "python"}
             config |= {"provided_data": row, "extra": extra}
             request = {"dataset": "humaneval_python", "id": 0, "completion": text, "config": config}
             name = "test_humaneval_python_submit_passed"

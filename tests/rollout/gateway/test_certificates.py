@@ -37,7 +37,7 @@ async def _status(url: str, context: ssl.SSLContext, token: str, method: str = "
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(verify=context, headers=headers, timeout=60) as http:
         try:
-            body = {} if method == "POST" else None
+            body: dict[str, str] | None = {} if method == "POST" else None
             return str((await http.request(method, url, json=body)).status_code)
         except httpx.TransportError:
             return "no answer"
