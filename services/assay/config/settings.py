@@ -310,8 +310,7 @@ class WorkerSettings(Branch):
     stages: tuple[str, ...] = ()
     """Stages to serve; empty = those of all pipelines."""
     control_host: str = "127.0.0.1"
-    """Address on which the internal pool service (resize) and the probes listen. Any address other
-    than loopback needs `operator.token`."""
+    """Address of the pool service (resize) and probes; beyond loopback needs `operator.token`."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
     address: str = ""
@@ -329,6 +328,7 @@ class WorkerSettings(Branch):
     api_certificate: Path | None = None
     """PEM chain for an API that asks for it (`reward.worker_tls_client_ca`); with `api_key`."""
     api_key: Path | None = None
+    """PEM private key."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
     read them, and so can code that escapes from a sandbox."""
