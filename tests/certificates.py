@@ -42,19 +42,22 @@ class Authority:
         _openssl("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}",
                  "-keyout", self._key, "-out", self.certificate)  # fmt: skip
 
-    def signed(self, name: str, *names: str) -> tuple[Path, Path]:
-        """A certificate with a common name and alternative names, and its key."""
+    def signed(self, name: str, *names: str, days: int = 2) -> tuple[Path, Path]:
+        """A certificate with a common name and alternative names, and its key.
+
+        With `days=-1` it ended yesterday.
+        """
         made, key, asked = (self._folder / f"{name}.{end}" for end in ("crt", "key", "csr"))
         extension = self._folder / f"{name}.ext"
         extension.write_text(f"subjectAltName={','.join(names)}\n")
         _openssl("req", *NEW_KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", asked)
         _openssl("x509", "-req", "-in", asked, "-CA", self.certificate, "-CAkey", self._key,
-                 "-CAcreateserial", "-days", "2", "-extfile", extension, "-out", made)  # fmt: skip
+                 "-CAcreateserial", "-days", days, "-extfile", extension, "-out", made)  # fmt: skip
         return made, key
 
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
-def _openssl(*arguments: str | Path) -> None:
+def _openssl(*arguments: str | Path | int) -> None:
     subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +19,7 @@ from assay.config.access import Role
 from assay.core.ids import StageName, WorkerId
 from assay.edge.grpc_edge import OPEN_METHODS
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.v1 import externalscaler_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -146,11 +149,42 @@ def expected(caller: Caller, rule: Rule, port: str, known: frozenset[Known]) -> 
     return Answer.ADMITTED if caller.roles & rule else Answer.FORBIDDEN
 
 
+# -- callers that say nothing, or little ---------------------------------------------------------
+SLOW: Final = {
+    "silent": (b"", b""),
+    "a byte per second": (b"G", b"E"),
+    "half of a preface": (b"PRI * HTTP/2.0\r\n\r\nSM", b""),
+    "a header per second": (b"POST / HTTP/1.1\r\nhost: x\r\n", b"x: y\r\n"),
+    "a body per second": (
+        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n{",
+        b" ",
+    ),
+}
+"""What a slow caller sends first, and then once per second."""
+
+
+async def until_closed(address: str, first: bytes, then: bytes) -> None:
+    """Call slowly; returns when the service has closed the connection."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    with suppress(ConnectionError):
+        writer.write(first)
+        while True:
+            try:
+                async with asyncio.timeout(1):
+                    if not await reader.read(4096):
+                        break
+            except TimeoutError:
+                writer.write(then)
+                await writer.drain()
+    writer.close()
+
+
 # -- gRPC ----------------------------------------------------------------------------------------
 def methods() -> Iterator[MethodDescriptor]:
-    """Every method of the contract, of health and of reflection."""
+    """Every method of the contract, of KEDA's scalers, of health and of reflection."""
     yield from every_call.methods()
-    for module in (health_pb2, reflection_pb2):
+    for module in (externalscaler_pb2, health_pb2, reflection_pb2):
         for service in module.DESCRIPTOR.services_by_name.values():
             yield from service.methods
 

@@ -22,6 +22,9 @@ from tests.e2e import every_port
 from tests.e2e.commands import HANGS_S, platform_up
 from tests.e2e.every_port import Answer, Caller, Known, Route
 from tests.edge import every_call
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.scaling import write_kubeconfig
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.gateway.test_matrix import calls as routes_of_gateway
 
@@ -31,7 +34,7 @@ from assay.edge.http_edge import every_route
 from assay.store.valkey import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
 
     from google.protobuf.descriptor import MethodDescriptor
@@ -40,14 +43,17 @@ if TYPE_CHECKING:
 TENANTS, OPERATOR, WORKERS = Known.TENANTS, Known.OPERATOR, Known.WORKERS
 HEALTH: Final = "grpc.health.v1.Health"
 REFLECTION: Final = "grpc.reflection.v1alpha.ServerReflection"
-GRPC: Final[Mapping[str, tuple[Known, frozenset[str]]]] = {
+ANYONES: Final = None
+GRPC: Final[Mapping[str, tuple[Known | None, frozenset[str]]]] = {
     "reward grpc": (TENANTS, frozenset({"assay.v1.RewardService", HEALTH, REFLECTION})),
     "reward workers": (WORKERS, frozenset({"assay.v1.WorkService", HEALTH})),
     "worker control": (OPERATOR, frozenset({"assay.v1.PoolService", HEALTH, REFLECTION})),
     "planner grpc": (OPERATOR, frozenset({"assay.v1.PlannerService", HEALTH, REFLECTION})),
+    "planner keda": (ANYONES, frozenset({"externalscaler.ExternalScaler"})),
     "rollout grpc": (TENANTS, frozenset({"assay.v1.RolloutService", HEALTH, REFLECTION})),
 }
-"""Whose tokens each port knows, and its services."""
+"""Whose tokens each port knows, and its services. KEDA has no token to show: its port answers
+anyone of this machine, and from elsewhere callers with a certificate (`tests/kubernetes`)."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 HTTP: Final[Mapping[str, frozenset[str]]] = {
     "reward http": frozenset({"api", "console", "open", "probes", "metrics"}),
@@ -65,6 +71,11 @@ KNOWN: Final[Mapping[str, frozenset[Known]]] = {
     "metrics": frozenset({OPERATOR}),
 }
 """Whose tokens each kind of routes knows; the others need none."""
+AUDITED: Final = tuple(
+    f"{service}.refused.jsonl"
+    for service in ("reward", "workers", "worker", "planner", "rollout", "gateway")
+)
+"""Files of the audit log."""
 OPEN: Final = frozenset(
     {"/openapi.json", "/docs", "/docs/{name}", "/console", "/console/{name}"} | PROBES
 )
@@ -72,7 +83,19 @@ OPEN: Final = frozenset(
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+async def cluster(tmp_path: Path) -> AsyncIterator[Path]:
+    """One with a Deployment that KEDA sizes; returns its kubeconfig."""
+    server, file = ApiServer(), tmp_path / "kubeconfig"
+    await server.start()
+    one = Cluster(url=f"http://127.0.0.1:{server.port}")
+    await one.deploy("match", replicas=1)
+    write_kubeconfig(file, port=server.port, token=one.scalers_token)
+    yield file
+    await server.stop()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Path) -> Path:
     """Sets it for a platform of all parts; returns the file of tenants."""
     file, key = tmp_path / "tenants.json", tmp_path / "keys"
     file.write_text(json.dumps(every_port.tenants(revoked=False)))
@@ -90,6 +113,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "OPERATOR__TOKEN": every_port.OPERATOR,
         "OPERATOR__TOKENS": json.dumps(every_port.operators()),
         "WORKER__STAGES": '["match"]',
+        "PLANNER__SCALER": "keda",
+        "PLANNER__KUBERNETES__KUBECONFIG": cluster,
+        "PLANNER__KUBERNETES__DEPLOYMENTS": '{"match": "assay-match"}',
+        "PLANNER__KUBERNETES__KEDA_PORT": 0,
     }.items():
         monkeypatch.setenv(f"ASSAY_{name}", str(value))
     return file
@@ -120,11 +147,27 @@ async def test_each_port_answers_its_own_calls_to_its_own_callers_alone(
         for name, channel in channels.items():
             await _services_are_those_of(name, channel)
         routes = list(_routes(api))
+        slow = asyncio.create_task(_slow_callers_are_left(ports))
         wrong = [
             *await _together(_over_grpc(channels, callers)),
             *await _together(_over_http(clients, callers, routes)),
         ]
         assert not wrong, "\n".join(map(str, wrong[:40]))
+        await slow
+        empty = [one for one in AUDITED if not (data / "audit" / one).stat().st_size]
+        assert not empty, "each port that asks who calls keeps who was refused"
+
+
+async def _slow_callers_are_left(ports: Mapping[str, str]) -> None:
+    """Each port closes the connection of each of them, while it serves others."""
+    kinds = [(port, kind) for port in ports for kind in every_port.SLOW]
+    calls = [every_port.until_closed(ports[port], *every_port.SLOW[kind]) for port, kind in kinds]
+    tasks = [asyncio.create_task(one) for one in calls]
+    _, kept = await asyncio.wait(tasks, timeout=every_port.LONG_S)
+    left = [kind for kind, task in zip(kinds, tasks, strict=True) if task in kept]
+    for task in kept:
+        task.cancel()
+    assert not left, "it holds their connections"
 
 
 Case = tuple[tuple[str, str, str], set[Answer], Awaitable[Answer]]
@@ -164,7 +207,7 @@ def _wanted_of_rpc(port: str, method: MethodDescriptor, caller: Caller) -> set[A
     cut = {Answer.CUT} if method.client_streaming else set()
     if method.containing_service.full_name not in services:
         return {Answer.ABSENT} | cut
-    if every_port.is_open(method):
+    if known is None or every_port.is_open(method):
         return {Answer.ADMITTED}
     rule = rules.rule_of_rpc(every_call.path(method)) or frozenset()
     wanted = every_port.expected(caller, rule, port, frozenset({known}))

@@ -22,13 +22,16 @@ READERS: dict[str, Any] = {
     "/v1/nemo_gym/math/verify": trainer_bodies.nemo_gym_message,
     "/v1/roll/math/submit": trainer_bodies.roll_message,
 }
-KINDS = ("CommonOJDataset", "HumanEvalDataset", "EvoEvalDataset", "MBPPDataset", "MHPPDataset")
+KINDS = tuple(sandbox_fusion_bodies._JUDGES)
+FIELDS = ("test", "labels", "language", "entry_point", "input", "stdin", "asset")
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(("test", "labels", "language", "entry_point", "input", "stdin"))
+            st.sampled_from(
+                ("test", "labels", "language", "entry_point", "input", "stdin", "asset")
+            )
             | st.text(max_size=3),
             inner,
             max_size=3,

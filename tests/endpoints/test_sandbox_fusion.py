@@ -1,13 +1,16 @@
 """SandboxFusion's API over a running platform: real processes, sandbox and compiler."""
 
 import asyncio
+import base64
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 from tests.e2e.commands import platform_up
+from tests.endpoints.labelled import labelled
 from tests.integrations.interpreters import run_program
 from tests.verifiers.benches import SHARED_DATA
 
@@ -193,32 +196,56 @@ async def data_sets(http: httpx.AsyncClient) -> None:
         wrong = await submit(kind, given, double.replace("2 * x", "3 * x"))
         assert wrong["accepted"] is False, kind
     assert (await submit("HumanEvalDataset", HUMAN_EVAL, "    return x + x\n"))["accepted"] is True
+    await judged_by_files(submit, double)
     leaves = "```python\nimport sys\ndef double(x):\n    sys.exit(0)\n```"
     assert (await submit("MBPPDataset", MBPP, leaves))["accepted"] is False
 
 
+def unittest_row(kind: str) -> dict[str, Any]:
+    """A row judged by test cases: BigCodeBench's form, or Aider's."""
+    cases = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
+    cases += "        self.assertEqual(double(2), 4)\n"
+    if kind == "HumanEvalDataset":
+        return {"content": "def double(x):\n    '''Twice.'''", "test": cases} | {
+            "labels": {"entry_point": "double"}
+        }
+    code = f"from twice import double\n{cases}unittest.main()\n"
+    return {"test": {"code": "#<INSERT>", "asset": {"twice_test.py": in_base64(code)}}}
+
+
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+async def judged_by_files(submit: Any, double: str) -> None:
+    """Rows whose tests are in files, and those of `unittest`."""
+    for kind in ("HumanEvalDataset", "AiderBenchmarkDataset"):
+        row = unittest_row(kind)
+        assert (await submit(kind, row, double))["accepted"] is True, kind
+        assert (await submit(kind, row, double.replace("2", "3")))["accepted"] is False, kind
+    continued = unittest_row("HumanEvalDataset")
+    body = "    return 2 * x\n\ndef never_closed("
+    assert (await submit("HumanEvalDataset", continued, body))["accepted"] is True
+    row = {"test": {"asset": {"answer.json": in_base64('{"gt": "1,250"}')}}}
+    for value, right in (("1250", True), ("'1250.01'", True), ("12.5", True), ("1260", False)):
+        solution = f"```python\ndef solution():\n    return {value}\n```"
+        assert (await submit("PalMathDataset", row, solution))["accepted"] is right, value
+
+
 async def labelled_requests(http: httpx.AsyncClient) -> None:
-    """SandboxFusion's own labelled requests whose rows are available, with the row."""
+    """SandboxFusion's own labelled requests, as far as their rows are there."""
     folder = SHARED_DATA / "sandboxfusion"
     if not folder.is_dir():
         return
-
-    def lines(name: str) -> list[str]:
-        return (folder / name).read_text("utf-8").splitlines()
-
-    rows = {
-        (str(row["id"])): row for row in map(json.loads, lines("code_eval_code_contests.jsonl"))
-    }
-    seen = 0
-    for line in lines("submit_labels.jsonl"):
-        labelled = json.loads(line)
-        asked = labelled["request"]
-        if asked.get("dataset") == "code_contests":
-            asked["config"]["provided_data"] = rows[str(asked["id"])]
-            found = (await http.post("/submit", json=asked)).json()
-            assert found["accepted"] == labelled["accepted"], labelled["test"]
-            seen += 1
-    assert seen == 2
+    samples = Path(os.environ.get("SANDBOX_FUSION_SAMPLES", folder))
+    found = labelled(folder / "submit_labels.jsonl", samples)
+    assert len(found) >= 4
+    for one in found:
+        answer = await http.post("/submit", json=one.request)
+        if one.why_not:
+            assert not answer.json().get("accepted"), one.name
+        elif "evoeval" not in one.name:  # needs numpy
+            assert answer.json()["accepted"] == one.accepted, one.name
 
 
 async def the_client_of_pypi(endpoint: str) -> None:

@@ -10,7 +10,7 @@ from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.real_server import ADMIN, RealServer, assets, new_namespace, running
 from tests.kubernetes.relay import Relay
-from tests.kubernetes.scaling import RunScaler, Scaling
+from tests.kubernetes.scaling import RunScaler, Scaling, write_kubeconfig
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.edge.clock import Clock
@@ -62,16 +62,7 @@ async def run_scaler(
 ) -> AsyncIterator[RunScaler]:
     """Start scalers; they end with the test."""
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        f"""
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{server.port}"}}}}]
-users: [{{name: u, user: {{token: {cluster.scalers_token}}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
-    )
+    write_kubeconfig(kubeconfig, port=server.port, token=cluster.scalers_token)
     async with AsyncExitStack() as stack:
 
         def run(

@@ -1,6 +1,7 @@
 """A scaler under test, with the numbers that a store would give it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from tests.store.driver import FIRST
 
@@ -37,6 +38,20 @@ class Scaling:
 
     async def resize(self, stage: str, slots: int) -> PoolState:
         return await self.scaler.resize(StageName(stage), slots)
+
+
+def write_kubeconfig(file: Path, *, port: int, token: str) -> None:
+    """How a scaler reaches an API server of this machine."""
+    file.write_text(
+        f"""
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: u, user: {{token: {token}}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+    )
 
 
 def host_of(pod: str, life: str = "ab", busy: int = BUSY_UNKNOWN) -> HostRecord:

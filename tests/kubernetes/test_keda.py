@@ -174,23 +174,31 @@ async def test_an_unknown_stage_is_named(asked: Asked) -> None:
 
 
 async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: Path) -> None:
-    certificate, key = certificates.certificate(tmp_path)
-    tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=certificate)
+    (tmp_path / "theirs").mkdir()
+    ours = certificates.Authority(tmp_path, "ours")
+    theirs = certificates.Authority(tmp_path / "theirs", "theirs")
+    certificate, key = ours.signed("planner", "DNS:localhost", "IP:127.0.0.1")
+    tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=ours.certificate)
     base: Any = pb_grpc.ExternalScalerServicer
     servicer = base()  # answers UNIMPLEMENTED
     server = KedaServer(servicer, host="127.0.0.1", port=0, tls=tls)
     address = await server.start()
-    authority = certificate.read_bytes()
-    strangers = grpc.ssl_channel_credentials(authority)
-    keda = grpc.ssl_channel_credentials(authority, key.read_bytes(), authority)
-    for credentials, code in (
-        (strangers, grpc.StatusCode.UNAVAILABLE),
-        (keda, grpc.StatusCode.UNIMPLEMENTED),
+    keda = ours.signed("keda", "DNS:keda")
+    for authority, shown, code in (
+        (ours, keda, grpc.StatusCode.UNIMPLEMENTED),
+        (ours, None, grpc.StatusCode.UNAVAILABLE),
+        (ours, ours.signed("ended", "DNS:keda", days=-1), grpc.StatusCode.UNAVAILABLE),
+        (ours, theirs.signed("keda", "DNS:keda"), grpc.StatusCode.UNAVAILABLE),
+        (theirs, keda, grpc.StatusCode.UNAVAILABLE),
     ):
+        chain, secret = (None, None) if shown is None else (one.read_bytes() for one in shown)
+        credentials = grpc.ssl_channel_credentials(
+            authority.certificate.read_bytes(), secret, chain
+        )
         async with grpc.aio.secure_channel(address, credentials) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await pb_grpc.ExternalScalerStub(channel).IsActive(REF, timeout=20)
-            assert caught.value.code() is code
+            assert caught.value.code() is code, shown
     await server.stop()
 
 

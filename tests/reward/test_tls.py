@@ -17,8 +17,8 @@ import pytest
 from tests.certificates import Authority
 
 from assay.client import Backoff, Client, Identity
-from assay.client.http import HttpClient
-from assay.core.errors import DependencyDown, Unauthenticated
+from assay.client.http import AsyncHttpClient, HttpClient
+from assay.core.errors import DependencyDown, InvalidRequest, Unauthenticated
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Parties:
         self.blue = self.ours.signed("blue", "DNS:b.lab")
         self.proxy = self.ours.signed("proxy", "DNS:p.lab")
         self.forged = self.theirs.signed("forged", "URI:spiffe://lab/red")
+        self.ended = self.ours.signed("ended", "URI:spiffe://lab/red", days=-1)
 
 
 @pytest.fixture
@@ -149,7 +150,57 @@ async def test_each_side_believes_its_own_authority_alone(
         (ours, parties.red, "blu", "UNAUTHENTICATED"),
         (ours, parties.proxy, "", "UNAUTHENTICATED"),
         (ours, parties.forged, "blu", "UNAVAILABLE"),
+        (ours, parties.ended, "", "UNAVAILABLE"),
+        (ours, parties.ended, "blu", "UNAVAILABLE"),
         (ours, None, "blu", "UNAVAILABLE"),
         (theirs, parties.red, "", "UNAVAILABLE"),
     ):
         assert await over(running, authority, shown, token) == expected, (shown, token)
+
+
+@pytest.mark.parametrize("over", ["grpc", "http"])
+async def test_clients_without_arguments_show_what_the_variables_name(
+    run_api: RunApi, parties: Parties, monkeypatch: pytest.MonkeyPatch, over: str
+) -> None:
+    """As adapters of trainers, commands and the rollout service make their clients."""
+    certificate, key = parties.service
+    running = await run_api(
+        tenants=TENANTS,
+        tls_certificate=certificate,
+        tls_key=key,
+        tls_client_ca=parties.ours.certificate,
+    )
+    for authority, shown, expected in (
+        (parties.ours, parties.red, "OK"),
+        (parties.ours, parties.proxy, "UNAUTHENTICATED"),
+        (parties.ours, parties.forged, "UNAVAILABLE"),
+        (parties.theirs, parties.red, "UNAVAILABLE"),
+    ):
+        monkeypatch.setenv("ASSAY_CA", str(authority.certificate))
+        for name, file in zip(("CERTIFICATE", "KEY"), shown, strict=True):
+            monkeypatch.setenv(f"ASSAY_{name}", str(file))
+        assert await _without_arguments(running, over) == expected
+    monkeypatch.delenv("ASSAY_KEY")
+    with pytest.raises(InvalidRequest, match="ASSAY_CERTIFICATE and ASSAY_KEY"):
+        await _without_arguments(running, over)
+    monkeypatch.setenv("ASSAY_CA", "/nowhere")
+    with pytest.raises(InvalidRequest, match="ASSAY_CA"):
+        await _without_arguments(running, over)
+    Client("127.0.0.1:1")  # in the clear they do not count
+
+
+async def _without_arguments(running: Running, over: str) -> str:
+    once = Backoff(total_s=0.0)
+    client: Any
+    if over == "grpc":
+        client = Client(f"grpcs://{running.addresses.grpc}", backoff=once)
+    else:
+        client = AsyncHttpClient(running.addresses.http, backoff=once)
+    async with client:
+        try:
+            await client.list_pipelines()
+        except Unauthenticated:
+            return "UNAUTHENTICATED"
+        except DependencyDown:
+            return "UNAVAILABLE"
+    return "OK"

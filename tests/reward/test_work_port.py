@@ -51,7 +51,7 @@ class Scene:
         self.port = port
         self.workers: list[RemoteStore] = []
 
-    def worker(self, *stages: str, **options: str) -> RemoteStore:
+    def worker(self, *stages: str, **options: Any) -> RemoteStore:
         one = self.port.worker(*stages, **options)
         self.workers.append(one)
         return one

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 
 from assay.core import errors as core
 from assay.edge.status import STATUS, detail_of
 from assay.rollout import errors
 from assay.rollout.errors import CrashCause, Limit, RolloutError
+from assay.rollout.models import load_tokenizer
+from assay.rollout.models.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KINDS = [
     (errors.InvalidRollout("prompt", "empty"), core.InvalidRequest),
@@ -55,3 +63,13 @@ def test_a_model_that_cannot_be_loaded_is_the_callers_to_change() -> None:
     for error in (CorruptModel("cut short"), UnsupportedModel("sliding"), EngineError(-1, "no")):
         assert detail_of(error).status == STATUS[core.InvalidRequest]
     assert isinstance(CorruptModel("cut short"), ValueError)
+
+
+def test_a_missing_package_of_readers_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text("{}")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(UnsupportedModel, match=r"tokenizer.json: pip install 'assay\[rollout\]'"):
+        load_tokenizer(file)

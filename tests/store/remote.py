@@ -39,6 +39,8 @@ from assay.verifiers.registry import load_pipelines, stages_of
 
 KEY = secrets.token_hex(32).encode()
 STAGES = tuple(StageName(name) for name in ("compile", "run", "noop", "group", "relative", "judge"))
+Tls = tuple[bytes, tuple[bytes, bytes] | None]
+"""What a worker believes; key and certificate that it shows."""
 YEAR_NS = 365 * 86_400 * 10**9
 
 
@@ -56,7 +58,13 @@ class WorkPort:
     """The API's port for workers, on a store."""
 
     def __init__(
-        self, store: Store, folder: Path, *, token_s: float = 600.0, waits_max: int = 384
+        self,
+        store: Store,
+        folder: Path,
+        *,
+        token_s: float = 600.0,
+        waits_max: int = 384,
+        settings: RewardSettings | None = None,
     ) -> None:
         self._folder = folder
         key_file = folder / "keys"
@@ -84,24 +92,29 @@ class WorkPort:
             tracer=NoTracer(),
             on_call=lambda *_: None,
         )
-        settings = RewardSettings(worker_port=0)
         self.listener = WorkListener(
-            gateway=self.gateway, guard=guard, settings=settings, artifact_bytes_max=64 * 1024**2
+            gateway=self.gateway,
+            guard=guard,
+            settings=settings or RewardSettings(worker_port=0),
+            artifact_bytes_max=64 * 1024**2,
         )
         self.address = ""
 
     async def start(self) -> None:
         self.address = await self.listener.start()
 
-    def worker(self, *stages: str, name: str = "host:1", token: str = "") -> RemoteStore:
+    def worker(
+        self, *stages: str, name: str = "host:1", token: str = "", tls: Tls | None = None
+    ) -> RemoteStore:
         """A worker with a token for these stages."""
         file = self._folder / f"token-{secrets.token_hex(4)}"
         file.write_text(token or token_for(*stages))
         return RemoteStore(
-            [self.address],
+            [self.address if tls is None else f"grpcs://{self.address}"],
             worker=WorkerId(name),
             tokens=TokenFiles(file, self._folder / f"{file.name}.kept"),
-            authority=None,
+            authority=None if tls is None else tls[0],
+            identity=None if tls is None else tls[1],
             clock=Clock(),
         )
 

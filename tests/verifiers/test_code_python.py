@@ -437,6 +437,26 @@ def test_a_prompt_is_continued_by_an_indented_response_and_precedes_a_whole_prog
     assert judge(PYTHON, "", reference).reward == 0.0
 
 
+@pytest.mark.parametrize(
+    ("prompt", "right"),
+    [
+        ('def f(x):\n    """Twice."""', "    return 2 * x"),
+        ("def f(x):\n    '''Twice.'''  ", "\n    return 2 * x"),
+        ("def f(x):", "  return 2 * x"),
+        ("def f(x):\n    # twice", "    return 2 * x"),
+        ("def f(x):\n    return", " 2 * x"),
+        ("def f(x):\n    y = 2  # twice\n", "    return y * x"),
+    ],
+)
+def test_a_prompt_without_its_last_line_feed_is_continued(
+    judge: Judge, prompt: str, right: str
+) -> None:
+    test = "def check(candidate):\n    assert candidate(2) == 4\n"
+    reference = {"prompt": prompt, "entry_point": "f", "test": test}
+    assert judge(PYTHON, right, reference).reward == 1.0
+    assert judge(PYTHON, right.replace("2", "3").replace("y *", "3 *"), reference).reward == 0.0
+
+
 # --- forms of data sets ------------------------------------------------------------------------
 
 

@@ -65,9 +65,9 @@ class Client:
             url: `host:port`, `grpc://host:port`, or `grpcs://host:port` for TLS.
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
-                TLS.
+                TLS. With TLS by default those in the file `ASSAY_CA`.
             identity: the certificate that stands for the tenant, or that the service asks for;
-                implies TLS.
+                implies TLS. With TLS by default that of `ASSAY_CERTIFICATE` and `ASSAY_KEY`.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
             join_s: how long a small submission that meets another of its batch in progress waits

@@ -9,7 +9,6 @@ called before each new stream call: after a failure, and every `LISTEN_S` in any
 import asyncio
 import atexit
 import ctypes
-import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from weakref import WeakSet
 
 import grpc
 
+from assay.client import variables
 from assay.client.backoff import Backoff
 from assay.client.failures import WORTH_REPEATING, error_of
 from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
@@ -26,7 +26,6 @@ from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, Invali
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Awaitable[object]]
 
-TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
 PORT_DEFAULT: Final = 8470
 RECEIVE_BYTES_MAX: Final = 256 * 1024**2
 KEEPALIVE_MS: Final = 20_000
@@ -74,7 +73,7 @@ class Connection:
         randomness: random.Random | None = None,
     ) -> None:
         self.channel = _channel(url, root_certificates, identity)
-        self.metadata = _metadata(os.environ.get(TOKEN_VARIABLE, "") if token is None else token)
+        self.metadata = _metadata(variables.token() if token is None else token)
         self._backoff = backoff
         self._timeout_s = timeout_s
         self._sleep = sleep
@@ -179,6 +178,11 @@ def _channel(
     url: str, root_certificates: bytes | None, identity: Identity | None
 ) -> grpc.aio.Channel:
     target, tls = _target(url)
+    if tls:
+        root_certificates = (
+            variables.authorities() if root_certificates is None else root_certificates
+        )
+        identity = identity or _of_variables()
     if tls or root_certificates is not None or identity is not None:
         shown = identity or Identity(certificate_chain=None, private_key=None)
         credentials = grpc.ssl_channel_credentials(
@@ -189,6 +193,18 @@ def _channel(
         made = grpc.aio.insecure_channel(target, options=_OPTIONS)
     _channels.add(made)
     return made
+
+
+def _of_variables() -> Identity | None:
+    """What the variables say that we show."""
+    files = variables.identity()
+    if files is None:
+        return None
+    chain, key = files
+    return Identity(
+        certificate_chain=variables.read(variables.CERTIFICATE, chain),
+        private_key=variables.read(variables.KEY, key),
+    )
 
 
 _channels: Final[WeakSet[grpc.aio.Channel]] = WeakSet()

@@ -101,8 +101,10 @@ class TlsBranch(Branch):
     def _both_or_none(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key: set both, or neither")
-        if self.tls_client_ca is not None and self.tls_certificate is None:
-            raise ValueError("tls_client_ca: needs tls_certificate and tls_key")
+        asks = (name for name in type(self).model_fields if name.endswith("tls_client_ca"))
+        asked = next((name for name in asks if getattr(self, name) is not None), "")
+        if asked and self.tls_certificate is None:
+            raise ValueError(f"{asked}: needs tls_certificate and tls_key")
         return self
 
 

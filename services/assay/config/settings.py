@@ -24,6 +24,7 @@ from assay.config.telemetry import TelemetrySettings
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset(
     {
+        *("ASSAY_CA", "ASSAY_CERTIFICATE", "ASSAY_KEY"),
         *("ASSAY_VENV", "ASSAY_TOKEN", "ASSAY_URL", "ASSAY_PIPELINE", "ASSAY_PIPELINE_SETTINGS"),
         *("ASSAY_TASK", "ASSAY_DEADLINE_S", "ASSAY_PATIENCE_S", "ASSAY_STEP_SIZE"),
     }
@@ -62,6 +63,8 @@ class RewardSettings(TlsBranch):
     its own; `assay worker-token` makes their tokens. Absent: there is no such port."""
     worker_port: int = Field(default=8476, ge=0, le=65_535)
     """Port of that; 0 = any free one."""
+    worker_tls_client_ca: Path | None = None
+    """PEM certificates of authorities; there a worker must show one of theirs beside its token."""
     worker_token_s: float = Field(default=600.0, ge=10)
     """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
     worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
@@ -210,24 +213,25 @@ class WorkerSettings(Branch):
     stages: tuple[str, ...] = ()
     """Stages to serve; empty = those of all pipelines."""
     control_host: str = "127.0.0.1"
-    """Address on which the internal pool service (resize) and the probes listen. Any address other
-    than loopback needs `operator.token`."""
+    """Address of the pool service (resize) and probes; beyond loopback needs `operator.token`."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
     address: str = ""
     """`host:port` under which planners reach the pool service. Empty: where it listens, or with
     `control_host` 0.0.0.0 this machine's name and that port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
-    """Port of `/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this
-    machine exposes the same metrics)."""
+    """Port of the host's probes and `/metrics` (the API of this machine has the same); 0 = any."""
     api: str = ""
     """Addresses of the API's port for workers (`reward.worker_port`), `HOST:PORT` separated by
-    commas, `grpcs://HOST:PORT` for TLS: work comes from there, and the host needs no access to the
-    store. Empty: it works on the store."""
+    commas, `grpcs://HOST:PORT` for TLS; such a host needs no store. Empty: the store itself."""
     api_token_file: Path | None = None
     """A file with the token for `api`, of `assay worker-token`; read again when it is needed."""
     api_ca: Path | None = None
     """PEM certificates of the authority of the API's certificate. Absent: the system's."""
+    api_certificate: Path | None = None
+    """PEM chain for an API that asks for it (`reward.worker_tls_client_ca`); with `api_key`."""
+    api_key: Path | None = None
+    """PEM private key."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
     read them, and so can code that escapes from a sandbox."""

@@ -342,6 +342,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def one_authorization(values: Iterable[str]) -> str:
+    """The `Authorization` of a call that may have several; empty: it has none.
+
+    Different ones are joined, as HTTP says, and so are no one's: a proxy, the log and this service
+    could otherwise each take another one for the caller.
+    """
+    return ", ".join(dict.fromkeys(values))
+
+
 def presented_token(authorization: str) -> str:
     """The token of an `Authorization: Bearer ...` value.
 

@@ -28,13 +28,20 @@ from grpc_health.v1 import health, health_pb2
 
 from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
-from assay.edge.auth import in_url
+from assay.edge.auth import in_url, one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+    )
     from pathlib import Path
 
     from assay.core.ids import TenantId
@@ -412,16 +419,22 @@ def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: 
 
 
 def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:
-    metadata = {
-        key: value for key, value in details.invocation_metadata or () if isinstance(value, str)
-    }
+    pairs = details.invocation_metadata or ()
+    metadata = {key: value for key, value in pairs if isinstance(value, str)}
     return Arrival(
         method=details.method.rpartition("/")[2],
-        authorization=metadata.get("authorization", ""),
+        authorization=shown_in(pairs),
         call_id=metadata.get("x-request-id", ""),
         traceparent=metadata.get("traceparent", ""),
         kind=_kind(handler),
         rule=rule_of_rpc(details.method),
+    )
+
+
+def shown_in(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    """What the metadata of a call show of its caller."""
+    return one_authorization(
+        value for key, value in metadata if key == "authorization" and isinstance(value, str)
     )
 
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, not_json
 from assay.edge.access.rules import ANYONE, HTTP, Rule, Rules
+from assay.edge.auth import one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
@@ -180,7 +181,7 @@ class _HttpEdge:
         stream = self._paths.stream.fullmatch(scope["path"])
         return Arrival(
             method=f"{scope['method']} {scope['path']}"[:PATH_CHARS_MAX],
-            authorization=header(scope, b"authorization"),
+            authorization=authorization(scope),
             call_id=header(scope, b"x-request-id"),
             traceparent=header(scope, b"traceparent"),
             kind=Kind.STREAM if stream else Kind.CALL,
@@ -238,6 +239,12 @@ def header(scope: Scope, name: bytes) -> str:
         if key == name:
             found = value
     return found.decode("latin-1")
+
+
+def authorization(scope: Scope) -> str:
+    """What a call shows of its caller."""
+    shown = [value for key, value in scope["headers"] if key == b"authorization"]
+    return one_authorization(value.decode("latin-1") for value in shown)
 
 
 def _bound_values(pieces: Pieces) -> None:

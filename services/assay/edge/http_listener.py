@@ -70,6 +70,15 @@ class TlsFiles:
     key: Path | None = None
     client_ca: Path | None = None
     """Authorities; a caller must show a certificate of one of them."""
+    client_optional: bool = False
+    """A caller may show none; the application decides. A wrong one ends the connection."""
+
+    @property
+    def client_mode(self) -> ssl.VerifyMode:
+        """What is asked of callers."""
+        if self.client_ca is None:
+            return ssl.CERT_NONE
+        return ssl.CERT_OPTIONAL if self.client_optional else ssl.CERT_REQUIRED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -283,7 +292,7 @@ class HttpListener:
                 ssl_certfile=tls.certificate,
                 ssl_keyfile=tls.key,
                 ssl_ca_certs=None if tls.client_ca is None else str(tls.client_ca),
-                ssl_cert_reqs=ssl.CERT_NONE if tls.client_ca is None else ssl.CERT_REQUIRED,
+                ssl_cert_reqs=tls.client_mode,
             )
         )
 

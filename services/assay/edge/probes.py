@@ -9,14 +9,14 @@ the kubelet may have the address of all callers from outside of the cluster.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from assay.core.errors import PermissionDenied, Unauthenticated
 from assay.edge.access.channels import server_context
-from assay.edge.auth import Operator, admit_to_metrics
+from assay.edge.auth import Operator, admit_to_metrics, one_authorization
 from assay.edge.scrape.exposition import answer_of
 
 HEAD_BYTES_MAX: Final = 8 * 1024
@@ -112,23 +112,25 @@ class Probes:
                 if self._asks_certificate and not has_certificate:
                     return _response("401 Unauthorized", b"a certificate is required\n")
                 try:
-                    admit_to_metrics(self._operator, _header(head, b"authorization"))
+                    shown = one_authorization(_headers(head, b"authorization"))
+                    admit_to_metrics(self._operator, shown)
                 except Unauthenticated as error:
                     return _response("401 Unauthorized", f"{error.message}\n".encode())
                 except PermissionDenied as error:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
-                return _response("200 OK", *answer_of(self._registry, _header(head, b"accept")))
+                return _response(
+                    "200 OK", *answer_of(self._registry, next(_headers(head, b"accept"), ""))
+                )
         more = b"" if self._registry is None else b", /metrics"
         return _response("404 Not Found", b"there are /healthz, /readyz" + more + b"\n")
 
 
-def _header(head: bytes, wanted: bytes) -> str:
-    """The value of a header; empty: it is absent."""
+def _headers(head: bytes, wanted: bytes) -> Iterator[str]:
+    """The values of a header."""
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == wanted:
-            return value.strip().decode("latin-1")
-    return ""
+            yield value.strip().decode("latin-1")
 
 
 def _response(status: str, body: bytes, content_type: str = _TEXT) -> bytes:

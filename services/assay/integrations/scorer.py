@@ -58,6 +58,8 @@ class Scoring:
     token: str | None = None
     """The tenant's token; by default that of `ASSAY_TOKEN`."""
     root_certificates: bytes | None = None
+    """Of the service; with TLS by default those in the file `ASSAY_CA`. What is shown to a service
+    that asks for a certificate is in `ASSAY_CERTIFICATE` and `ASSAY_KEY`."""
     task: str = ""
     """Name of the training job, under which its history is kept; empty: made from pipeline and
     settings."""

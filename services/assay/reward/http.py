@@ -331,7 +331,7 @@ def _observation(
     @router.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:
         try:
-            metrics_reader.admit(request.headers.get("authorization", ""))
+            metrics_reader.admit(http_edge.authorization(request.scope))
         except AssayError as error:
             detail = detail_of(error)
             return JSONResponse(

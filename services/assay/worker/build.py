@@ -208,8 +208,8 @@ def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStor
     """Where work comes from: the store, or the API for a host without access to it.
 
     Raises:
-        SettingError: `worker.api` names no address.
-        OSError: `worker.api_ca` cannot be read.
+        SettingError: `worker.api` names no address; a certificate without its key.
+        OSError: a file of TLS cannot be read.
     """
     own = settings.worker
     if not own.api:
@@ -217,14 +217,24 @@ def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStor
     addresses = [one.strip() for one in own.api.split(",") if one.strip()]
     if not addresses:
         raise SettingError("worker.api: it names no address")
+    if (own.api_certificate is None) != (own.api_key is None):
+        raise SettingError("worker.api_certificate and worker.api_key: set both, or neither")
     kept = settings.data_dir / "run" / "worker.token"
     return RemoteStore(
         addresses,
         worker=worker,
         tokens=TokenFiles(own.api_token_file, kept),
         authority=None if own.api_ca is None else own.api_ca.read_bytes(),
+        identity=_identity(own),
         clock=clock,
     )
+
+
+def _identity(own: WorkerSettings) -> tuple[bytes, bytes] | None:
+    """Key and certificate that are shown to the API."""
+    if own.api_certificate is None or own.api_key is None:
+        return None
+    return own.api_key.read_bytes(), own.api_certificate.read_bytes()
 
 
 def host_record(

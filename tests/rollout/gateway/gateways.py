@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assay.config.access import TenantSettings
+    from assay.edge.access.audit import Audit
     from assay.rollout import ProbeEngine
     from assay.rollout.gateway.sessions import Sessions
     from assay.rollout.models.tokenizer import HuggingFaceTokenizer
@@ -157,6 +158,7 @@ async def gateway(
     tenants: Mapping[str, TenantSettings] | None = None,
     limits: Mapping[str, Any] | None = None,
     trusted: ssl.SSLContext | None = None,
+    audit: Audit | None = None,
     **settings_of: object,
 ) -> AsyncIterator[Gateway]:
     """On a model of random weights, unless another is given."""
@@ -184,7 +186,7 @@ async def gateway(
             vocab=vocab,
             callers=Tenants(tenants or {}),
         )
-        listener = build_gateway(settings, shared, tenants=len(tenants or {}))
+        listener = build_gateway(settings, shared, tenants=len(tenants or {}), audit=audit)
         shared.service.start()
         url = await listener.start()
         try:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from assay.config.access import Role, TenantSettings, TokenSettings
+from assay.config.access import AuditSettings, Role, TenantSettings, TokenSettings
 from assay.edge.access import rules
+from assay.edge.access.audit import Audit
+from assay.edge.clock import Clock
 from assay.rollout.gateway import app
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
     from tests.rollout.gateway.gateways import RunGateway
 
 
@@ -78,3 +84,34 @@ async def test_each_route_is_for_its_roles_and_its_tenant_alone(run_gateway: Run
                 assert answer.status_code == 403, (name, role)
     state = await own.http.get(f"/sessions/{names['session_id']}", headers=key("red-read"))
     assert state.status_code == 200  # no refused call has closed it
+
+
+async def test_what_was_done_and_who_was_refused_is_in_the_audit_log(
+    run_gateway: RunGateway, tmp_path: Path
+) -> None:
+    audit = Audit(tmp_path, "gateway", AuditSettings(), Clock())
+    own = await run_gateway(tenants={"red": tenant("red"), "blue": tenant("blue")}, audit=audit)
+
+    async def call(method: str, path: str, token: str, body: object = None) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}"}
+        return await own.http.request(method, path, headers=headers, json=body)
+
+    made = (await call("POST", "/sessions", "red-submit", {})).json()
+    place, key = f"/sessions/{made['session_id']}", made["api_key"]
+    await call("POST", f"{place}/v1/completions", key, {"prompt": "of", "max_tokens": 2})
+    await call("GET", place, "red-read")
+    await call("GET", place, "unknown")
+    await call("DELETE", place, "blue-read")
+    await call("DELETE", place, "red-submit")
+
+    def lines(name: str) -> list[tuple[str, str, str]]:
+        text = (tmp_path / f"gateway.{name}.jsonl").read_text()
+        assert key not in text
+        found = map(json.loads, text.splitlines())
+        return [(one["tenant"], one["call"], one["result"]) for one in found]
+
+    assert lines("calls") == [("red", "POST /sessions", "ok"), ("red", f"DELETE {place}", "ok")]
+    assert lines("refused") == [
+        ("", f"GET {place}", "unauthenticated"),
+        ("blue", f"DELETE {place}", "permission_denied"),
+    ]

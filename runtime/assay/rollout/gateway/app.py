@@ -209,7 +209,7 @@ def _session_id(request: Request) -> str:
 
 
 def _authorization(request: Request) -> str:
-    return header(request.scope, b"authorization")
+    return http_edge.authorization(request.scope)
 
 
 async def _body(request: Request, model: type[M], *, absent: M | None = None) -> M:

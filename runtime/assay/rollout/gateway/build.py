@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from assay.core.errors import InvalidRequest
+from assay.edge.access.audit import open_audit
 from assay.edge.calls import CallGuard
 from assay.edge.door import Door, DoorLimit, DoorLimits
 from assay.edge.tracing import NoTracer
@@ -21,6 +22,7 @@ from assay.rollout.models.chat import ChatTemplate
 if TYPE_CHECKING:
     from assay.config.rollouts import RolloutSettings
     from assay.config.settings import Settings
+    from assay.edge.access.audit import Audit
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.service.build import Shared
 
@@ -32,10 +34,14 @@ def beside(settings: Settings, shared: Shared) -> list[GatewayListener]:
     """The gateway, if `rollout.gateway.enabled`; see `build` of the rollout service."""
     if not settings.rollout.gateway.enabled:
         return []
-    return [build_gateway(settings.rollout, shared, tenants=shared.callers.count)]
+    callers = shared.callers
+    audit = open_audit(settings, "gateway", asks=callers.ask_for_token, clock=shared.clock)
+    return [build_gateway(settings.rollout, shared, tenants=callers.count, audit=audit)]
 
 
-def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> GatewayListener:
+def build_gateway(
+    settings: RolloutSettings, parts: Shared, *, tenants: int, audit: Audit | None = None
+) -> GatewayListener:
     """Build the gateway, on the running event loop.
 
     Raises:
@@ -48,7 +54,7 @@ def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> 
         waiting_max=limits.turns_concurrent_max,
         wait_s=limits.turn_wait_s,
     )
-    callers = SessionCallers(parts.callers)
+    callers = SessionCallers(parts.callers, asks_certificate=settings.tls_client_ca is not None)
     rewards = SessionRewards(parts.desk)
     sessions = Sessions(
         settings=limits,
@@ -73,7 +79,7 @@ def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> 
         new_id=_new_id,
         metrics=parts.metrics,
     )
-    guard = _guard(settings, parts, callers, tenants)
+    guard = _guard(settings, parts, callers, tenants, audit)
     app = build_app(calls, callers=callers, guard=guard, body_bytes_max=limits.body_bytes_max)
     return GatewayListener(
         app,
@@ -116,7 +122,11 @@ def _template(settings: RolloutSettings, tokenizer: Tokenizer | None) -> ChatTem
 
 
 def _guard(
-    settings: RolloutSettings, parts: Shared, callers: SessionCallers, tenants: int
+    settings: RolloutSettings,
+    parts: Shared,
+    callers: SessionCallers,
+    tenants: int,
+    audit: Audit | None,
 ) -> CallGuard:
     limits = DoorLimits(
         calls_max=settings.calls_concurrent_max,
@@ -132,4 +142,5 @@ def _guard(
         clock=parts.clock,
         tracer=NoTracer(),
         on_call=parts.metrics.api_called,
+        audit=audit,
     )

@@ -56,7 +56,12 @@ class GatewayListener:
             connections=Connections(connections_max=most, per_peer_max=most, body_s_max=BODY_S_MAX),
             drain_s=settings.drain_s,
             keep_alive_s=settings.gateway.keep_alive_s,
-            tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
+            tls=TlsFiles(
+                certificate=settings.tls_certificate,
+                key=settings.tls_key,
+                client_ca=settings.tls_client_ca,
+                client_optional=True,  # agents have a session's key and nothing else
+            ),
         )
 
     async def start(self) -> str:

@@ -95,10 +95,12 @@ class Session:
 
 
 class SessionCallers:
-    """Callers with a tenant's token, or with the key of one session."""
+    """Callers with a tenant's token or certificate, or with the key of one session."""
 
-    def __init__(self, tenants: Callers) -> None:
+    def __init__(self, tenants: Callers, *, asks_certificate: bool = False) -> None:
+        """`asks_certificate`: of callers without a session's key; standard agents have none."""
         self._tenants = tenants
+        self._asks_certificate = asks_certificate
         self._owners: dict[bytes, Session] = {}
 
     @property
@@ -109,8 +111,22 @@ class SessionCallers:
     def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> Tenant:
         """See `Callers`; the key of a session stands for its tenant."""
         if not is_session_key(authorization):
+            if self._asks_certificate and not certificate:
+                raise Unauthenticated("certificate: this call needs one")
             return self._tenants.authenticate(authorization, certificate)
-        return self.session(authorization).tenant
+        tenant = self.session(authorization).tenant
+        if self._of_another(tenant, certificate):
+            raise Unauthenticated("authorization: the certificate is that of another tenant")
+        return tenant
+
+    def _of_another(self, tenant: Tenant, certificate: Iterable[str]) -> bool:
+        """Whether the certificate beside a session's key stands for another tenant."""
+        if not certificate:
+            return False
+        try:
+            return self._tenants.authenticate("", certificate).tenant_id != tenant.tenant_id
+        except Unauthenticated:
+            return False  # it stands for no one
 
     def session(self, authorization: str) -> Session:
         """The session of a key.

@@ -32,6 +32,7 @@ def reading(what: str) -> Iterator[None]:
 
     Raises:
         ModelError: the block's own, with `what` before its message if that does not say it.
+        UnsupportedModel: a package is missing that reads such files.
         CorruptModel: for anything else but an `OSError`.
     """
     try:
@@ -42,6 +43,8 @@ def reading(what: str) -> Iterator[None]:
         if what in str(error):
             raise
         raise type(error)(f"{what}: {error}", field=error.field) from error
+    except ImportError as error:
+        raise UnsupportedModel(f"{what}: pip install 'assay[rollout]' ({error})") from error
     except (Exception, RecursionError, MemoryError) as error:
         said = f"{what}: {type(error).__name__}: {error}"[:500]
         raise CorruptModel(said) from error

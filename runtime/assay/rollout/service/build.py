@@ -129,13 +129,13 @@ def build(
         metrics = open_metrics(settings.data_dir)
         callers = Tenants.of(settings.reward)
         room = Room(groups_bytes_max=rollout.groups_bytes_max, tenants=lambda: callers.count)
-        service = _service(rollout, backend, clock, metrics, room)
+        service = _service(rollout, backend, callers, clock, metrics, room)
         shared = Shared(
             service=service,
             runtime=backend.engine,
             served=_served(rollout, backend),
             tokenizer=backend.tokenizer,
-            desk=functools.partial(_desk, rollout, clock),
+            desk=functools.partial(_desk, rollout, callers, clock),
             callers=callers,
             metrics=metrics,
             clock=clock,
@@ -181,11 +181,16 @@ def _refuse_open_listeners(settings: Settings) -> None:
 
 
 def _service(
-    rollout: RolloutSettings, backend: Backend, clock: Clock, metrics: Metrics, room: Room
+    rollout: RolloutSettings,
+    backend: Backend,
+    callers: Tenants,
+    clock: Clock,
+    metrics: Metrics,
+    room: Room,
 ) -> RolloutService:
     return RolloutService(
         engine=backend.engine,
-        desk=functools.partial(_desk, rollout, clock),
+        desk=functools.partial(_desk, rollout, callers, clock),
         text_of=functools.partial(_text_of, backend.tokenizer),
         clock=clock,
         new_id=lambda: secrets.token_hex(8),
@@ -230,11 +235,22 @@ def _guard(settings: Settings, shared: Shared, clock: Clock) -> CallGuard:
     )
 
 
+def token_for_rewards(shown: str | None, callers: Tenants) -> str | None:
+    """What is shown to the reward service for a caller; `None`: what the environment has.
+
+    A tenant that is known by its certificate showed no token, and gets no one else's.
+    """
+    return shown or ("" if callers.ask_for_token else None)
+
+
 def _desk(
-    rollout: RolloutSettings, clock: Clock, on_judged: Callable[[int, Judged], None]
+    rollout: RolloutSettings,
+    callers: Tenants,
+    clock: Clock,
+    on_judged: Callable[[int, Judged], None],
 ) -> RewardDesk:
     return RewardServiceDesk(
-        connect=lambda token: Client(rollout.reward_url, token=token),
+        connect=lambda token: Client(rollout.reward_url, token=token_for_rewards(token, callers)),
         on_judged=on_judged,
         clock=clock,
         new_id=lambda: secrets.token_hex(8),

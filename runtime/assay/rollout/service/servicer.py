@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.errors import AssayError, FailedPrecondition, PermissionDenied
 from assay.edge.calls import current_call
-from assay.edge.grpc_edge import parsed_message
+from assay.edge.grpc_edge import parsed_message, shown_in
 from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
 from assay.rollout.service.group_messages import groups
@@ -262,7 +262,5 @@ def _key(session_id: str) -> SessionKey:
 
 def _token(context: Context) -> str | None:
     """The caller's token, which is used for its reward requests."""
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization" and isinstance(value, str):
-            return value[len(_BEARER) :].strip() or None
-    return None
+    shown = shown_in(context.invocation_metadata() or ())
+    return shown[len(_BEARER) :].strip() or None

@@ -1,4 +1,4 @@
-"""`assay batch describe`: one batch, its stages, its plan and its failures."""
+"""`assay batch`: one batch, its stages, its plan and its failures; what of it is not needed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
 from assay.cli.operate.connection import open_running_store
 from assay.cli.operate.live import line_of
 from assay.cli.operate.snapshot import batch_json
+from assay.cli.platform.addresses import running
+from assay.client import Backoff, Client
 from assay.config.settings import Settings
 from assay.core.codec import unpack_body
 from assay.core.ids import BatchId, TenantId
@@ -26,13 +28,9 @@ from assay.store.operations.viewing import open_viewing
 RESULTS_MAX: Final = 1_000
 """The last results, from which the times of stages are taken."""
 FAILURES_MAX: Final = 10
+REACH_S_MAX: Final = 5.0
 
-batch = typer.Typer(help="One batch, described.", no_args_is_help=True)
-
-
-@batch.callback()
-def _group() -> None:
-    """`describe` is named although it is the only command."""
+batch = typer.Typer(help="One batch: describe it, cancel it.", no_args_is_help=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +91,42 @@ def batch_describe(
     for one in found.failures:
         said = f"{one.request_id}: {one.outcome.value}: {error_of(one)}"
         out.print(said, highlight=False)
+
+
+@batch.command("cancel")
+def batch_cancel(
+    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of a batch.")],
+    requests: Annotated[
+        list[str] | None, typer.Option("--request", help="Only this request; again for more.")
+    ] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", help="Only this group; again for more.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="host:port; default: the running one.")] = "",
+    data_dir: DataDir = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """End what has not ended as CANCELLED: of the batch, or only the named requests and groups.
+
+    The batch is that of the tenant whose token is ASSAY_TOKEN.
+    """
+    address = url or running(settings_with(data_dir)).grpc
+    cancelled = asyncio.run(_cancel(address, batch_id, requests or [], groups or []))
+    if as_json:
+        print_json({"cancelled": cancelled})
+    else:
+        out.print(f"{cancelled} cancelled")
+
+
+async def _cancel(
+    address: str, batch_id: str, requests: Sequence[str], groups: Sequence[str]
+) -> int:
+    async with Client(address, backoff=Backoff(total_s=REACH_S_MAX)) as client:
+        found = client.batch(batch_id)
+        if not requests and not groups:
+            return await found.cancel()
+        return await found.cancel_requests(requests, group_ids=groups)
 
 
 async def _describe(settings: Settings, tenant: TenantId, batch_id: BatchId) -> Description:

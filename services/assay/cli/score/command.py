@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from gzip import GzipFile
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
@@ -56,6 +57,8 @@ class Job:
     url: str
     data_dir: Path | None
     strict: bool
+    deadline_ns: int | None = None
+    """When the rewards are needed, as Unix time; `None`: the service's estimate."""
 
     @property
     def basis(self) -> bytes:
@@ -132,6 +135,9 @@ def score(
     id_field: Annotated[str, typer.Option(help="Key of the request id.")] = "request_id",
     group_field: Annotated[str, typer.Option(help="Key of the group id.")] = "group_id",
     settings_field: Annotated[str, typer.Option(help="Key of a row's own settings.")] = "settings",
+    deadline: Annotated[
+        str, typer.Option(help="When the rewards are needed: 2026-12-01T08:00:00Z.")
+    ] = "",
     *,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a bad row, before anything is scored.")
@@ -160,9 +166,28 @@ def score(
         url=url,
         data_dir=data_dir,
         strict=strict,
+        deadline_ns=_instant_ns(deadline) if deadline else None,
     )
     with seekable(file) as rows:
         _tell(score_rows(job, rows, fields), job.output, as_json=as_json)
+
+
+def _instant_ns(text: str) -> int:
+    """Unix time of an instant with its offset.
+
+    Raises:
+        InvalidRequest: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        message = (
+            f"--deadline: {text!r} is not an instant with an offset such as 2026-12-01T08:00:00Z"
+        )
+        raise InvalidRequest(message, field="--deadline")
+    return int(found.timestamp()) * 10**9
 
 
 def score_rows(job: Job, rows: IO[bytes], fields: Fields) -> Run:
@@ -291,7 +316,9 @@ async def _score(job: Job, run: Run) -> None:
             job.output.open("a", encoding="utf-8") as file,
         ):
             run.bar = progress.add_task(job.pipeline, total=run.work.left)
-            scorer = Scorer(client, tasks, file, basis=job.basis, ledger=run)
+            scorer = Scorer(
+                client, tasks, file, basis=job.basis, ledger=run, deadline_ns=job.deadline_ns
+            )
             await scorer.run(run.work.todo())
         run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
 

@@ -134,13 +134,21 @@ class Scorer:
     """Scores rows and writes results as they come."""
 
     def __init__(
-        self, client: Client, tasks: Tasks, out: IO[str], *, basis: bytes, ledger: Ledger
+        self,
+        client: Client,
+        tasks: Tasks,
+        out: IO[str],
+        *,
+        basis: bytes,
+        ledger: Ledger,
+        deadline_ns: int | None = None,
     ) -> None:
         self._client = client
         self._tasks = tasks
         self._out = out
         self._basis = basis
         self._ledger = ledger
+        self._deadline_ns = deadline_ns
 
     async def run(self, rows: Iterable[Row]) -> None:
         """Score all rows.
@@ -169,7 +177,7 @@ class Scorer:
             for row in rows:
                 self._refuse(row, error.field, error.message.removeprefix(f"{error.field}: "))
             return
-        batch = await self._client.open_batch(task, size=len(rows))
+        batch = await self._client.open_batch(task, size=len(rows), deadline_ns=self._deadline_ns)
         places = {row.request_id: (row.line, digest_of(self._basis, row)) for row in rows}
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,14 +1,13 @@
 """Where the service is, who calls, and the sizes of messages, for both clients over HTTP."""
 
-import os
 import ssl
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from assay.client import variables
 from assay.core.errors import InvalidRequest
 
-TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
 PORT_DEFAULT: Final = 8471
 MESSAGE_BYTES: Final = 2 * 1024**2
 MESSAGE_REQUESTS: Final = 512
@@ -22,23 +21,35 @@ def token_of(token: str | None) -> str:
     Raises:
         InvalidRequest: it can stand in no header.
     """
-    told = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+    told = variables.token() if token is None else token
     if not told.isascii() or not told.isprintable():
         raise InvalidRequest("token: not printable ASCII", field="token")
     return told
 
 
 def tls_of(
-    root_certificates: bytes | None, identity: tuple[Path, Path] | None
+    url: str, root_certificates: bytes | None, identity: tuple[Path, Path] | None
 ) -> ssl.SSLContext | None:
-    """What was asked for beyond the scheme of the URL; `None` = nothing."""
+    """What was asked for beyond the scheme of the URL; `None` = nothing.
+
+    Raises:
+        InvalidRequest: what the variables name cannot be used.
+    """
+    if url.startswith("https://"):
+        root_certificates = (
+            variables.authorities() if root_certificates is None else root_certificates
+        )
+        identity = identity or variables.identity()
     if root_certificates is None and identity is None:
         return None
     tls = ssl.create_default_context(
         cadata=root_certificates.decode("ascii") if root_certificates else None
     )
     if identity is not None:
-        tls.load_cert_chain(*identity)
+        try:
+            tls.load_cert_chain(*identity)
+        except OSError as error:  # of TLS as well
+            raise InvalidRequest(f"identity: {error}", field="identity") from None
     return tls
 
 

@@ -56,7 +56,7 @@ class AsyncHttpClient:
         self._transport = AsyncTransport(
             url,
             token=token_of(token),
-            tls=tls_of(root_certificates, identity),
+            tls=tls_of(url, root_certificates, identity),
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
         )

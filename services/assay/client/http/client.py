@@ -52,9 +52,9 @@ class HttpClient:
             url: `http://host:port`, or `https://host:port` for TLS.
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
-                TLS.
+                TLS. With TLS by default those in the file `ASSAY_CA`.
             identity: PEM files of a certificate chain and its key, where the service asks for one;
-                implies TLS.
+                implies TLS. With TLS by default `ASSAY_CERTIFICATE` and `ASSAY_KEY`.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
 
@@ -64,7 +64,7 @@ class HttpClient:
         self._transport = Transport(
             url,
             token=token_of(token),
-            tls=tls_of(root_certificates, identity),
+            tls=tls_of(url, root_certificates, identity),
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
         )

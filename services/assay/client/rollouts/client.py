@@ -9,7 +9,7 @@ import grpc
 
 from assay.client import wire
 from assay.client.backoff import Backoff
-from assay.client.connection import Connection
+from assay.client.connection import Connection, Identity
 from assay.client.failures import error_of
 from assay.client.rollouts import messages, pushes
 from assay.client.rollouts.session import RolloutSession
@@ -35,6 +35,7 @@ class RolloutClient:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 120.0,
     ) -> None:
@@ -43,6 +44,7 @@ class RolloutClient:
             url,
             token=token,
             root_certificates=root_certificates,
+            identity=identity,
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
         )

@@ -137,6 +137,7 @@ PAYLOAD_CALLS: Final = frozenset(
     {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts", "PutArtifact"}
     | set(WORK) - {"Enroll", "Leave"}
     | {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
+    | {"chat_completions", "completions"}
 )
 """Many per second; the audit log has them only if asked."""
 

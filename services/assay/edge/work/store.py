@@ -52,6 +52,7 @@ class RemoteStore:
         tokens: TokenFiles,
         authority: bytes | None,
         clock: Clock,
+        identity: tuple[bytes, bytes] | None = None,
     ) -> None:
         """Prepare without connecting.
 
@@ -61,12 +62,14 @@ class RemoteStore:
             tokens: the worker's.
             authority: PEM certificates; `None` = the system's.
             clock: for the end of a token.
+            identity: key and certificate chain in PEM, to show to an API that asks for them.
         """
         self._addresses = tuple(addresses)
         self._at = 0
         self._own = worker
         self._tokens = tokens
         self._authority = authority
+        self._identity = identity or (None, None)
         self._clock = clock
         self._channel: grpc.aio.Channel | None = None
         self._session = ""
@@ -144,7 +147,7 @@ class RemoteStore:
             ]
             scheme, _, rest = address.rpartition("://")
             if scheme == "grpcs":
-                credentials = grpc.ssl_channel_credentials(self._authority)
+                credentials = grpc.ssl_channel_credentials(self._authority, *self._identity)
                 self._channel = grpc.aio.secure_channel(rest, credentials, options=options)
             else:
                 self._channel = grpc.aio.insecure_channel(rest, options=options)

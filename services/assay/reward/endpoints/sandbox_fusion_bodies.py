@@ -5,7 +5,9 @@ one per test with `run_all_cases`. Fields that are unknown are
 ignored, as SandboxFusion does; what cannot be done is refused by name.
 """
 
+import base64
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,7 +92,32 @@ _JUDGES: Final = {
     "EvoEvalDataset": "humaneval",
     "MBPPDataset": "mbpp",
     "MHPPDataset": "asserts",
+    "AiderBenchmarkDataset": "aider",
+    "PalMathDataset": "palmath",
 }
+_KINDS: Final = {
+    "aider_benchmark_v1": "AiderBenchmarkDataset",
+    "bigcodebench": "HumanEvalDataset",
+    "evoeval": "EvoEvalDataset",
+    "humaneval_python": "HumanEvalDataset",
+    "shadow_humaneval_python": "HumanEvalDataset",
+    "mbpp": "MBPPDataset",
+    "mhpp": "MHPPDataset",
+    "palmath": "PalMathDataset",
+}
+"""Of SandboxFusion's own data sets, whose requests name no kind; others are `CommonOJDataset`."""
+_UNINDENTED: Final = re.compile(r"\n(?=[^\s])")
+_PAL_SETUP: Final = """
+import math
+
+def same(found, wanted):
+    try:
+        value, aim = (float(str(one).replace(",", "")) for one in (found, wanted))
+    except ValueError:
+        return str(found).strip() == wanted.strip()
+    return any(math.isclose(value, one, rel_tol=1e-4) for one in (aim, aim / 100, aim * 100))
+"""
+"""PAL-Math's own comparison, of numbers and of texts."""
 
 
 class _Body(BaseModel):
@@ -189,7 +216,8 @@ def submit_message(body: object) -> Message:
     if config.custom_extract_logic:
         message = "code of a caller is not run to find a program; send the program in a block"
         raise _refused("config.custom_extract_logic", message)
-    kind = _JUDGES.get(config.dataset_type or "CommonOJDataset")
+    named = config.dataset_type or _KINDS.get(asked.dataset, "CommonOJDataset")
+    kind = _JUDGES.get(named)
     if kind is None:
         known = ", ".join(_JUDGES)
         raise _refused("config.dataset_type", f"{config.dataset_type!r}; judged are {known}")
@@ -239,11 +267,52 @@ def _assert_reference(kind: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row.get("language", "python") not in ("python", "py"):
             raise _refused("config.provided_data.language", "only python is judged by asserts")
         name, test = _text(name, "entry_point"), _text(row.get("test"), "test")
+        if "def check(" not in test:  # BigCodeBench: test cases of `unittest`
+            return _unittest(test, name, prompt)
         return {"prompt": prompt, "entry_point": name, "test": test}
     if kind == "mbpp":
         setup = row.get("test_setup_code") or _labels(row).get("test_setup_code") or ""
         return {"test_list": _parsed(row, "test_list"), "test_setup_code": setup}
+    if kind in ("aider", "palmath"):
+        [(name, content)] = _one_asset(row)
+        if kind == "aider":
+            return _aider_reference(name, content)
+        return _palmath_reference(content)
     return {"asserts": {"code": [_text(row.get("test"), "test")]}}
+
+
+def _unittest(test: str, name: str, prompt: str = "") -> Mapping[str, Any]:
+    return {"asserts": {"code": [test], "functions": [name], "prompt": prompt}}
+
+
+def _one_asset(row: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """The file that judges a row of this kind, and its text."""
+    test = _parsed(row, "test")
+    assets = test.get("asset") if isinstance(test, Mapping) else None
+    if not isinstance(assets, Mapping) or len(assets) != 1:
+        raise _refused("config.provided_data.test", "must have one file in `asset`")
+    [(name, packed)] = assets.items()
+    try:
+        return [(str(name), base64.b64decode(packed, validate=True).decode())]
+    except (ValueError, TypeError):
+        raise _refused("config.provided_data.test", f"{name!r} is not a text in Base64") from None
+
+
+def _aider_reference(file: str, test: str) -> Mapping[str, Any]:
+    """The module that the test imports is the program."""
+    module = file.removesuffix(".py").removesuffix("_test")
+    ours = re.sub(rf"(?m)^from {re.escape(module)} import", "from solution import", test)
+    return {"asserts": {"code": [ours]}}
+
+
+def _palmath_reference(answer: str) -> Mapping[str, Any]:
+    """What `solution()` returns is compared with the answer."""
+    try:
+        wanted = str(json.loads(answer)["gt"])
+    except (ValueError, TypeError, KeyError):
+        raise _refused("config.provided_data.test", 'no `{"gt": ...}` in its file') from None
+    code = f"assert same(solution(), {wanted!r})"
+    return {"asserts": {"code": [code], "functions": ["solution"], "setup": _PAL_SETUP}}
 
 
 def _message(
@@ -255,7 +324,8 @@ def _message(
     settings: Mapping[str, Any],
 ) -> Message:
     found = LANGUAGES[language]
-    program = program_of(asked.completion, Extraction.AUTO, BlockChoice.FIRST, found.words)
+    completion = _completion(asked) if settings.get("preamble") else asked.completion
+    program = program_of(completion, Extraction.AUTO, BlockChoice.FIRST, found.words)
     run_s = min(asked.config.run_timeout or 20.0, 60.0)
     limits: dict[str, Any] = {"cpu_s": run_s, "blocked_s": run_s, "extraction": "raw"}
     if found.compiled:
@@ -282,6 +352,16 @@ def _message(
         ],
         context=json.dumps(context),
     )
+
+
+def _completion(asked: SubmitBody) -> str:
+    """As HumanEval's protocol takes one that continues its prompt: up to the end of the body."""
+    text = asked.completion
+    continues = text.lstrip("\r\n")[:1] in {" ", "\t"}
+    if asked.config.extra.get("is_freeform") or not continues or "```" in text:
+        return text
+    begun = text.lstrip("\r\n")
+    return begun[: ends.start()] if (ends := _UNINDENTED.search(begun)) else begun
 
 
 def _shortened(tests: Sequence[Any]) -> list[Any]:

@@ -63,6 +63,7 @@ class WorkListener:
             setting="reward.worker_port",
             certificate=settings.tls_certificate,
             key=settings.tls_key,
+            client_ca=settings.worker_tls_client_ca,
         )
         await server.start()
         self._server = server

@@ -61,6 +61,8 @@ _REFEREE_CPU_S: Final = 2.0
 _CASES_CPU_MAX: Final = 1_000
 """Number of tests with their full CPU time each; beyond it `total_cpu_s` is the bound."""
 _REFERENCES_REMEMBERED_MAX: Final = 256
+_LINE_IS_OVER: Final = re.compile(r"(?:\"{3}|'{3}|:|(?:^|\n)[ \t]*#[^\n]*)[ \t]*\Z")
+"""The end of a prompt that no statement goes on behind, but the line feed is missing."""
 _FUTURE: Final = re.compile(
     r"^from[ \t]+__future__[ \t]+import[ \t]*(?:\([^()]*\)|[\w, \t]+)", re.MULTILINE
 )
@@ -384,12 +386,12 @@ def _continued(prompt: str, program: str) -> str:
     program and is placed after the prompt's imports and helpers.
 
     Imports from `__future__` are only valid at the beginning, so those of a complete program move
-    in front of the prompt."""
+    in front of the prompt. A prompt may lack its last line feed, after a docstring for example."""
     if not prompt:
         return program
     first = next((line for line in program.split("\n") if line.strip()), "")
     if first[:1] in {" ", "\t"}:
-        return prompt + program
+        return f"{prompt}\n{program}" if _LINE_IS_OVER.search(prompt) else prompt + program
     future = "".join(f"{line}\n" for line in _FUTURE.findall(program))
     return f"{future}{with_body(prompt)}\n{_FUTURE.sub('pass', program)}"
 

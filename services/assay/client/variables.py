@@ -1,0 +1,59 @@
+"""Variables that every client reads where it was given no argument: the token, and files of TLS.
+
+The files count for addresses with TLS only (`grpcs://`, `https://`): the same shell may also call a
+platform of its own machine in the clear.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from assay.core.errors import InvalidRequest
+
+TOKEN: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
+CA: Final = "ASSAY_CA"
+"""PEM file of the authorities to trust, in place of the system's."""
+CERTIFICATE: Final = "ASSAY_CERTIFICATE"
+"""PEM file of a certificate chain to show to a service that asks for one."""
+KEY: Final = "ASSAY_KEY"
+"""PEM file of its key."""
+
+
+def token() -> str:
+    """The tenant's token; empty: none."""
+    return os.environ.get(TOKEN, "")
+
+
+def authorities() -> bytes | None:
+    """The authorities to trust; `None`: the system's.
+
+    Raises:
+        InvalidRequest: the file cannot be read.
+    """
+    name = os.environ.get(CA)
+    return read(CA, Path(name)) if name else None
+
+
+def identity() -> tuple[Path, Path] | None:
+    """Files of a certificate and of its key.
+
+    Raises:
+        InvalidRequest: only one of them is named.
+    """
+    chain, key = os.environ.get(CERTIFICATE), os.environ.get(KEY)
+    if bool(chain) != bool(key):
+        message = f"{CERTIFICATE} and {KEY}: set both, or neither"
+        raise InvalidRequest(message, field=KEY if chain else CERTIFICATE)
+    return (Path(chain), Path(key)) if chain and key else None
+
+
+def read(variable: str, file: Path) -> bytes:
+    """The content of a file that a variable names.
+
+    Raises:
+        InvalidRequest: it cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"{variable}: {error}", field=variable) from None
