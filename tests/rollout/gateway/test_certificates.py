@@ -108,7 +108,7 @@ async def test_without_an_authority_no_certificate_is_asked_for(
 
 
 def test_an_authority_needs_a_certificate_of_ours() -> None:
-    from assay.config.settings import RolloutSettings
+    from assay.config.rollouts import RolloutSettings
 
     with pytest.raises(ValueError, match="tls_client_ca: needs"):
         RolloutSettings.model_validate({"tls_client_ca": "ca.pem"})
