@@ -245,12 +245,15 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
     def _opened(self, arrival: Arrival, context: Context) -> tuple[Arrival, Incoming]:
         """What is known of a call besides its metadata, and its messages."""
-        known = _from_where(arrival, context)
+        peer = str(context.peer())
+        certificate = _names_in_certificate(context)
         if self._connections is None:
+            known = replace(arrival, peer=peer, certificate=certificate)
             return known, Incoming(context, Traffic(since_s=0.0), 0)
-        account = self._connections.account(known.peer)
+        account = self._connections.account(peer)
         incoming = Incoming(context, account, self._read_bytes_max)
-        return replace(known, on_known=account.identify), incoming
+        known = replace(arrival, peer=peer, certificate=certificate, on_known=account.identify)
+        return known, incoming
 
     async def intercept_service(
         self,
@@ -446,15 +449,14 @@ def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:
     )
 
 
-def _from_where(arrival: Arrival, context: Context) -> Arrival:
-    """The call with its peer and the names of that one's certificate."""
+def _names_in_certificate(context: Context) -> tuple[str, ...]:
+    """Of the peer."""
     found: Any = context.auth_context()
-    names = [
+    return tuple(
         name.decode("utf-8", "replace")
         for key in NAMES_IN_CERTIFICATE
         for name in found.get(key, ())
-    ]
-    return replace(arrival, peer=str(context.peer()), certificate=tuple(names))
+    )
 
 
 def _kind(handler: Handler) -> Kind:

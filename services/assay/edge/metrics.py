@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 
@@ -60,15 +60,36 @@ class _Definer:
     registry: CollectorRegistry
 
     def gauge(self, name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
-        return Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
+        return _finds_fast(
+            Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
+        )
 
     def counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
-        return Counter(name, words, labels, registry=self.registry)
+        return _finds_fast(Counter(name, words, labels, registry=self.registry))
 
     def histogram(
         self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
     ) -> Histogram:
-        return Histogram(name, words, labels, registry=self.registry, buckets=buckets)
+        return _finds_fast(Histogram(name, words, labels, registry=self.registry, buckets=buckets))
+
+
+MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
+
+
+def _finds_fast(metric: MetricT) -> MetricT:
+    """Have a metric remember what `labels` returned: the library takes a lock and makes each value
+    a text, which costs more than to count. It keeps the same ones itself; none is ever removed."""
+    known: dict[tuple[str, ...], MetricT] = {}
+    find = metric.labels
+
+    def labels(*values: str) -> MetricT:
+        found = known.get(values)
+        if found is None:
+            found = known[values] = find(*values)
+        return found
+
+    metric.labels = labels  # type: ignore[method-assign,assignment]
+    return metric
 
 
 class Metrics:

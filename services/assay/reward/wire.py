@@ -143,8 +143,9 @@ async def scored(answer: Scored) -> reward_pb2.ScoreResponse:
     """Response of Score; yields to other calls while it is made."""
     response = reward_pb2.ScoreResponse(groups=map(group_summary, answer.groups))
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
+        if first:
+            await asyncio.sleep(0)
         response.results.extend(map(_result, answer.results[first : first + RESULTS_AT_ONCE]))
-        await asyncio.sleep(0)
     return response
 
 

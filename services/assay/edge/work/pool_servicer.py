@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -14,6 +13,8 @@ from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import grpc
 
     from assay.config.access import TlsBranch
     from assay.core.ids import StageName
