@@ -1,6 +1,7 @@
 """What a URL says of a server, and what its errors are: as the server's own library reads them."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -87,14 +88,15 @@ def test_a_url_that_is_none_is_refused_without_showing_its_password(url: str) ->
     assert "secret" not in str(refused.value)
 
 
-CODES = [code for code in BaseParser.EXCEPTION_CLASSES if code not in {"ASK", "MOVED"}]
+PARSER: Any = BaseParser
+CODES = [code for code in PARSER.EXCEPTION_CLASSES if code not in {"ASK", "MOVED"}]
 OTHER_CODES = ["MISCONF", "BUSY", "NOREPLICAS", "WRONGTYPE"]
-TEXTS = list(BaseParser.EXCEPTION_CLASSES["ERR"])
+TEXTS = list(PARSER.EXCEPTION_CLASSES["ERR"])
 
 
 @given(st.sampled_from(CODES + OTHER_CODES), st.sampled_from(TEXTS) | st.text(max_size=30))
 def test_an_error_is_what_the_servers_own_library_makes_of_it(code: str, text: str) -> None:
-    ours, known = reply_error(f"{code} {text}"), BaseParser.parse_error(f"{code} {text}")
+    ours, known = reply_error(f"{code} {text}"), PARSER.parse_error(f"{code} {text}")
     assert type(ours) is LIKE.get(type(known), server.ResponseError), known
     assert str(ours).endswith(str(known))  # a code without an exception of ours stays
 
