@@ -136,15 +136,21 @@ class Supervisor:
         self._may_be_work = True
         self._wakes += 1
         mine = self._wakes
-        if self._is_asleep and not self._is_draining:
-            log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
-            self.resize(self._slots_on_demand)  # the first slot that is ready claims
-            return
+        if self.rouse():
+            return  # the first slot that is ready claims
         self._pump()
         if self._claiming is not None:
             await asyncio.wait([self._claiming])
         if self._wakes_served < mine:
             await self._wake_another()
+
+    def rouse(self) -> bool:
+        """Start slots, if it sleeps; returns whether it did."""
+        if not self._is_asleep or self._is_draining:
+            return False
+        log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
+        self.resize(self._slots_on_demand)
+        return True
 
     async def _wake_another(self) -> None:
         try:
