@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core import records, verdict
+from assay.core.ids import JobId
 from assay.core.tools.quick import quick
 
 
@@ -73,11 +74,11 @@ def test_it_is_immutable_equal_and_has_its_own_default() -> None:
     assert one.three is not Quick(one=1).three
     assert str(one) == str(Plain(one=1)).replace("Plain", "Quick")
     with pytest.raises(TypeError):
-        Quick(1)  # type: ignore[misc,call-arg]  # positional
+        Quick(1)  # type: ignore[call-arg]  # positional
 
 
 def test_a_record_may_cross_processes() -> None:
     use = verdict.ResourceUse(cpu_s=1.0)
-    lease = records.Lease(job_id=records.JobId("j"), fence=1)
-    assert pickle.loads(pickle.dumps((use, lease))) == (use, lease)  # noqa: S301 our own
-    assert hash(lease) == hash(records.Lease(job_id=records.JobId("j"), fence=1))
+    lease = records.Lease(job_id=JobId("j"), fence=1)
+    assert pickle.loads(pickle.dumps((use, lease))) == (use, lease)
+    assert hash(lease) == hash(records.Lease(job_id=JobId("j"), fence=1))
