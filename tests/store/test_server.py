@@ -114,7 +114,7 @@ async def test_who_is_not_there_is_named(tmp_path: Path) -> None:
 
 async def test_a_wrong_password_and_another_database(store_settings: StoreSettings) -> None:
     path = store_settings.url.removeprefix("unix://")
-    refused = Link(f"unix://nobody:wrong@{path}", prefix="x:", timeout_s=2.0)
+    refused = Link(f"unix://stranger:wrong@{path}", prefix="x:", timeout_s=2.0)
     with pytest.raises(DependencyDown, match="invalid username-password"):
         await refused.call("PING")
     zero, five = (Link(f"unix://{path}?db={n}", prefix="x:", timeout_s=2.0) for n in (0, 5))

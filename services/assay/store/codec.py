@@ -59,8 +59,7 @@ JOB_WIDTHS: Final = (15, 13)
 had their own queues."""
 ROWS_AT_ONCE: Final = 64
 """Rows that are made or packed without a pause: a few tenths of a millisecond."""
-FEW_ROWS: Final = 4
-"""After so many there is no pause: it would cost as much as they do."""
+FEW_ROWS: Final = 4  # after so many there is no pause: it would cost as much as they do
 JOB_ERROR: Final = 12
 """Index of the error among them."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}

@@ -198,7 +198,7 @@ def _path_database(scheme: str, path: str) -> str:
 
 def _number(text: str, name: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{name}: {text!r} is no number")
+        raise ValueError(f"{name}: {text!r} is not a number")
     return int(text)
 
 
