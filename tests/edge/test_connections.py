@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import resource
 import socket
@@ -206,6 +207,33 @@ async def test_a_watch_leaves_no_descriptor_open_whatever_is_open_here(port: Por
     client.sendall(b"x")
     os.close(reads)
     os.close(writes)
+
+
+@pytest.mark.parametrize("connected", [False, True])
+async def test_a_watch_looks_seldom_while_there_is_no_connection(
+    port: Port, *, connected: bool
+) -> None:
+    looked_s: list[float] = []
+
+    def memory_bytes() -> int:
+        looked_s.append(time.monotonic())
+        return 0
+
+    connections = GrpcConnections(time_s=time.monotonic, memory_bytes=memory_bytes)
+    connections.listen(port.number)
+    looked_s.clear()
+    if connected:
+        port.connect()
+    running = asyncio.create_task(connections.run())
+    while len(looked_s) < 4:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    apart_s = watch.LOOK_EVERY_S if connected else watch.LOOK_ALONE_S
+    gaps_s = [after - before for before, after in itertools.pairwise(looked_s)]
+    assert apart_s <= min(gaps_s[1:]) + 0.01
+    if connected:
+        assert min(gaps_s[1:]) < watch.LOOK_ALONE_S
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits, Kind
-from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.grpc_edge import GrpcEdge, open_server, server_options
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 from assay.v1 import reward_pb2, reward_pb2_grpc
@@ -114,7 +114,7 @@ async def rig(tenants: Tenants) -> AsyncIterator[Rig]:
     )
     edge = GrpcEdge(guard=guard, message_bytes_max=BYTES_MAX)
     checks = health.aio.HealthServicer()
-    server = grpc.aio.server(interceptors=[edge], options=server_options(BYTES_MAX))
+    server = open_server(edge, server_options(BYTES_MAX))
     puppet = Puppet()
     reward_pb2_grpc.add_RewardServiceServicer_to_server(puppet, server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
@@ -137,6 +137,23 @@ def _trailers(error: grpc.aio.AioRpcError) -> dict[str, Any]:
 
 async def _drain(stream: Any) -> list[int]:
     return [message.cursor async for message in stream]
+
+
+async def test_a_call_waits_for_the_next_call_and_not_for_that_of_each_method(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int] = []
+    wait = asyncio.wait
+
+    def counting(futures: Any, **given: Any) -> Any:
+        futures = list(futures)
+        waited.append(len(futures))
+        return wait(futures, **given)
+
+    monkeypatch.setattr(asyncio, "wait", counting)
+    for _ in range(3):
+        await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+    assert set(waited) == {1}
 
 
 @pytest.mark.parametrize("kind", STATUS)

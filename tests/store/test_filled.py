@@ -4,6 +4,7 @@ The reference is the two calls one after the other: what is allowed, stored and 
 """
 
 import itertools
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,7 +23,16 @@ from tests.store.driver import (
 from assay.core.errors import AssayError, Conflict, FailedPrecondition, NotFound, Saturated
 from assay.core.ids import BatchId, TaskId
 from assay.core.outcome import Outcome
-from assay.core.records import BatchSpec, BatchState, EndRequest, NewRequest, Quota
+from assay.core.records import (
+    BatchSpec,
+    BatchState,
+    EndRequest,
+    GroupRecord,
+    LogEntry,
+    NewRequest,
+    Quota,
+    ResultRecord,
+)
 
 OTHER = replace(TASK, task_id=TaskId("other"))
 SPEC = BatchSpec(
@@ -62,6 +72,32 @@ async def test_a_filled_batch_is_sealed_queued_and_scored_like_any(drive: Driver
     assert (await drive.batch("b")).state is BatchState.COMPLETE
     entries = await drive.store.results(TENANT, BatchId("b"), cursor=0, entries_max=9)
     assert len(entries) == 3, "two results and their group"
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_filled_batch_is_over_with_the_last_result_of_its_log(
+    drive: Driver, seed: int
+) -> None:
+    """What `Score` relies on: when the log has each result, it has each group too."""
+    randomness = random.Random(seed)
+    groups = [randomness.choice(["", "g", "h"]) for _ in range(7)]
+    rows = [request(f"r{n}", group=group) for n, group in enumerate(groups)]
+    await drive.store.put_task(TASK)
+    spec = replace(SPEC, size=7, group_size=0, requests_reserved=7, bytes_reserved=99)
+    await drive.store.open_filled(spec, rows, Quota())
+    claims = list(await drive.claim())
+    randomness.shuffle(claims)
+    found: list[LogEntry] = []
+    while claims:
+        some = [claims.pop() for _ in range(min(len(claims), randomness.randint(1, 3)))]
+        await drive.finish(some, EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b""))
+        found += await drive.store.results(TENANT, BatchId("b"), cursor=len(found), entries_max=99)
+        results = [one for one in found if isinstance(one, ResultRecord)]
+        whole = len(results) == len(rows)
+        assert (await drive.batch("b")).over == whole
+        if whole:
+            told = {one.group_id for one in found if isinstance(one, GroupRecord)}
+            assert told == set(groups) - {""}
 
 
 async def test_the_task_comes_with_its_filled_batch(drive: Driver) -> None:

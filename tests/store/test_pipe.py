@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.store.pipe import Pipe
-from assay.store.redis_client import ConnectionError as LostConnection
-from assay.store.redis_client import ResponseError
+from assay.store.server import LostConnection, ResponseError
 
 TIMEOUT_S = 5.0
 

@@ -316,6 +316,17 @@ async def test_a_stage_on_demand_starts_its_slots_with_the_first_request(
         assert [pool.desired for pool in host.pools()] == [2, 2]
 
 
+async def test_the_stages_that_come_next_start_with_the_first(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    host = (await run_host("waking", "woken", "rare", slots=2)).host
+    for stage in ("waking", "woken", "rare"):
+        host.resize(stage, 0)
+    await until(lambda: not slots_of_this_process())
+    assert outcomes(await trainer.judge("waking", "pass")) == [SCORED]  # ends in its first stage
+    assert [pool.desired for pool in host.pools()] == [2, 2, 0]
+
+
 async def test_a_stage_that_is_made_smaller_while_it_wakes_loses_nothing(
     run_host: RunHost, trainer: Trainer
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
+from assay.core.tools.quick import quick
 from assay.core.verdict import Component, Evidence, ResourceUse
 
 __all__ = [
@@ -89,6 +90,7 @@ class Submitted:
     """Submitted before with the same content."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTiming:
     """What one stage did for a request; instants are Unix time by the store's clock."""
@@ -103,6 +105,7 @@ class StageTiming:
     worker: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """How one request ended."""

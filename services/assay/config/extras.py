@@ -21,6 +21,20 @@ def needed(extra: str) -> Iterator[None]:
         sys.exit(EXIT_NOT_INSTALLED)
 
 
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """Have imports inside the block do without a module, as if it were not installed; one that is
+    imported already stays."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # how the import system marks it
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
 def missing_package(error: ModuleNotFoundError) -> str | None:
     """The package that is not installed; `None`: a module of our own is missing, which is a bug."""
     package = (error.name or "assay").partition(".")[0]

@@ -1,5 +1,6 @@
 """Pipelines and stages as plain data: what runs, in which order, on which resources."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from assay.core.ids import PipelineName, StageName
@@ -60,3 +61,13 @@ class PipelineSpec:
         """
         following = self.stages.index(stage) + 1
         return self.stages[following] if following < len(self.stages) else None
+
+
+def followers(pipelines: Iterable[PipelineSpec]) -> dict[StageName, tuple[StageName, ...]]:
+    """The stages that come after each stage, whatever pipeline its request is of."""
+    found: dict[StageName, tuple[StageName, ...]] = {}
+    for pipeline in pipelines:
+        for index, stage in enumerate(pipeline.stages):
+            after = pipeline.stages[index + 1 :]
+            found[stage] = tuple(one for one in found.get(stage, after) if one in after)
+    return {stage: after for stage, after in found.items() if after}

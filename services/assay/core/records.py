@@ -19,6 +19,7 @@ from assay.core.ids import (
     WorkerId,
 )
 from assay.core.outcome import Outcome
+from assay.core.tools.quick import quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,7 @@ class Artifact(NamedTuple):
     """Of one that was uploaded before; admission puts the content in its place."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
     """A validated request to be stored."""
@@ -171,6 +173,7 @@ class Quota:
     """Files that were uploaded ahead of their requests."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A worker's right to a request until it expires. Only the holder of the newest fence may
@@ -180,6 +183,7 @@ class Lease:
     fence: int
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A request of a group that is leased as a whole."""
@@ -193,6 +197,7 @@ class Member:
     artifacts: tuple[Artifact, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A request leased to a worker, or a whole group: then `members` are its requests, and what
@@ -227,6 +232,7 @@ def payload_bytes(request: NewRequest | Claim | Member) -> int:
     return size + sum(len(artifact.content) for artifact in request.artifacts)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
     """A worker's report on one claim, as durations since the claim."""
@@ -236,6 +242,7 @@ class StageReport:
     finished_after_ns: int
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRequest:
     """Finish: the request ends. `body` is opaque to the store (evidence and resource use)."""
@@ -304,6 +311,7 @@ class CompletedBatch:
         return self.batch.batch_id
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A worker's report at the end of one claim."""
@@ -331,6 +339,7 @@ class Reaped:
     completed: tuple[CompletedBatch, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTiming:
     """History of one request at one stage."""
@@ -345,6 +354,7 @@ class StageTiming:
     worker: WorkerId
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRecord:
     """How one request ended, as the trainer sees it."""

@@ -7,6 +7,7 @@ failed attempt, never into a reward.
 from dataclasses import dataclass, field
 
 from assay.core.outcome import Outcome
+from assay.core.tools.quick import quick
 
 TEXT_CHARS_MAX = 4_000
 """Longest text inside an `Evidence`."""
@@ -33,6 +34,7 @@ class Component:
     """With what it counts in the reward; 0: for information only."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Explains a reward."""
@@ -46,6 +48,7 @@ class Evidence:
     error: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUse:
     """Resources that the request's own work used."""
@@ -61,6 +64,7 @@ class ResourceUse:
         )
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The stage ends the request."""
@@ -90,6 +94,7 @@ class Ended:
             raise ValueError(message)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
     """The stage passes `artifact` (small; large data goes by content hash) to the next stage."""

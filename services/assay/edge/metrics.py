@@ -37,10 +37,10 @@ from assay.core.records import BatchRecord
 from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
+from assay.edge.scrape.fast_labels import fast
 from assay.edge.tracing import batch_trace
 
-DIRECTORY: Final = "metrics"
-"""Name of the directory in `data_dir`."""
+DIRECTORY: Final = "metrics"  # in `data_dir`
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
@@ -60,15 +60,15 @@ class _Definer:
     registry: CollectorRegistry
 
     def gauge(self, name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
-        return Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
+        return fast(Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode))  # type: ignore[arg-type]  # one of the literals
 
     def counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
-        return Counter(name, words, labels, registry=self.registry)
+        return fast(Counter(name, words, labels, registry=self.registry))
 
     def histogram(
         self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
     ) -> Histogram:
-        return Histogram(name, words, labels, registry=self.registry, buckets=buckets)
+        return fast(Histogram(name, words, labels, registry=self.registry, buckets=buckets))
 
 
 class Metrics:

@@ -14,15 +14,24 @@ OUTCOME: Final = {
 
 def evidence(of: Evidence, *, error: str = "") -> common_pb2.Evidence:
     """The evidence of a reward; `error` stands where the evidence itself has none."""
-    return common_pb2.Evidence(
-        verdict=of.verdict,
-        tests_passed=of.tests_passed,
-        tests_total=of.tests_total,
-        failed_test=of.failed_test,
-        stderr_tail=of.stderr_tail,
-        extracted=of.extracted,
-        error=of.error or error,
-    )
+    into = common_pb2.Evidence()
+    put_evidence(into, of, error=error)
+    return into
+
+
+def put_evidence(into: common_pb2.Evidence, of: Evidence, *, error: str = "") -> None:
+    """As `evidence`, into a message that is empty; most of its fields are, mostly."""
+    into.verdict = of.verdict
+    into.tests_passed = of.tests_passed
+    into.tests_total = of.tests_total
+    if of.failed_test is not None:
+        into.failed_test = of.failed_test
+    if of.stderr_tail:
+        into.stderr_tail = of.stderr_tail
+    if of.extracted:
+        into.extracted = of.extracted
+    if of.error or error:
+        into.error = of.error or error
 
 
 def group_summary(summary: GroupSummary) -> reward_pb2.GroupSummary:

@@ -5,9 +5,9 @@ import os
 # gRPC must not meddle with the fork of the planning process.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from assay.config.extras import needed
+from assay.config.extras import left_out, needed
 
-with needed("server"):
+with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 
     from assay.config.settings import load_settings

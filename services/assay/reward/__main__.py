@@ -8,9 +8,9 @@ from typing import Final
 # What gRPC logs by itself, anyone who reaches its port can make it write without end.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from assay.config.extras import needed
+from assay.config.extras import left_out, needed
 
-with needed("server"):
+with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 
     from assay.config.settings import load_settings

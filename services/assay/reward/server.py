@@ -22,7 +22,14 @@ from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.connections.watch import GrpcConnections
-from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, Health, server_options, take_port
+from assay.edge.grpc_edge import (
+    PART_BYTES_MAX,
+    GrpcEdge,
+    Health,
+    open_server,
+    server_options,
+    take_port,
+)
 from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
@@ -220,7 +227,7 @@ class RewardServer:
         options = server_options(
             max(bytes_max, PART_BYTES_MAX), connections_max=settings.connections_max
         )
-        server = grpc.aio.server(interceptors=[edge], options=options)
+        server = open_server(edge, options)
         servicer = RewardServicer(self._service, self._readers)
         reward_pb2_grpc.add_RewardServiceServicer_to_server(servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -6,7 +6,7 @@ Requests become drafts, unchecked; records become messages. JSON Schemas are mad
 import asyncio
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from assay.core.codec import unpack_body
 from assay.core.records import (
@@ -18,7 +18,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
-from assay.edge.wire import OUTCOME, evidence, group_summary
+from assay.edge.wire import OUTCOME, group_summary, put_evidence
 from assay.reward.drafts import (
     BatchDraft,
     RequestDraft,
@@ -29,6 +29,9 @@ from assay.reward.drafts import (
 )
 from assay.v1 import common_pb2, reward_pb2
 from assay.verifiers.port import PipelineDefinition
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 RESULTS_AT_ONCE: Final = 8
 """Results converted without a pause: a third of a millisecond."""
@@ -135,7 +138,7 @@ async def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
     for first in range(0, len(page.results), RESULTS_AT_ONCE):
         if first:
             await asyncio.sleep(0)
-        response.results.extend(map(_result, page.results[first : first + RESULTS_AT_ONCE]))
+        _put(response.results, page.results[first : first + RESULTS_AT_ONCE])
     return response
 
 
@@ -143,8 +146,9 @@ async def scored(answer: Scored) -> reward_pb2.ScoreResponse:
     """Response of Score; yields to other calls while it is made."""
     response = reward_pb2.ScoreResponse(groups=map(group_summary, answer.groups))
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
-        response.results.extend(map(_result, answer.results[first : first + RESULTS_AT_ONCE]))
-        await asyncio.sleep(0)
+        if first:
+            await asyncio.sleep(0)
+        _put(response.results, answer.results[first : first + RESULTS_AT_ONCE])
     return response
 
 
@@ -161,36 +165,38 @@ def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
     )
 
 
-def _result(record: ResultRecord) -> reward_pb2.Result:
-    body = unpack_body(record.body)
-    return reward_pb2.Result(
-        request_id=record.request_id,
-        group_id=record.group_id,
-        outcome=OUTCOME[record.outcome],
-        reward=record.reward,
-        evidence=evidence(body.evidence, error=record.error),
-        resource_use=common_pb2.ResourceUse(
-            cpu_s=body.use.cpu_s, memory_bytes_peak=body.use.memory_bytes_peak
-        ),
-        stages=map(_timing, record.stages),
-        attempts=record.attempts,
-        components=[
-            reward_pb2.Component(name=one.name, value=one.value, weight=one.weight)
-            for one in body.components
-        ],
-        pipeline_version=body.pipeline_version,
-        rescorable=body.rescorable,
-    )
+def _put(
+    results: "RepeatedCompositeFieldContainer[reward_pb2.Result]", records: Iterable[ResultRecord]
+) -> None:
+    """Append results. Their fields are set in place, and only those that say something: to make
+    each part and have it copied takes half as much time again."""
+    for record in records:
+        body = unpack_body(record.body)
+        result = results.add()
+        result.request_id = record.request_id
+        result.group_id = record.group_id
+        result.outcome = OUTCOME[record.outcome]
+        if record.reward is not None:
+            result.reward = record.reward
+        put_evidence(result.evidence, body.evidence, error=record.error)
+        use = result.resource_use
+        use.cpu_s = body.use.cpu_s
+        use.memory_bytes_peak = body.use.memory_bytes_peak
+        for timing in record.stages:
+            _put_timing(result.stages.add(), timing)
+        result.attempts = record.attempts
+        for one in body.components:
+            result.components.add(name=one.name, value=one.value, weight=one.weight)
+        result.pipeline_version = body.pipeline_version
+        result.rescorable = body.rescorable
 
 
-def _timing(timing: StageTiming) -> common_pb2.StageTiming:
-    return common_pb2.StageTiming(
-        stage=timing.stage,
-        enqueued_ns=timing.enqueued_ns,
-        claimed_ns=timing.claimed_ns,
-        started_ns=timing.started_ns,
-        finished_ns=timing.finished_ns,
-        released_ns=timing.released_ns,
-        attempts=timing.attempts,
-        worker=timing.worker,
-    )
+def _put_timing(into: common_pb2.StageTiming, timing: StageTiming) -> None:
+    into.stage = timing.stage
+    into.enqueued_ns = timing.enqueued_ns
+    into.claimed_ns = timing.claimed_ns
+    into.started_ns = timing.started_ns
+    into.finished_ns = timing.finished_ns
+    into.released_ns = timing.released_ns
+    into.attempts = timing.attempts
+    into.worker = timing.worker

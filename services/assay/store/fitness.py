@@ -22,16 +22,15 @@ from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.store_limits import Fitness
 from assay.store.link import Link, Reply
 from assay.store.port import WorkerStore
-from assay.store.redis_client import (
-    AskError,
+from assay.store.script import load_script
+from assay.store.server import (
     AuthenticationError,
-    AuthorizationError,
-    ClusterCrossSlotError,
+    CrossSlotError,
+    ElsewhereError,
     NoPermissionError,
     ReadOnlyError,
-    RedisError,
+    ServerError,
 )
-from assay.store.script import load_script
 
 REDIS_VERSION_MIN: Final = (7, 0)
 """Introduced `#!lua flags=` and PEXPIRETIME; every Valkey has both."""
@@ -161,7 +160,7 @@ class Examiner:
             fitness = await self._examine()
         except DependencyDown as error:
             raise self._named(error) from error
-        except RedisError as error:
+        except ServerError as error:
             remedy = "use Redis 7.0 or newer, or any Valkey"
             raise _unfit("store.url", f"does not support our commands ({error})", remedy) from error
         self._examined_s, self._changes = asyncio.get_running_loop().time(), changes
@@ -223,7 +222,7 @@ class Examiner:
         """Return its reply; `None` if the server forbids the command (managed servers do)."""
         try:
             return await self._link.call(*command)
-        except RedisError:
+        except ServerError:
             return None
         except DependencyDown as error:
             if _forbidden(error.__cause__):
@@ -244,7 +243,7 @@ class Examiner:
             return _unfit(
                 "store.url", what, "use rediss:// with TLS, redis:// without; check the CA"
             )
-        if isinstance(cause, (AskError, ClusterCrossSlotError)):
+        if isinstance(cause, (ElsewhereError, CrossSlotError)):
             what = f"at {self._place} is a cluster node that does not hold our keys ({cause})"
             return _unfit("store.url", what, "use the node that does, or change store.shard")
         if isinstance(cause, ReadOnlyError):
@@ -254,7 +253,7 @@ class Examiner:
 
 
 def _forbidden(cause: BaseException | None) -> bool:
-    return isinstance(cause, (AuthorizationError, NoPermissionError))
+    return isinstance(cause, NoPermissionError)
 
 
 def _chain_has(error: BaseException | None, kind: type[BaseException]) -> bool:

@@ -13,27 +13,20 @@ from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
 from assay.store.pipe import Argument as Argument
 from assay.store.pipe import Pipe
 from assay.store.pipe import Reply as Reply
-from assay.store.redis_client import (
-    AskError,
-    BlockingConnectionPool,
-    ClusterCrossSlotError,
-    ClusterError,
-    NoBackoff,
+from assay.store.script import Script
+from assay.store.server import (
+    ClusterDownError,
+    CrossSlotError,
+    ElsewhereError,
+    LostConnection,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
-    Retry,
-    take_stream,
+    ServerAddress,
+    server_address,
 )
-from assay.store.redis_client import (
-    ConnectionError as LostConnection,
-)
-from assay.store.redis_client import (
-    TimeoutError as ConnectTimeout,
-)
-from assay.store.script import Script
 
 SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
@@ -42,15 +35,14 @@ WAITS_CONCURRENT_MAX: Final = 1_024
 """Connections for calls that block."""
 BLOCK_GRACE_S: Final = 5.0
 """How much longer than its own timeout a blocking call may take."""
-CONNECT_TIMEOUT_S: Final = 3.0
 RELEASES_MAX: Final = 8
 """Versions of a function that a server keeps."""
-_SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
+_SERVER_UNFIT: Final = ("MISCONF", "NOREPLICAS", "BUSY")
 """Prefixes of errors that are about the server's state, not about the call."""
 _NOT_REACHED: Final = (
-    *(LostConnection, ConnectTimeout, TimeoutError, OSError),
-    *(NoPermissionError, ReadOnlyError, ClusterError),  # only the operator can fix these
-    *(AskError, ClusterCrossSlotError),  # MOVED is a kind of the former
+    *(LostConnection, TimeoutError, OSError),
+    *(NoPermissionError, ReadOnlyError),  # only the operator can fix these
+    *(ClusterDownError, ElsewhereError, CrossSlotError),
 )
 """Errors after which the server may be another one."""
 
@@ -68,7 +60,7 @@ class Link:
         self.changes = 0
         """Changes when the server was lost or connected to: it may be another server now."""
         self._timeout_s = timeout_s
-        self._connections = _connections_to(url)
+        self._address = _address_of(url)
         self._pipes: set[Pipe] = set()
         self._calls: Pipe | None = None
         self._connecting: asyncio.Task[Pipe] | None = None
@@ -82,12 +74,17 @@ class Link:
 
     # -- connections ---------------------------------------------------------------------------
     async def _open_pipe(self) -> Pipe:
-        connection = self._connections.make_connection()
         async with asyncio.timeout(self._timeout_s):
-            await connection.connect()
+            stream = await self._address.connect()
+            pipe = Pipe(stream, timeout_s=self._timeout_s, on_lost=self._note_loss)
+            try:
+                for command in self._address.greeting():
+                    await pipe.call(command)
+            except BaseException:
+                pipe.close()
+                raise
         self.changes += 1
         self._pipes = {pipe for pipe in self._pipes if not pipe.is_over}
-        pipe = Pipe(take_stream(connection), timeout_s=self._timeout_s, on_lost=self._note_loss)
         self._pipes.add(pipe)
         return pipe
 
@@ -233,18 +230,9 @@ def _is_unknown(error: ResponseError) -> bool:
     return refused or text.startswith(("function not found", "unknown command"))
 
 
-def _connections_to(url: str) -> BlockingConnectionPool:
-    """The library's connections to a URL, used to connect only."""
+def _address_of(url: str) -> ServerAddress:
     try:
-        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url,
-            socket_timeout=None,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            driver_info=None,
-        )
+        return server_address(url)
     except ValueError as error:
         message = f"store.url: {error}"
         raise FailedPrecondition(message, field="store.url") from error
-    return pool

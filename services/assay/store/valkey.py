@@ -252,7 +252,8 @@ class ValkeyStore(HostCalls):
             entries = await self._list_of(tenant, batch_id, "r", first, last)
             read = len(entries)
             for one in range(0, read, RESULTS_DECODED_AT_ONCE):
-                await asyncio.sleep(0)  # other calls continue
+                if read > codec.FEW_ROWS:
+                    await asyncio.sleep(0)  # other calls continue
                 found += map(codec.log_entry, entries[one : one + RESULTS_DECODED_AT_ONCE])
         return found
 

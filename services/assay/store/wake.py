@@ -68,6 +68,8 @@ class Watchers:
         if self._reader is None or self._reader.done():
             self._reading.clear()
             self._reader = asyncio.create_task(self._read(), name="store-events")
+        if self._reading.is_set():
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RECHECK_S):
                 await self._reading.wait()

@@ -19,6 +19,7 @@ from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import StageName
 from assay.core.outcome import Outcome
 from assay.core.pipeline import PipelineSpec, StageSpec
+from assay.core.tools.quick import quick
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 
 ENTRY_POINT_GROUP = "assay.pipelines"
@@ -59,6 +60,7 @@ class Reference(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One request as a handler sees it."""

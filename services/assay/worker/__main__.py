@@ -1,8 +1,8 @@
 """`python -m assay.worker`: serve stages until stopped."""
 
-from assay.config.extras import needed
+from assay.config.extras import left_out, needed
 
-with needed("server"):
+with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 
     from assay.config.settings import load_settings

@@ -18,6 +18,7 @@ from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.hosts.record import CORES_MAX, HostRecord
 from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.core.pipeline import followers
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Callers, Operator, in_url, refuse_open_listener
@@ -303,7 +304,7 @@ def _host(
     )
     supervisors: dict[StageName, Supervisor] = {}
     host = WorkerHost(
-        settings=_host_settings(settings.worker, stages, mode),
+        settings=_host_settings(settings.worker, stages, shared.pipelines, mode),
         supervisors=supervisors,
         store=shared.store,
         health=shared.health,
@@ -384,7 +385,10 @@ def _sandbox_mode(
 
 
 def _host_settings(
-    settings: WorkerSettings, stages: Mapping[StageName, StageDefinition], mode: str
+    settings: WorkerSettings,
+    stages: Mapping[StageName, StageDefinition],
+    pipelines: Mapping[PipelineName, PipelineDefinition],
+    mode: str,
 ) -> HostSettings:
     return HostSettings(
         slots={
@@ -395,4 +399,5 @@ def _host_settings(
         drain_s=settings.drain_s,
         reap_every_s=settings.reap_every_s,
         sandbox_mode=mode,
+        followers=followers(one.spec for one in pipelines.values()),
     )

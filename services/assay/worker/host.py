@@ -9,7 +9,7 @@ is a bug: it is logged and the host ends, to be restarted by its supervisor.
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -76,6 +76,8 @@ class HostSettings:
     drain_s: float
     reap_every_s: float
     sandbox_mode: str
+    followers: Mapping[StageName, Sequence[StageName]] = field(default_factory=dict)
+    """Stages that start their slots with those of a stage, since its requests reach them next."""
 
 
 class WorkerHost:
@@ -232,6 +234,9 @@ class WorkerHost:
             self._waited_for.difference_update(stages)
             self._wanting.set()
         if woken is not None:
+            for following in self._settings.followers.get(woken, ()):
+                if following in self._supervisors:
+                    self._supervisors[following].rouse()
             await self._supervisors[woken].wake()
 
     # -- reaping -------------------------------------------------------------------------------

@@ -93,9 +93,7 @@ class Supervisor:
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
         self._claiming: asyncio.Task[None] | None = None
-        self._wakes = 0
-        self._wakes_served = 0
-        """Wakes before the last claim: the store has told another host if more waits."""
+        self._wakes = self._wakes_served = 0  # served: before a claim, which tells another host
         self._is_draining = False
         self._beaten_ns = 0
         self._note_waits = parts.metrics.waits(stage=self.stage)
@@ -134,17 +132,21 @@ class Supervisor:
         made smaller, the host drains, an earlier claim filled it), the store tells another.
         """
         self._may_be_work = True
-        self._wakes += 1
-        mine = self._wakes
-        if self._is_asleep and not self._is_draining:
-            log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
-            self.resize(self._slots_on_demand)  # the first slot that is ready claims
-            return
+        self._wakes = mine = self._wakes + 1
+        if self.rouse():
+            return  # the first slot that is ready claims
         self._pump()
         if self._claiming is not None:
             await asyncio.wait([self._claiming])
         if self._wakes_served < mine:
             await self._wake_another()
+
+    def rouse(self) -> bool:
+        """Start slots, if it sleeps; returns whether it did."""
+        if is_woken := self._is_asleep and not self._is_draining:
+            log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
+            self.resize(self._slots_on_demand)
+        return is_woken
 
     async def _wake_another(self) -> None:
         try:
@@ -180,8 +182,7 @@ class Supervisor:
         try:
             while self._may_be_work and not self._is_draining and (room := self._room()) > 0:
                 self._may_be_work = False
-                wakes = self._wakes
-                began_ns = self._clock.monotonic_ns()
+                wakes, began_ns = self._wakes, self._clock.monotonic_ns()
                 try:
                     claims = await self._parts.store.claim(
                         self.stage,
@@ -217,8 +218,7 @@ class Supervisor:
     def _hold(self, claims: Sequence[Claim]) -> None:
         now_ns = self._clock.monotonic_ns()
         held = [
-            HeldClaim(claim=claim, claimed_ns=now_ns, payload_bytes=bytes_of(claim))
-            for claim in claims
+            HeldClaim(claim=one, claimed_ns=now_ns, payload_bytes=bytes_of(one)) for one in claims
         ]
         self._note_waits([max(0, one.claimed_ns - one.enqueued_ns) / 1e9 for one in claims])
         for one in held:

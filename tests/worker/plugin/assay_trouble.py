@@ -70,6 +70,8 @@ STAGES = {
     "certain": stage("certain"),
     "sharing": stage("sharing", artifacts="assay_trouble:artifacts_of"),
     "rare": stage("rare", on_demand=True),
+    "waking": stage("waking", on_demand=True),
+    "woken": stage("woken", on_demand=True),
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
     "faults": stage(
@@ -96,9 +98,10 @@ GROUPS = ("group", "group.strict", "group.trusting", "group.service")
 def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """A pipeline of the same name for every stage, and one of two stages."""
     found: list[tuple[str, tuple[StageDefinition, ...]]] = [
-        (name, (each,)) for name, each in STAGES.items() if name not in (*GROUPS, "first")
+        (name, (each,)) for name, each in STAGES.items() if name not in (*GROUPS, "first", "waking")
     ]
     found.append(("two", (STAGES["patient"], STAGES["batch"])))
+    found.append(("waking", (STAGES["waking"], STAGES["woken"])))
     found += [(name, (STAGES["first"], STAGES[name])) for name in GROUPS]
     return [
         PipelineDefinition(

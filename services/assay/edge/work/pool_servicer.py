@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options, take_port
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import grpc
 
     from assay.config.access import TlsBranch
     from assay.core.ids import StageName
@@ -147,9 +148,7 @@ class ControlServer:
         self._clock = clock
         self._health = Health()
         edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
-        self._server = grpc.aio.server(
-            interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX)
-        )
+        self._server = open_server(edge, server_options(MESSAGE_BYTES_MAX))
         worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host, worker), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -12,7 +11,7 @@ from assay.config.settings import PlannerSettings
 from assay.edge.auth import Operator, in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options, take_port
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.planner.service.controller import Controller
@@ -51,7 +50,7 @@ class PlannerServer:
             operator=operator,
         )
         edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
-        self._grpc = grpc.aio.server(interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX))
+        self._grpc = open_server(edge, server_options(MESSAGE_BYTES_MAX))
         servicer = PlannerServicer(controller, store)
         planner_pb2_grpc.add_PlannerServiceServicer_to_server(servicer, self._grpc)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass, field
 from typing import Final
 
 from assay.core.errors import DependencyDown
@@ -111,25 +112,37 @@ class Results:
         self, tenant: Tenant, batch_id: BatchId, request_ids: Sequence[RequestId]
     ) -> Scored:
         """Read the whole log of a complete batch."""
-        results: dict[str, ResultRecord] = {}
-        groups: dict[str, GroupSummary] = {}
-        cursor, full = 0, True
+        log = _Log()
+        await self._read_on(tenant, batch_id, log)
+        return log.scored(request_ids)
+
+    async def collect_filled(
+        self,
+        tenant: Tenant,
+        batch_id: BatchId,
+        request_ids: Sequence[RequestId],
+        changes: AsyncIterator[None],
+    ) -> Scored:
+        """Read the log of a batch that was opened with all its requests, as it grows.
+
+        Such a batch is sealed, so a group's summary comes with the last of its results, and the
+        state of the batch has nothing to add.
+        """
+        log = _Log()
+        while len(log.results) < len(request_ids):
+            await next_change(changes)
+            await self._read_on(tenant, batch_id, log)
+        return log.scored(request_ids)
+
+    async def _read_on(self, tenant: Tenant, batch_id: BatchId, log: "_Log") -> None:
+        full = True
         while full:
             async with self.turn(tenant):
                 entries = await self._store.results(
-                    tenant.tenant_id, batch_id, cursor=cursor, entries_max=PAGE_RESULTS_MAX
+                    tenant.tenant_id, batch_id, cursor=log.cursor, entries_max=PAGE_RESULTS_MAX
                 )
-            for entry in entries:
-                if isinstance(entry, ResultRecord):
-                    results[entry.request_id] = entry
-                else:
-                    groups[entry.group_id] = summarize(entry.group_id, entry.rewards)
-            cursor += len(entries)
+            log.add(entries)
             full = len(entries) == PAGE_RESULTS_MAX
-        return Scored(
-            results=[results[request_id] for request_id in request_ids],
-            groups=list(groups.values()),
-        )
 
     async def _change(self, changes: AsyncIterator[None]) -> None:
         """Wait until the batch may have changed.
@@ -148,6 +161,29 @@ class Results:
             if not woken.done():
                 woken.cancel()
                 await asyncio.wait((woken,))
+
+
+@dataclass(slots=True)
+class _Log:
+    """What was read of a batch's log."""
+
+    cursor: int = 0
+    results: dict[str, ResultRecord] = field(default_factory=dict)
+    groups: dict[str, GroupSummary] = field(default_factory=dict)
+
+    def add(self, entries: Sequence[LogEntry]) -> None:
+        self.cursor += len(entries)
+        for entry in entries:
+            if isinstance(entry, ResultRecord):
+                self.results[entry.request_id] = entry
+            else:
+                self.groups[entry.group_id] = summarize(entry.group_id, entry.rewards)
+
+    def scored(self, request_ids: Sequence[RequestId]) -> Scored:
+        return Scored(
+            results=[self.results[request_id] for request_id in request_ids],
+            groups=list(self.groups.values()),
+        )
 
 
 async def next_change(changes: AsyncIterator[None]) -> None:

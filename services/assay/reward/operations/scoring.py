@@ -104,16 +104,17 @@ class Scoring:
                     part = first.pop()
                     await self._batches.open_filled(tenant, task, opening, part, is_new=is_new)
                     del part
-                else:
-                    reserved = (*first[0], *requests)
-                    await self._batches.open(
-                        tenant, task, opening, reserved=reserved, is_new=is_new
-                    )
-                    del reserved
                     is_open = True
-                    await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
-                stored()
+                    stored()
+                    return await self._results.collect_filled(
+                        tenant, batch_id, request_ids, changes
+                    )
+                reserved = (*first[0], *requests)
+                await self._batches.open(tenant, task, opening, reserved=reserved, is_new=is_new)
+                del reserved
                 is_open = True
+                await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
+                stored()
                 await self._results.until_over(tenant, batch_id, changes)
             return await self._results.collect(tenant, batch_id, request_ids)
         except BaseException as error:

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from assay.config.settings import RewardSettings
 from assay.edge.calls import CallGuard
-from assay.edge.grpc_edge import GrpcEdge, Health, server_options, take_port
+from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options, take_port
 from assay.reward.workers.gateway import WorkGateway
 from assay.reward.workers.servicer import RAW, WorkServicer
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -47,9 +47,8 @@ class WorkListener:
         settings = self.settings
         bytes_max = max(self.artifact_bytes_max, REPORTS_BYTES_MAX) + FRAME_BYTES_MAX
         edge = GrpcEdge(guard=self.guard, message_bytes_max=bytes_max, raw=RAW)
-        server = grpc.aio.server(
-            interceptors=[edge],
-            options=server_options(bytes_max, connections_max=settings.connections_max),
+        server = open_server(
+            edge, server_options(bytes_max, connections_max=settings.connections_max)
         )
         worker_pb2_grpc.add_WorkServiceServicer_to_server(WorkServicer(self.gateway), server)
         healthy = Health()

@@ -45,7 +45,8 @@ class Payloads:
                 await asyncio.to_thread(parcel.add, some)
             else:
                 parcel.add(some)
-                await asyncio.sleep(0)
+                if len(some) > codec.FEW_ROWS:
+                    await asyncio.sleep(0)
         return parcel
 
     async def upload_new(self, blobs: Mapping[str, bytes]) -> None:

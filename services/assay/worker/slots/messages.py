@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
+from assay.core.tools.quick import quick
 from assay.core.verdict import (
     COMPONENT_NAME_CHARS_MAX,
     COMPONENTS_MAX,
@@ -114,6 +115,7 @@ class WireTask(NamedTuple):
     """Of the pipeline with these settings on this host."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidEnded:
     """The stage ends the request."""
@@ -125,6 +127,7 @@ class SaidEnded:
     """See `Ended.unaudited`."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidHandedOver:
     """The stage hands over to the next one."""
