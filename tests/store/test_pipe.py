@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.store.pipe import Pipe
-from assay.store.redis_client import ConnectionError as LostConnection
-from assay.store.redis_client import ResponseError
+from assay.store.server import LostConnection, ReplyError
 
 TIMEOUT_S = 5.0
 
@@ -94,7 +93,7 @@ async def test_an_error_reply_fails_its_call_only(tmp_path: Path) -> None:
         several = pipe.call(("GET", "a"), ("GET", "b"))
         single = pipe.call(("GET", "c"))
         await server.say(b"+one\r\n-ERR two\r\n+three\r\n")
-        with pytest.raises(ResponseError, match="two"):
+        with pytest.raises(ReplyError, match="two"):
             await several
         assert await single == b"three"
 

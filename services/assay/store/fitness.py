@@ -22,16 +22,8 @@ from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.store_limits import Fitness
 from assay.store.link import Link, Reply
 from assay.store.port import WorkerStore
-from assay.store.redis_client import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    ClusterCrossSlotError,
-    NoPermissionError,
-    ReadOnlyError,
-    RedisError,
-)
 from assay.store.script import load_script
+from assay.store.server import NotAuthenticated, NotPermitted, OtherNode, ReadOnly, ServerError
 
 REDIS_VERSION_MIN: Final = (7, 0)
 """Introduced `#!lua flags=` and PEXPIRETIME; every Valkey has both."""
@@ -161,7 +153,7 @@ class Examiner:
             fitness = await self._examine()
         except DependencyDown as error:
             raise self._named(error) from error
-        except RedisError as error:
+        except ServerError as error:
             remedy = "use Redis 7.0 or newer, or any Valkey"
             raise _unfit("store.url", f"does not support our commands ({error})", remedy) from error
         self._examined_s, self._changes = asyncio.get_running_loop().time(), changes
@@ -223,7 +215,7 @@ class Examiner:
         """Return its reply; `None` if the server forbids the command (managed servers do)."""
         try:
             return await self._link.call(*command)
-        except RedisError:
+        except ServerError:
             return None
         except DependencyDown as error:
             if _forbidden(error.__cause__):
@@ -233,7 +225,7 @@ class Examiner:
     def _named(self, error: DependencyDown) -> DependencyDown | FailedPrecondition:
         """Name the setting that fixes the error, where there is one."""
         cause = error.__cause__
-        if _chain_has(cause, AuthenticationError):
+        if _chain_has(cause, NotAuthenticated):
             what = f"at {self._place} refuses the name or the password ({cause})"
             return _unfit("store.url", what, "correct them: redis://NAME:PASSWORD@HOST")
         if _forbidden(cause):
@@ -244,17 +236,17 @@ class Examiner:
             return _unfit(
                 "store.url", what, "use rediss:// with TLS, redis:// without; check the CA"
             )
-        if isinstance(cause, (AskError, ClusterCrossSlotError)):
+        if isinstance(cause, OtherNode):
             what = f"at {self._place} is a cluster node that does not hold our keys ({cause})"
             return _unfit("store.url", what, "use the node that does, or change store.shard")
-        if isinstance(cause, ReadOnlyError):
+        if isinstance(cause, ReadOnly):
             what = f"at {self._place} refuses writes ({cause})"
             return _unfit("store.url", what, "name the primary")
         return DependencyDown(f"store.url: {self._place}: {error.message}", field="store.url")
 
 
 def _forbidden(cause: BaseException | None) -> bool:
-    return isinstance(cause, (AuthorizationError, NoPermissionError))
+    return isinstance(cause, NotPermitted)
 
 
 def _chain_has(error: BaseException | None, kind: type[BaseException]) -> bool:

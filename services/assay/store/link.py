@@ -13,27 +13,20 @@ from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
 from assay.store.pipe import Argument as Argument
 from assay.store.pipe import Pipe
 from assay.store.pipe import Reply as Reply
-from assay.store.redis_client import (
-    AskError,
-    BlockingConnectionPool,
-    ClusterCrossSlotError,
-    ClusterError,
-    NoBackoff,
-    NoPermissionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ResponseError,
-    Retry,
-    take_stream,
-)
-from assay.store.redis_client import (
-    ConnectionError as LostConnection,
-)
-from assay.store.redis_client import (
-    TimeoutError as ConnectTimeout,
-)
 from assay.store.script import Script
+from assay.store.server import (
+    ClusterDown,
+    ConnectTimeout,
+    LostConnection,
+    NoScript,
+    NotPermitted,
+    OtherNode,
+    OutOfMemory,
+    ReadOnly,
+    ReplyError,
+    Server,
+    server_of,
+)
 
 SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
@@ -49,8 +42,7 @@ _SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "B
 """Prefixes of errors that are about the server's state, not about the call."""
 _NOT_REACHED: Final = (
     *(LostConnection, ConnectTimeout, TimeoutError, OSError),
-    *(NoPermissionError, ReadOnlyError, ClusterError),  # only the operator can fix these
-    *(AskError, ClusterCrossSlotError),  # MOVED is a kind of the former
+    *(NotPermitted, ReadOnly, ClusterDown, OtherNode),  # only the operator can fix these
 )
 """Errors after which the server may be another one."""
 
@@ -68,7 +60,7 @@ class Link:
         self.changes = 0
         """Changes when the server was lost or connected to: it may be another server now."""
         self._timeout_s = timeout_s
-        self._connections = _connections_to(url)
+        self._server = _server_of(url)
         self._pipes: set[Pipe] = set()
         self._calls: Pipe | None = None
         self._connecting: asyncio.Task[Pipe] | None = None
@@ -82,12 +74,11 @@ class Link:
 
     # -- connections ---------------------------------------------------------------------------
     async def _open_pipe(self) -> Pipe:
-        connection = self._connections.make_connection()
         async with asyncio.timeout(self._timeout_s):
-            await connection.connect()
+            stream = await self._server.connect(timeout_s=CONNECT_TIMEOUT_S)
         self.changes += 1
         self._pipes = {pipe for pipe in self._pipes if not pipe.is_over}
-        pipe = Pipe(take_stream(connection), timeout_s=self._timeout_s, on_lost=self._note_loss)
+        pipe = Pipe(stream, timeout_s=self._timeout_s, on_lost=self._note_loss)
         self._pipes.add(pipe)
         return pipe
 
@@ -127,14 +118,14 @@ class Link:
             if script.library and self._has_functions:
                 try:
                     return await pipe.call(("FCALL", script.function, 1, self.prefix, *arguments))
-                except ResponseError as error:
+                except ReplyError as error:
                     if not _is_unknown(error):
                         raise
                 pipe = await self._pipe()
                 await self._load(pipe, script)
             try:
                 return await pipe.call(("EVALSHA", script.sha, 1, self.prefix, *arguments))
-            except NoScriptError:  # nothing was executed
+            except NoScript:  # nothing was executed
                 pipe = await self._pipe()
                 return await pipe.call(("EVAL", script.text, 1, self.prefix, *arguments))
         except Exception as error:
@@ -153,8 +144,8 @@ class Link:
             for name in others if len(others) >= RELEASES_MAX else ():
                 await pipe.call(("FUNCTION", "DELETE", name))
             await pipe.call(("FUNCTION", "LOAD", script.library))
-        except ResponseError as error:
-            passes = (OutOfMemoryError, ReadOnlyError)  # the call itself says what is wrong
+        except ReplyError as error:
+            passes = (OutOfMemory, ReadOnly)  # the call itself says what is wrong
             is_there = "already exists" in str(error)  # another process was first
             self._has_functions = is_there or isinstance(error, passes)
 
@@ -207,10 +198,10 @@ class Link:
             self.changes += 1
             message = f"store: {str(error) or type(error).__name__}"
             raise DependencyDown(message) from error
-        if isinstance(error, OutOfMemoryError):
+        if isinstance(error, OutOfMemory):
             message = "the store's memory is full"
             raise Saturated(message, retry_after_s=5.0) from error
-        if isinstance(error, ResponseError) and str(error).startswith(_SERVER_UNFIT):
+        if isinstance(error, ReplyError) and str(error).startswith(_SERVER_UNFIT):
             message = f"store: {error}"
             raise DependencyDown(message) from error
 
@@ -226,25 +217,16 @@ class Link:
         await asyncio.sleep(0)  # the transports end in the next turn of the loop
 
 
-def _is_unknown(error: ResponseError) -> bool:
+def _is_unknown(error: ReplyError) -> bool:
     """Whether a function was not begun: the server has not got it, or does not let us call any."""
     text = str(error).lower()
-    refused = isinstance(error, NoPermissionError) and "'fcall'" in text
+    refused = isinstance(error, NotPermitted) and "'fcall'" in text
     return refused or text.startswith(("function not found", "unknown command"))
 
 
-def _connections_to(url: str) -> BlockingConnectionPool:
-    """The library's connections to a URL, used to connect only."""
+def _server_of(url: str) -> Server:
     try:
-        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url,
-            socket_timeout=None,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            driver_info=None,
-        )
+        return server_of(url)
     except ValueError as error:
         message = f"store.url: {error}"
         raise FailedPrecondition(message, field="store.url") from error
-    return pool

@@ -1,8 +1,7 @@
 """One connection to the server that many calls share: RESP over an asyncio transport.
 
 Calls are written as they come and answered in that order, so a call costs one future, and calls of
-one turn of the event loop share a write. The client library only connects (URL, TLS, user,
-database); its own path of a call costs several times as much.
+one turn of the event loop share a write. `server` connects.
 
 A call is never cancelled on the server: its reply is read and dropped. One that had no reply in
 time fails, and its connection takes no further calls and is closed when those that it has are over.
@@ -15,8 +14,7 @@ from typing import Any, Final
 
 import hiredis
 
-from assay.store.redis_client import ConnectionError as LostConnection
-from assay.store.redis_client import reply_error
+from assay.store.server import LostConnection, reply_error
 
 CALLS_IN_FLIGHT_MAX: Final = 1_024
 """Calls that wait for their reply on one connection; further calls wait before they are sent."""
