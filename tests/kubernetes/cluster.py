@@ -84,13 +84,21 @@ class Cluster:
         await self.call("POST", self.path("deployments"), body, "application/json")
         return name
 
-    async def add_pod(self, stage: str, status: Mapping[str, Any], created_s: float = 0.0) -> str:
+    async def add_pod(
+        self,
+        stage: str,
+        status: Mapping[str, Any],
+        created_s: float = 0.0,
+        annotations: Mapping[str, str] | None = None,
+    ) -> str:
         """A pod with a status; returns its name."""
         self.made += 1
         name = f"{stage.replace('.', '-')}-{self.made}"
         metadata: dict[str, Any] = {
             "name": name, "labels": {**SELECTOR, "assay.dev/stage": stage},
         }  # fmt: skip
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         if created_s:
             metadata["creationTimestamp"] = instant(created_s)
         body = {

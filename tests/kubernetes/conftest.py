@@ -75,7 +75,11 @@ current-context: x
     async with AsyncExitStack() as stack:
 
         def run(
-            *stages: str, keda: bool = False, hosts: PodHosts | None = None, **more: Any
+            *stages: str,
+            keda: bool = False,
+            hosts: PodHosts | None = None,
+            clock: Clock | None = None,
+            **more: Any,
         ) -> Scaling:
             settings = KubernetesSettings(
                 namespace=cluster.namespace,
@@ -88,7 +92,7 @@ current-context: x
             scaling.scaler = kind(
                 settings,
                 running=scaling.running,
-                clock=Clock(),
+                clock=clock or Clock(),
                 metrics=scaling.metrics,
                 hosts=hosts,
             )

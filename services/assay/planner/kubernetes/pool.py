@@ -139,12 +139,22 @@ class Pool:
         *,
         running: int,
         now_s: float,
+        ahead_s: float = 0.0,
         patience: KubernetesSettings,
     ) -> PoolState:
-        """The pool as the planner sees it; `running` = requests of the stage with a lease."""
+        """The pool as the planner sees it.
+
+        Args:
+            target: its Deployment.
+            pods: its pods.
+            running: requests of the stage with a lease.
+            now_s: by our clock.
+            ahead_s: how far the clock of the pods' instants is ahead of it.
+            patience: with pods that have no place.
+        """
         found = list(pods)
         ready = sum(pod.state is PodState.READY for pod in found) * self.slots_per_pod
-        self._find_cap(target, found, now_s, patience)
+        self._find_cap(target, found, now_s, ahead_s, patience)
         return PoolState(
             stage=self.stage,
             desired=self.replicas(target) * self.slots_per_pod,
@@ -176,14 +186,22 @@ class Pool:
         )
 
     def _find_cap(
-        self, target: Target, pods: list[PodView], now_s: float, patience: KubernetesSettings
+        self,
+        target: Target,
+        pods: list[PodView],
+        now_s: float,
+        ahead_s: float,
+        patience: KubernetesSettings,
     ) -> None:
         waits = {
             PodState.GATED: patience.gated_s,
             PodState.UNSCHEDULABLE: patience.unschedulable_s,
         }
+        there_s = now_s + ahead_s
         out = [
-            pod for pod in pods if pod.state in waits and now_s - pod.created_s >= waits[pod.state]
+            pod
+            for pod in pods
+            if pod.state in waits and there_s - pod.created_s >= waits[pod.state]
         ]
         admitted = sum(pod.state in {PodState.READY, PodState.STARTING} for pod in pods)
         short = admitted < self.replicas(target)

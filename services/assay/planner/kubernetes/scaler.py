@@ -100,7 +100,8 @@ class KubernetesScaler:
         found = [
             pool.state(
                 target, by_stage.get(stage, ()),
-                running=running.get(stage, 0), now_s=now_s, patience=self._settings,
+                running=running.get(stage, 0), now_s=now_s, ahead_s=self._api.ahead_s,
+                patience=self._settings,
             )
             for stage, (pool, target) in present.items()
         ]  # fmt: skip
