@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.access import AuditSettings, OperatorSettings, TenantSettings, TlsBranch
 from assay.config.branch import Branch
@@ -479,12 +478,6 @@ class Settings(Branch):
     telemetry: TelemetrySettings = TelemetrySettings()
 
 
-class _FromEnvironment(Settings, BaseSettings):
-    """The same tree, as pydantic-settings wants it. It validates nothing."""
-
-    model_config = SettingsConfigDict(defer_build=True)
-
-
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
@@ -492,5 +485,5 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is no JSON.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
-    tree = read_tree(_FromEnvironment, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
+    tree = read_tree(Settings, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
     return Settings.model_validate(tree)
