@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 
 CHARTS_OWN = re.compile(
     r"^(data_dir|operator\..*|store\.url|planner\.(host|grpc_port|http_port|scaler|enabled"
-    r"|kubernetes\.(namespace|deployments|selector|pool_label|slots_per_pod.*|kubeconfig|keda_.*|tls_.*)"
+    r"|kubernetes\.(namespace|deployments|warm_pools|selector|pool_label|slots_per_pod.*|kubeconfig|keda_.*|tls_.*)"
     r"|slots_(min|max)_by_stage)|reward\.(host|grpc_port|http_port|probe_port|planner_address|worker_key_file|worker_port|tenants|tenants_file|tls_.*)"
     r"|worker\.(host|control_host|control_port|http_port|api|api_token_file|api_ca|slots|slots_by_stage|slots_max|stages"
     r"|drain_s)|rollout\..*)$"

@@ -1,4 +1,5 @@
-"""One stage's pool, from its Deployment and its pods. Pure: instants are arguments.
+"""One stage's pool, from its Deployment or SandboxWarmPool and its pods. Pure: instants are
+arguments.
 
 Counts are slots: pods times the slots of a pod. `cap` is what the cluster gives at present; it is
 only known while more was asked for, so it holds for `quota_hold_s` after it was last seen.
@@ -30,7 +31,7 @@ FIELD_MANAGER: Final = "assay-planner"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A Deployment's wanted size."""
+    """The wanted size of a Deployment or a SandboxWarmPool."""
 
     name: str
     replicas: int
@@ -43,7 +44,7 @@ class Target:
 
 
 def target_view(found: Json, *, before: object = None) -> Target:
-    """Read a Deployment. Absent `replicas` means 1."""
+    """Read either. Absent `replicas` means 1."""
     del before
     metadata, spec = part(found, "metadata"), part(found, "spec")
     refused = next(
@@ -75,7 +76,9 @@ class Pool:
     """What is remembered of a stage's pool between two looks."""
 
     stage: StageName
-    deployment: str
+    path: str
+    """Of its kind."""
+    name: str
     slots_per_pod: int
     asked: int | None = None
     """Replicas that we set last; `None` = none yet."""
