@@ -99,14 +99,15 @@ def test_a_mistake_in_the_values_is_refused(major: int, wrong: str) -> None:
 def test_the_settings_of_every_pod_are_settings(values: str) -> None:
     seen = set()
     for name, template in pods(rendered(values)):
-        if component(template) not in {"api", "planner", "worker"}:
+        if component(template) not in {"api", "planner", "worker", "rollout"}:
             continue
         seen.add(component(template))
         found = environment(template)
         if "ASSAY_OPERATOR__TOKENS" in found:
             found["ASSAY_OPERATOR__TOKENS"] = "[]"
         settings = load_settings(found)
-        assert (settings.store.url == "given") != bool(settings.worker.api), name
+        on_store = not settings.worker.api and component(template) != "rollout"
+        assert (settings.store.url == "given") == on_store, name
     assert {"api", "worker"} <= seen
 
 
@@ -258,7 +259,8 @@ def restricted_faults(template: Object) -> list[str]:
     spec = template["spec"]
     pod = spec.get("securityContext", {})
     faults = [f"host{x}" for x in ("Network", "PID", "IPC") if spec.get(f"host{x}")]
-    faults += [v["name"] for v in spec.get("volumes", []) if not {"emptyDir", "secret"} & set(v)]
+    permitted = {"emptyDir", "secret", "persistentVolumeClaim"}
+    faults += [v["name"] for v in spec.get("volumes", []) if not permitted & set(v)]
     for container in spec["containers"] + spec.get("initContainers", []):
         own = container.get("securityContext", {})
         both = {**pod, **own}
