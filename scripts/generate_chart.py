@@ -74,6 +74,7 @@ BY_NAME: Mapping[str, Schema] = {
     "storeCidrs": STRINGS,
     "apiServerCidrs": STRINGS,
     "callers": STRINGS,
+    "namespaces": STRINGS,
 }
 
 
