@@ -103,7 +103,10 @@ CLUSTER_MUTANTS: Final = (
         ("        if not self._keys().is_sealed([caller.worker, stage, fence, *said], seal):\n            return None\n", ""),
         ("is_sealed([caller.worker, stage, fence, *said], seal)", "is_sealed([caller.worker, stage, *said], seal)"),
         ("if name not in caller.stages:", "if False:"),
-        ("if not caller.worker:\n            raise PermissionDenied(\"this token permits", "if False:\n            raise PermissionDenied(\"this token permits"),
+        (
+            'if not caller.worker:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
+            'if False:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
+        ),
         ("undoing = asyncio.create_task(_undone(task, undo))", "undoing = task"),
         ("before.worker == caller.worker", "False"),
         ("refuse_own_address(host.address, peer)", "pass"),
