@@ -68,7 +68,8 @@ class RewardSettings(TlsBranch):
     console: bool = True
     """Serve the web console at `/console` of the HTTP port."""
     planner_address: str = ""
-    """`HOST:PORT` of a planner's gRPC, for the console; empty: that of `data_dir`."""
+    """`HOST:PORT` of a planner's gRPC, for the console and the commands that ask it; empty: that of
+    `data_dir`."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> tokens and quotas. Empty: one tenant `default` without a token."""
     tenants_file: Path | None = None

@@ -14,7 +14,7 @@ from assay.cli.operate.snapshot import BATCHES_READ_MAX, Host, Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
-from assay.edge.access.channels import OperatorChannels
+from assay.edge.access.channels import OperatorChannels, Options
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.store.port import Store
@@ -36,13 +36,13 @@ def stages_of_all_pipelines() -> Sequence[StageName]:
     return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
 
 
-def channel_to(address: str) -> grpc.aio.Channel:
+def channel_to(address: str, options: Options = ()) -> grpc.aio.Channel:
     """Return a channel to an operator's port, with TLS where the settings say so.
 
     Raises:
         OSError: a file of `operator.tls_*` cannot be read.
     """
-    return OperatorChannels(load_settings().operator).to(address)
+    return OperatorChannels(load_settings().operator).to(address, options)
 
 
 def operator_metadata() -> tuple[tuple[str, str], ...]:
