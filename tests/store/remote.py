@@ -93,7 +93,9 @@ class WorkPort:
     async def start(self) -> None:
         self.address = await self.listener.start()
 
-    def worker(self, *stages: str, name: str = "host:1", token: str = "") -> RemoteStore:
+    def worker(
+        self, *stages: str, name: str = "host:1", token: str = "", clock: Clock | None = None
+    ) -> RemoteStore:
         """A worker with a token for these stages."""
         file = self._folder / f"token-{secrets.token_hex(4)}"
         file.write_text(token or token_for(*stages))
@@ -102,7 +104,7 @@ class WorkPort:
             worker=WorkerId(name),
             tokens=TokenFiles(file, self._folder / f"{file.name}.kept"),
             authority=None,
-            clock=Clock(),
+            clock=clock or Clock(),
         )
 
     def channel(self) -> grpc.aio.Channel:
