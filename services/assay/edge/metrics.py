@@ -37,6 +37,7 @@ from assay.core.records import BatchRecord
 from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
+from assay.edge.scrape.labels import OTHERS, FirstNames
 from assay.edge.tracing import batch_trace
 
 DIRECTORY: Final = "metrics"
@@ -48,7 +49,6 @@ TASKS_NAMED_MAX: Final = 1_000
 """Tasks that have metrics of their own in one process; further ones are counted together."""
 TENANTS_NAMED_MAX: Final = 2_000
 """The same of tenants, which come and go with `reward.tenants_file`."""
-_OTHERS: Final = "(others)"
 _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
@@ -141,8 +141,8 @@ class Metrics:
             "Sum over grouped requests of how far zeros would have moved their advantages.",
             of_task,
         )
-        self._tasks: set[tuple[str, str]] = set()
-        self._tenants: set[str] = set()
+        self._tasks = FirstNames(TASKS_NAMED_MAX)
+        self._tenants = FirstNames(TENANTS_NAMED_MAX)
 
     def _define_workers(self, new: _Definer) -> None:
         self._slots = new.gauge(
@@ -294,7 +294,7 @@ class Metrics:
 
     def batch_completed(self, batch: BatchRecord, *, slack_s: float) -> None:
         """A batch ended `slack_s` before its deadline."""
-        tenant = self._tenant_label(batch.tenant)
+        tenant = self._tenants.label(batch.tenant)
         self._slack.labels(tenant).observe(slack_s)
         if self._exemplars is not None:
             trace_id = batch_trace(batch.tenant, batch.batch_id).trace_id
@@ -306,7 +306,7 @@ class Metrics:
 
     def batch_ended(self, batch: BatchRecord) -> None:
         """A batch ended, by its last result or because it was cancelled."""
-        tenant = self._tenant_label(batch.tenant)
+        tenant = self._tenants.label(batch.tenant)
         task = self._task_label(tenant, batch.task_id)
         self._task_requests.labels(tenant, task).inc(batch.ended)
         for cause, count in batch.outcomes.items():
@@ -315,23 +315,12 @@ class Metrics:
         self._grouped.labels(tenant, task).inc(batch.grouped)
         self._bias.labels(tenant, task).inc(batch.shift_micro / 1e6)
 
-    def _tenant_label(self, tenant: str) -> str:
-        """Its name, as long as there are few: a series is never given back."""
-        if len(self._tenants) < TENANTS_NAMED_MAX:
-            self._tenants.add(tenant)
-        return tenant if tenant in self._tenants else _OTHERS
-
     def _task_label(self, tenant: str, task: str) -> str:
-        """Likewise, and these names are the callers'."""
-        if task.startswith(_IMPLICIT):
-            return _OTHERS
-        if len(self._tasks) < TASKS_NAMED_MAX:
-            self._tasks.add((tenant, task))
-        return task if (tenant, task) in self._tasks else _OTHERS
+        return OTHERS if task.startswith(_IMPLICIT) else self._tasks.label(tenant, task)
 
     def requests_ended(self, *, tenant: str, pipeline: str, outcome: str, count: int = 1) -> None:
         """Requests ended with this outcome."""
-        self._requests.labels(self._tenant_label(tenant), pipeline, outcome).inc(count)
+        self._requests.labels(self._tenants.label(tenant), pipeline, outcome).inc(count)
 
     # -- workers -------------------------------------------------------------------------------
     def slots_seen(self, *, stage: str, states: dict[str, int]) -> None:
@@ -416,7 +405,7 @@ class Metrics:
 
     def batch_at_risk(self, *, tenant: str) -> None:
         """A plan shows that a batch may miss its deadline."""
-        self._at_risk.labels(self._tenant_label(tenant)).inc()
+        self._at_risk.labels(self._tenants.label(tenant)).inc()
 
     # -- rollouts ------------------------------------------------------------------------------
     def rollouts_seen(
