@@ -477,3 +477,21 @@ def test_workers_of_the_api_without_tokens_are_refused(major: int) -> None:
     done = ask(major, "template", "lab", str(CHART), "--set", "workerApi.keySecret=keys")
     assert done.returncode != 0
     assert "workerApi.tokenSecret" in done.stderr
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_an_eviction_leaves_one_of_each_service_that_has_two(values: str) -> None:
+    objects = rendered(values)
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    services = [
+        one for one in of_kind(objects, "Deployment") if one["spec"].get("replicas", 0) >= 2
+    ]
+    assert services or "small" in values
+    for one in services:
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        [own] = [
+            budget
+            for budget in budgets
+            if budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        ]
+        assert own["spec"]["maxUnavailable"] == 1
