@@ -464,7 +464,7 @@ async def test_a_warm_pool_of_sandboxes_is_sized_by_the_same_patch_beside_deploy
     assert patches(server) == [3]
     [patched] = [call for call in server.calls if call.method == "PATCH" and "warm" in call.path]
     assert patched.path == cluster.path("sandboxwarmpools", "warm", "scale")
-    await until(lambda: scaling.scaler.replicas_there(RUN) == 3, "it is told")
+    await until(lambda: scaling.scaler.replicas_there(RUN) == 3, "the news arrives")
     await scaling.resize(RUN, 0)
     assert patches(server) == [3, 0]
     assert server.objects["deployments", "assay-math-verify"]["spec"]["replicas"] == 1

@@ -204,7 +204,7 @@ def server_of(url: str) -> Server:
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     database = query.pop("db", "" if parts.scheme == "unix" else parts.path.strip("/")) or "0"
     if not database.isdecimal() or not database.isascii():
-        raise ValueError("the database is no number")
+        raise ValueError("the database is not a number")
     _check_query(query, of_tls=parts.scheme == "rediss")
     return Server(
         host=unquote(parts.hostname or "localhost") if parts.scheme != "unix" else "",

@@ -70,7 +70,7 @@ class Mirror(Generic[View]):
                     raise Refused(0, "the API server ends its watches at once")
                 self._current()
             except Gone as error:
-                if not version:  # there is no list to be had either
+                if not version:  # no list can be obtained either
                     self._lost(error.message)
                 version = ""
                 log.info("listed_again", path=self._path)
