@@ -98,7 +98,7 @@ async def test_pods_of_other_stages_and_deployments_of_none_are_not_counted(
     scaling = run_scaler(RUN, "cpp.run")
     await until(lambda: _ready(scaling, RUN, 1), "its own pod")
     assert [pool.stage for pool in await scaling.scaler.pools()] == [RUN]
-    with pytest.raises(InvalidRequest, match="no Deployment"):
+    with pytest.raises(InvalidRequest, match="no pool"):
         await scaling.resize("cpp.run", 1)
 
 
