@@ -23,10 +23,10 @@ Schema = dict[str, Any]
 
 CHARTS_OWN = re.compile(
     r"^(data_dir|operator\..*|store\.url|planner\.(host|grpc_port|http_port|scaler|enabled"
-    r"|kubernetes\.(namespace|deployments|selector|pool_label|slots_per_pod.*|kubeconfig|keda_.*|tls_.*)"
+    r"|kubernetes\.(namespace|deployments|warm_pools|selector|pool_label|slots_per_pod.*|kubeconfig|keda_.*|tls_.*)"
     r"|slots_(min|max)_by_stage)|reward\.(host|grpc_port|http_port|probe_port|planner_address|worker_key_file|worker_port|tenants|tenants_file|tls_.*)"
     r"|worker\.(host|control_host|control_port|http_port|api|api_token_file|api_ca|slots|slots_by_stage|slots_max|stages"
-    r"|drain_s)|rollout\..*)$"
+    r"|drain_s)|rollout\.(host|grpc_port|http_port|gateway_port|model|engine_url|engine_dialect|engine_token|reward_url|drain_s|tls_.*))$"
 )
 """Settings that the templates set, that are secrets, or whose service the chart does not run."""
 
@@ -43,13 +43,14 @@ RESOURCES: Schema = {
 BY_NAME: Mapping[str, Schema] = {
     "scaler": {"enum": ["planner", "keda", "hpa", "none"]},
     "isolation": {"enum": ["hardened", "namespaced", "gvisor"]},
+    "engineDialect": {"enum": ["assay", "vllm", "sglang"]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "digests": {
         "type": "object",
         "additionalProperties": False,
         "properties": {
             role: {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-            for role in ("api", "planner", "worker")
+            for role in ("api", "planner", "worker", "rollout")
         },
     },
     "seccompProfile": {
@@ -73,6 +74,7 @@ BY_NAME: Mapping[str, Schema] = {
     "storeCidrs": STRINGS,
     "apiServerCidrs": STRINGS,
     "callers": STRINGS,
+    "namespaces": STRINGS,
 }
 
 

@@ -108,7 +108,7 @@ async def test_what_no_judge_saw_is_told_with_its_cause_and_the_bias_avoided(
 
 
 @pytest.mark.parametrize(
-    ("command", "missing", "extra"), [("demo", "matplotlib", "demo"), ("up", "redis", "server")]
+    ("command", "missing", "extra"), [("demo", "matplotlib", "demo"), ("up", "hiredis", "server")]
 )
 def test_the_extra_that_a_command_needs_is_named(command: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from assay.cli.main import main; main()"

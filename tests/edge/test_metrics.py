@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from assay.edge.scrape import directory as scrape_directory
 
 OTHER = """
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from assay.edge.metrics import open_metrics
 metrics = open_metrics(Path(sys.argv[1]))
@@ -114,6 +118,31 @@ def test_what_no_judge_saw_is_counted_by_task_and_cause(monkeypatch: pytest.Monk
             assert f"assay_task_{name}_total{{{labels}}} {value}" in text
     assert 'cause="SCORED"' not in text
     assert "run-8" not in text
+
+
+def test_tenants_that_come_and_go_leave_a_bounded_number_of_series_and_every_event_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("assay.edge.metrics.TENANTS_NAMED_MAX", 3)
+    metrics = Metrics()
+    for n in range(20):
+        tenant = f"tenant-{n}"
+        metrics.requests_ended(tenant=tenant, pipeline="math", outcome="SCORED")
+        metrics.batch_at_risk(tenant=tenant)
+        metrics.batch_completed(replace(batch("run-7"), tenant=TenantId(tenant)), slack_s=1.0)
+    named: dict[str, set[str]] = {}
+    sums: Counter[str] = Counter()
+    for family in metrics.registry.collect():
+        for sample in family.samples:
+            if "tenant" in sample.labels and not sample.name.endswith("_created"):
+                named.setdefault(sample.name, set()).add(sample.labels["tenant"])
+                sums[sample.name] += int(sample.value)
+    assert len(named) > 5
+    for name, tenants in named.items():
+        assert tenants == {"tenant-0", "tenant-1", "tenant-2", "(others)"}, name
+    assert sums["assay_requests_total"] == sums["assay_batches_at_risk_total"] == 20
+    assert sums["assay_batch_slack_seconds_count"] == 20
+    assert sums["assay_task_requests_total"] == 20 * 8
 
 
 def test_a_part_that_was_started_again_is_counted_by_itself(

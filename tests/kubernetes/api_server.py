@@ -203,12 +203,12 @@ class ApiServer:
             if request.content_type not in PATCH_TYPES:
                 return _status(415, f"the body of the request was {request.content_type}")
             if rest == ["scale"]:
-                return self._scale(request, found, body)
+                return self._scale(request, kind, found, body)
             changed = _merged(found, body)
             return web.json_response(self.put(kind, changed, "MODIFIED"))
         return web.json_response(_scale_of(found) if rest == ["scale"] else found)
 
-    def _scale(self, request: web.Request, found: Object, body: Object) -> web.Response:
+    def _scale(self, request: web.Request, kind: str, found: Object, body: Object) -> web.Response:
         version = body.get("metadata", {}).get("resourceVersion")
         if version is not None and version != found["metadata"]["resourceVersion"]:
             return _status(409, "the object has been modified; please apply your changes")
@@ -229,7 +229,7 @@ class ApiServer:
                 "fieldsV1": {"f:spec": {"f:replicas": {}}},
             }  # fmt: skip
             found["metadata"]["managedFields"] = [*others, owned]
-            self.put("deployments", found, "MODIFIED")
+            self.put(kind, found, "MODIFIED")
         return web.json_response(_scale_of(found))
 
 

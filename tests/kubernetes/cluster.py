@@ -63,7 +63,11 @@ class Cluster:
             return found
 
     def path(self, kind: str, *rest: str) -> str:
-        group = "/apis/apps/v1" if kind == "deployments" else "/api/v1"
+        groups = {
+            "deployments": "/apis/apps/v1",
+            "sandboxwarmpools": "/apis/extensions.agents.x-k8s.io/v1beta1",
+        }
+        group = groups.get(kind, "/api/v1")
         return "/".join([f"{group}/namespaces/{self.namespace}/{kind}", *rest])
 
     async def deploy(self, stage: str, replicas: int | None = 0) -> str:
@@ -84,13 +88,31 @@ class Cluster:
         await self.call("POST", self.path("deployments"), body, "application/json")
         return name
 
-    async def add_pod(self, stage: str, status: Mapping[str, Any], created_s: float = 0.0) -> str:
+    async def add_warm_pool(self, stage: str, name: str, replicas: int = 0) -> None:
+        """A SandboxWarmPool of agent-sandbox, whose sandboxes work for a stage."""
+        labels = {**SELECTOR, "assay.dev/stage": stage}
+        body = {
+            "apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxWarmPool",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"replicas": replicas, "sandboxTemplateRef": {"name": "worker"}},
+        }  # fmt: skip
+        await self.call("POST", self.path("sandboxwarmpools"), body, "application/json")
+
+    async def add_pod(
+        self,
+        stage: str,
+        status: Mapping[str, Any],
+        created_s: float = 0.0,
+        annotations: Mapping[str, str] | None = None,
+    ) -> str:
         """A pod with a status; returns its name."""
         self.made += 1
         name = f"{stage.replace('.', '-')}-{self.made}"
         metadata: dict[str, Any] = {
             "name": name, "labels": {**SELECTOR, "assay.dev/stage": stage},
         }  # fmt: skip
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         if created_s:
             metadata["creationTimestamp"] = instant(created_s)
         body = {

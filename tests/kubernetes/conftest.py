@@ -66,7 +66,11 @@ async def run_scaler(
     async with AsyncExitStack() as stack:
 
         def run(
-            *stages: str, keda: bool = False, hosts: PodHosts | None = None, **more: Any
+            *stages: str,
+            keda: bool = False,
+            hosts: PodHosts | None = None,
+            clock: Clock | None = None,
+            **more: Any,
         ) -> Scaling:
             settings = KubernetesSettings(
                 namespace=cluster.namespace,
@@ -79,7 +83,7 @@ async def run_scaler(
             scaling.scaler = kind(
                 settings,
                 running=scaling.running,
-                clock=Clock(),
+                clock=clock or Clock(),
                 metrics=scaling.metrics,
                 hosts=hosts,
             )

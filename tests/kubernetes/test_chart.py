@@ -99,14 +99,15 @@ def test_a_mistake_in_the_values_is_refused(major: int, wrong: str) -> None:
 def test_the_settings_of_every_pod_are_settings(values: str) -> None:
     seen = set()
     for name, template in pods(rendered(values)):
-        if component(template) not in {"api", "planner", "worker"}:
+        if component(template) not in {"api", "planner", "worker", "rollout"}:
             continue
         seen.add(component(template))
         found = environment(template)
         if "ASSAY_OPERATOR__TOKENS" in found:
             found["ASSAY_OPERATOR__TOKENS"] = "[]"
         settings = load_settings(found)
-        assert (settings.store.url == "given") != bool(settings.worker.api), name
+        on_store = not settings.worker.api and component(template) != "rollout"
+        assert (settings.store.url == "given") == on_store, name
     assert {"api", "worker"} <= seen
 
 
@@ -172,6 +173,18 @@ def needed(call: Call) -> tuple[str, str, str, str]:
     return group, resource, "watch" if call.watch else verb, rest[1] if named else ""
 
 
+def allowed_by(role: Object) -> set[tuple[str, str, str, str]]:
+    """Group, resource, verb and name of every call that a Role allows."""
+    return {
+        (group, resource, verb, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
 @pytest.mark.fake_api
 async def test_the_planners_role_allows_what_its_scaler_calls_and_nothing_else(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler, store: Store
@@ -193,20 +206,45 @@ async def test_the_planners_role_allows_what_its_scaler_calls_and_nothing_else(
     await scaling.scaler.close()
     used = {needed(call) for call in server.calls}
     [role] = of_kind(objects, "Role")
-    allowed = {
-        (group, resource, verb, name)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    }
-    assert used == allowed
+    assert used == allowed_by(role)
     unmarked = rendered(more='settings={"planner.kubernetes.mark_idle_pods": false}')
     [role] = of_kind(unmarked, "Role")
     [of_pods] = [rule for rule in role["rules"] if rule["resources"] == ["pods"]]
     assert of_pods["verbs"] == ["list", "watch"]
     assert of_kind(objects, "ClusterRole", "ClusterRoleBinding") == []
+
+
+@pytest.mark.fake_api  # a real one has no such resource without agent-sandbox
+async def test_a_stage_of_a_warm_pool_has_no_deployment_and_the_planner_may_size_the_pool(
+    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    more = 'workers={"stages": {"python.run": {"warmPool": "boxes"}}},fullnameOverride="assay"'
+    objects = rendered(more=f'{more},settings={{"planner.kubernetes.mark_idle_pods": false}}')
+    stages = {one["metadata"]["labels"]["assay.dev/stage"] for one in workers(objects)}
+    assert stages == {"extract", "math.verify"}
+    planner = named(objects, "Deployment", "-planner")["spec"]["template"]
+    given = json.loads(environment(planner)["ASSAY_PLANNER__KUBERNETES__WARM_POOLS"])
+    assert given == {"python.run": "boxes"}
+    assert "python.run" in json.loads(environment(planner)["ASSAY_PLANNER__SLOTS_MAX_BY_STAGE"])
+    for stage in stages:
+        await cluster.deploy(stage)
+    await cluster.add_warm_pool("python.run", "boxes")
+    server.calls.clear()
+    scaling = run_scaler(*stages, warm_pools=given, mark_idle_pods=False)
+    for stage in (*stages, "python.run"):
+        await scaling.resize(stage, 3)
+    await until(lambda: len(server.streams) == 3, "all watches are open")
+    await scaling.scaler.close()
+    [role] = of_kind(objects, "Role")
+    assert {needed(call) for call in server.calls} == allowed_by(role)
+
+
+@pytest.mark.parametrize("scaler", ["none", "hpa", "keda"])
+def test_a_warm_pool_that_the_planner_does_not_size_is_refused(scaler: str) -> None:
+    more = f'workers={{"stages": {{"python.run": {{"warmPool": "boxes"}}}}}},scaler="{scaler}"'
+    done = ask(4, "template", "lab", str(CHART), "--set-json", more)
+    assert done.returncode != 0
+    assert "a warmPool needs scaler: planner" in done.stderr
 
 
 @pytest.mark.parametrize("values", VALUES, ids=STEPS)
@@ -221,7 +259,8 @@ def restricted_faults(template: Object) -> list[str]:
     spec = template["spec"]
     pod = spec.get("securityContext", {})
     faults = [f"host{x}" for x in ("Network", "PID", "IPC") if spec.get(f"host{x}")]
-    faults += [v["name"] for v in spec.get("volumes", []) if not {"emptyDir", "secret"} & set(v)]
+    permitted = {"emptyDir", "secret", "persistentVolumeClaim"}
+    faults += [v["name"] for v in spec.get("volumes", []) if not permitted & set(v)]
     for container in spec["containers"] + spec.get("initContainers", []):
         own = container.get("securityContext", {})
         both = {**pod, **own}
@@ -438,3 +477,21 @@ def test_workers_of_the_api_without_tokens_are_refused(major: int) -> None:
     done = ask(major, "template", "lab", str(CHART), "--set", "workerApi.keySecret=keys")
     assert done.returncode != 0
     assert "workerApi.tokenSecret" in done.stderr
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_an_eviction_leaves_one_of_each_service_that_has_two(values: str) -> None:
+    objects = rendered(values)
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    services = [
+        one for one in of_kind(objects, "Deployment") if one["spec"].get("replicas", 0) >= 2
+    ]
+    assert services or "small" in values
+    for one in services:
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        [own] = [
+            budget
+            for budget in budgets
+            if budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        ]
+        assert own["spec"]["maxUnavailable"] == 1

@@ -16,6 +16,11 @@ RECIPE = ROOT / "deploy" / "images" / "Containerfile"
 BASE = "ASSAY_IMAGE_BASE"
 """Variable with a base image that the builder here can reach."""
 
+ROLES = ["api", "planner", "worker", "rollout"]
+EVERYTHING = (
+    'workerApi={"keySecret": "k", "tokenSecret": "t"},rollout={"enabled": true, "modelClaim": "m"}'
+)
+
 
 def steps() -> dict[str, list[str]]:
     """The instructions of each stage, with those of the stage that it continues."""
@@ -38,12 +43,12 @@ def last(of: list[str], word: str) -> str:
     return next(one.removeprefix(word).strip() for one in reversed(of) if one.startswith(word))
 
 
-@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+@pytest.mark.parametrize("role", ROLES)
 def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> None:
     own = steps()[role]
     [user] = {
         template["spec"]["securityContext"]["runAsUser"]
-        for _, template in pods(rendered())
+        for _, template in pods(rendered(more=EVERYTHING))
         if component(template) == role and "securityContext" in template["spec"]
     }
     assert last(own, "USER") == f"{user}:{user}"
@@ -52,7 +57,7 @@ def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> No
     assert importlib.util.find_spec(f"{entry[2]}.__main__") is not None
     ports = {
         port["containerPort"]
-        for _, template in pods(rendered(more='workerApi={"keySecret":"k","tokenSecret":"t"}'))
+        for _, template in pods(rendered(more=EVERYTHING))
         if component(template) == role
         for container in template["spec"]["containers"]
         for port in container["ports"]
@@ -61,11 +66,12 @@ def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> No
 
 
 def test_the_chart_names_no_image_that_cannot_be_built() -> None:
-    roles = {component(t) for _, t in pods(rendered())} - {"store", "test"}
+    roles = {component(t) for _, t in pods(rendered(more=EVERYTHING))} - {"store", "test"}
+    assert roles == set(ROLES)
     assert roles <= set(steps())
 
 
-@pytest.mark.parametrize("role", ["api", "planner", "worker", "build"])
+@pytest.mark.parametrize("role", [*ROLES, "build"])
 def test_what_an_image_is_made_from_is_not_ignored_and_is_there(role: str) -> None:
     admitted = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines()
                 if line.startswith("!")}  # fmt: skip
@@ -102,7 +108,7 @@ def listed(*packages: str) -> set[str]:
     return set(re.findall(r"^(\S+):$\n(?:  .*\n)*?  Candidate: (?!\(none\))", told, flags=re.M))
 
 
-@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+@pytest.mark.parametrize("role", ROLES)
 def test_an_images_entry_point_starts_without_the_repository_and_says_what_it_lacks(
     role: str, tmp_path: Path
 ) -> None:
@@ -129,7 +135,7 @@ def test_the_list_of_an_image_has_its_distributions_once_each(tmp_path: Path) ->
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
     names = [one["name"] for one in found["components"] if one["purl"].startswith("pkg:pypi/")]
     assert len(names) == len(set(names))
-    assert {"assay", "grpcio", "redis"} <= {one["name"] for one in found["components"]}
+    assert {"assay", "grpcio", "hiredis"} <= {one["name"] for one in found["components"]}
 
 
 def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() -> None:
@@ -140,13 +146,16 @@ def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() ->
         match = re.fullmatch(r"COPY --from=(\S+) /tmp/(\w+)\.cdx\.json /", one)
         assert match is not None, one
         copied[match[2]] = match[1]
-    assert set(copied) == {component(t) for _, t in pods(rendered())} - {"store", "test"}
+    assert set(copied) == {component(t) for _, t in pods(rendered(more=EVERYTHING))} - {
+        "store",
+        "test",
+    }
     for role, stage in copied.items():
         assert found[stage][: len(found[role])] == found[role], "it continues the image"
         assert last(found[stage], "RUN") == f"python /tmp/sbom.py {role} > /tmp/{role}.cdx.json"
 
 
-@pytest.mark.parametrize("role", ["api", "planner", "worker"])
+@pytest.mark.parametrize("role", ROLES)
 def test_an_image_is_built_and_its_service_says_what_it_lacks(role: str, tmp_path: Path) -> None:
     builder, base = shutil.which("buildah"), os.environ.get(BASE, "")
     if builder is None or not base:

@@ -77,8 +77,7 @@ async def test_keda_is_told_the_planned_pods_and_no_size_is_patched(
     assert (state.desired, await asked.metric()) == (12, 3)
     assert [call for call in server.calls if call.query.get("fieldManager")] == []
     await cluster.scale("assay-python-run", 5, manager="kube-controller-manager")
-    deployments = asked.scaling.scaler.deployments
-    await until(lambda: deployments["assay-python-run"].replicas == 5, "the HPA's own size")
+    await until(lambda: asked.scaling.scaler.replicas_there(RUN) == 5, "the HPA's own size")
     assert await asked.metric() == 3, "the plan's"
 
 

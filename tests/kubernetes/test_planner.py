@@ -2,6 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
+import json
+import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -29,8 +33,18 @@ RunPlanner = Callable[..., Awaitable[PlannerService]]
 
 
 @pytest.fixture
+def addresses() -> list[str]:
+    """Where the planners listen, in the order of their start."""
+    return []
+
+
+@pytest.fixture
 async def run_planner(
-    cluster: Cluster, store_settings: StoreSettings, run_scaler: RunScaler, tmp_path: Path
+    cluster: Cluster,
+    store_settings: StoreSettings,
+    run_scaler: RunScaler,
+    tmp_path: Path,
+    addresses: list[str],
 ) -> AsyncIterator[RunPlanner]:
     """Start planners of Deployments; they end with the test."""
     run_scaler()  # writes the kubeconfig
@@ -54,7 +68,7 @@ async def run_planner(
                 ),
             )  # fmt: skip
             service = build_planner(settings, metrics=Metrics())
-            await service.server.start()
+            addresses.append((await service.server.start())["grpc"])
             stop = asyncio.Event()
             running = asyncio.create_task(service.work(stop))
 
@@ -147,6 +161,74 @@ async def test_without_room_the_plan_falls_back_to_what_is_given_and_says_why(
     assert await cluster.replicas(name) >= 1
     told = condition_messages(planner.controller.pools)
     assert [(one.stage, one.condition) for one in told] == [(STAGE, "QuotaExhausted")]
+    node.cancel()
+
+
+@contextlib.asynccontextmanager
+async def behind_one_address(*addresses: str) -> AsyncIterator[str]:
+    """A Service: each connection goes to the next of them."""
+    turns = itertools.cycle(addresses)
+    passing: set[asyncio.Task[None]] = set()
+
+    async def passed(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(65_536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = next(turns).rpartition(":")
+        back, forth = await asyncio.open_connection(host, int(port))
+        passing.update(map(asyncio.ensure_future, (passed(reader, forth), passed(back, writer))))
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    finally:
+        listening.close()
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+
+
+async def test_the_commands_find_the_leader_of_two_planners_behind_a_service(
+    cluster: Cluster,
+    store: Store,
+    run_planner: RunPlanner,
+    addresses: list[str],
+    tmp_path: Path,
+) -> None:
+    """As in a pod of the API: no planner of its own, and the address of the Service."""
+    await cluster.deploy(STAGE, replicas=0)
+    node = asyncio.create_task(kubelet(cluster, room=100))
+    leader = await run_planner()
+    await until(lambda: leader.controller.leading, "one leads")
+    other = await run_planner()
+    await until(lambda: other.controller.why_not_ready == "", "the other stands by")
+    batch = await open_batch(store, 64)
+    await until(lambda: leader.controller.plan is not None, "there is a plan")
+
+    async def said(address: str, *arguments: str) -> Any:
+        done = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "assay.cli", "plan", *arguments, "--json",
+            env={"ASSAY_DATA_DIR": str(tmp_path / "none"), "PATH": os.environ["PATH"],
+                 "ASSAY_REWARD__PLANNER_ADDRESS": address},
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        text, wrong = await done.communicate()
+        assert done.returncode == 0, wrong.decode()
+        return json.loads(text)
+
+    async with behind_one_address(*reversed(addresses)) as address:
+        plan = await said(address, "show")
+        assert plan["leading"] is True
+        assert [one["stage"] for one in plan["plan"]["stages"]] == [STAGE]
+        reasons = " ".join((await said(address, "explain", batch))["explanation"])
+        assert STAGE in reasons
+        instead = await said(address, "what-if", "--slots-max", f"{STAGE}=1")
+    caps = [instead[one]["stages"][0]["slots_max"] for one in ("present", "plan")]
+    assert caps[1] == 1 < caps[0]
     node.cancel()
 
 

@@ -41,7 +41,7 @@ def test_any_object_is_read_and_none_is_a_slot_by_accident(found: dict[str, obje
 def test_a_pool_has_at_most_the_slots_of_its_ready_pods_and_a_cap_only_for_want_of_place(
     states: list[PodState], replicas: int, slots_per_pod: int, running: int, waited_s: float
 ) -> None:
-    pool = Pool(stage=StageName("s"), deployment="d", slots_per_pod=slots_per_pod)
+    pool = Pool(stage=StageName("s"), path="/d", name="d", slots_per_pod=slots_per_pod)
     pods = [
         PodView(name=str(n), stage="s", state=state, created_s=1.0)
         for n, state in enumerate(states)
@@ -61,7 +61,7 @@ def test_a_pool_has_at_most_the_slots_of_its_ready_pods_and_a_cap_only_for_want_
 
 @given(st.integers(0, 10_000), st.integers(1, 64))
 def test_pods_hold_the_slots_and_no_pod_is_in_vain(slots: int, slots_per_pod: int) -> None:
-    pool = Pool(stage=StageName("s"), deployment="d", slots_per_pod=slots_per_pod)
+    pool = Pool(stage=StageName("s"), path="/d", name="d", slots_per_pod=slots_per_pod)
     pods = pool.pods_for(slots)
     assert pods * slots_per_pod >= slots
     assert (pods - 1) * slots_per_pod < slots or pods == 0
@@ -114,7 +114,7 @@ def test_a_start_that_needed_a_node_is_counted_from_its_creation() -> None:
     warm=st.lists(st.integers(1, 20), max_size=30), cold=st.lists(st.integers(60, 180), max_size=30)
 )
 def test_cold_starts_are_learnt_apart_and_with_the_others(warm: list[int], cold: list[int]) -> None:
-    pool = Pool(stage=StageName("s"), deployment="d", slots_per_pod=1)
+    pool = Pool(stage=StageName("s"), path="deployments", name="d", slots_per_pod=1)
     for k, took_s in enumerate(warm):
         assert pool.pod_seen(started(f"w{k}", took_s)) == took_s
     for k, took_s in enumerate(cold):

@@ -17,6 +17,7 @@ from tests.kubernetes.cluster import (
 from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunScaler, Scaling
 
+from assay.config.kubernetes import KubernetesSettings
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
 
@@ -97,7 +98,7 @@ async def test_pods_of_other_stages_and_deployments_of_none_are_not_counted(
     scaling = run_scaler(RUN, "cpp.run")
     await until(lambda: _ready(scaling, RUN, 1), "its own pod")
     assert [pool.stage for pool in await scaling.scaler.pools()] == [RUN]
-    with pytest.raises(InvalidRequest, match="no Deployment"):
+    with pytest.raises(InvalidRequest, match="no pool"):
         await scaling.resize("cpp.run", 1)
 
 
@@ -445,3 +446,33 @@ async def test_a_step_that_sizes_many_pools_looks_at_the_pods_once(
     assert sizes == list(range(40))
     assert looks == 1
     assert [pool.desired for pool in await scaling.scaler.pools()] == sizes
+
+
+@pytest.mark.fake_api  # a real one has no such resource without agent-sandbox
+async def test_a_warm_pool_of_sandboxes_is_sized_by_the_same_patch_beside_deployments(
+    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    await cluster.deploy(MATH, replicas=1)
+    await cluster.add_warm_pool(RUN, "warm", replicas=1)
+    await cluster.add_pod(RUN, ready(time.time()))
+    scaling = run_scaler(MATH, warm_pools={RUN: "warm"}, slots_per_pod=2)
+    assert {(one.stage, one.desired, one.ready) for one in await scaling.scaler.pools()} == {
+        (MATH, 2, 0),
+        (RUN, 2, 2),
+    }
+    assert (await scaling.resize(RUN, 5)).desired == 6
+    assert patches(server) == [3]
+    [patched] = [call for call in server.calls if call.method == "PATCH" and "warm" in call.path]
+    assert patched.path == cluster.path("sandboxwarmpools", "warm", "scale")
+    await until(lambda: scaling.scaler.replicas_there(RUN) == 3, "the news arrives")
+    await scaling.resize(RUN, 0)
+    assert patches(server) == [3, 0]
+    assert server.objects["deployments", "assay-math-verify"]["spec"]["replicas"] == 1
+    server.faults.append(Fault(method="PATCH", part="/warm/", status=403))
+    with pytest.raises(InvalidRequest, match="Forbidden"):
+        await scaling.resize(RUN, 4)
+
+
+def test_a_stage_has_one_pool() -> None:
+    with pytest.raises(ValueError, match="has a Deployment already"):
+        KubernetesSettings(deployments={RUN: "d"}, warm_pools={RUN: "w"})

@@ -4,6 +4,7 @@
     python -m tests.mutation --by suite --results FILE the test files of the mutants' packages
     python -m tests.mutation --list verdicts           mutants of the verdict rules, by their tests
     python -m tests.mutation --list plans              mutants of the planner, by their tests
+    python -m tests.mutation --list cluster        mutants of pods and relay, by their tests
     python -m tests.mutation --table FILE...           the results as a table
 
 A mutant lies in a copy of its package that is searched first, never in the tree (`overlay`).
@@ -25,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import ROOT, environment, overlaid
 from tests.mutation.plans import PLAN_MUTANTS
@@ -36,6 +38,7 @@ AnyMutant = Mutant | VerdictMutant
 LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
     "verdicts": VERDICT_MUTANTS,
     "plans": PLAN_MUTANTS,
+    "cluster": CLUSTER_MUTANTS,
 }
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800

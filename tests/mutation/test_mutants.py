@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.mutation import __main__ as command
+from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.plans import PLAN_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
@@ -16,7 +17,9 @@ KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead ti
          "transcripts"}  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *VERDICT_MUTANTS, *PLAN_MUTANTS], ids=str)
+@pytest.mark.parametrize(
+    "mutant", [*MUTANTS, *VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS], ids=str
+)
 def test_a_mutant_changes_one_place(mutant: Mutant | VerdictMutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
@@ -30,7 +33,7 @@ def test_there_are_enough_of_each_kind() -> None:
 
 def test_mutants_of_verdicts_and_plans_name_tests_that_exist() -> None:
     assert len(VERDICT_MUTANTS) >= 30
-    named = (*VERDICT_MUTANTS, *PLAN_MUTANTS)
+    named = (*VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS)
     assert all((ROOT / test).is_file() for mutant in named for test in mutant.tests)
 
 

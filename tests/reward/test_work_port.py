@@ -172,6 +172,37 @@ async def test_a_token_that_has_expired_is_refused_and_a_renewed_one_keeps_its_l
     await port.listener.stop()
 
 
+class Skewed(Clock):
+    """A machine whose clock is wrong."""
+
+    def __init__(self, by_s: float) -> None:
+        self._by_ns = int(by_s * 1e9)
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self._by_ns
+
+
+@pytest.mark.parametrize("by_s", [-3_600.0, 3_600.0])
+async def test_a_host_with_a_wrong_clock_renews_its_token_in_time_and_not_each_time(
+    store: Store, tmp_path: Path, by_s: float
+) -> None:
+    """A host that let its token end would be another worker afterwards, without its leases."""
+    port = WorkPort(store, tmp_path, token_s=1.0)
+    await port.start()
+    scene = Scene(store, port)
+    await scene.waiting()
+    one = scene.worker(FIRST, clock=Skewed(by_s))
+    claims = await claims_of(one)
+    sessions = set()
+    for _ in range(24):
+        await asyncio.sleep(0.05)
+        assert not await one.beat(FIRST, lease_s=LONG_S, leases=[claims[0].lease])
+        sessions.add(one.session)
+    assert 2 <= len(sessions) <= 5
+    await one.close()
+    await port.listener.stop()
+
+
 # -- leases --------------------------------------------------------------------------------------
 
 

@@ -104,7 +104,12 @@ class WorkPort:
         self.address = await self.listener.start()
 
     def worker(
-        self, *stages: str, name: str = "host:1", token: str = "", tls: Tls | None = None
+        self,
+        *stages: str,
+        name: str = "host:1",
+        token: str = "",
+        tls: Tls | None = None,
+        clock: Clock | None = None,
     ) -> RemoteStore:
         """A worker with a token for these stages."""
         file = self._folder / f"token-{secrets.token_hex(4)}"
@@ -115,7 +120,7 @@ class WorkPort:
             tokens=TokenFiles(file, self._folder / f"{file.name}.kept"),
             authority=None if tls is None else tls[0],
             identity=None if tls is None else tls[1],
-            clock=Clock(),
+            clock=clock or Clock(),
         )
 
     def channel(self) -> grpc.aio.Channel:

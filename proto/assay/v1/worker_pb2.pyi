@@ -353,21 +353,25 @@ class EnrollResponse(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     EXPIRES_NS_FIELD_NUMBER: _builtins.int
     WORKER_FIELD_NUMBER: _builtins.int
+    VALID_S_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """Token of all other calls, for the same stages; ask again before it expires."""
     expires_ns: _builtins.int
     worker: _builtins.str
     """Owner of this worker's leases."""
+    valid_s: _builtins.float
+    """How long the token is valid from now: clocks differ. 0 = an earlier release; then `expires_ns`."""
     def __init__(
         self,
         *,
         token: _builtins.str = ...,
         expires_ns: _builtins.int = ...,
         worker: _builtins.str = ...,
+        valid_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_ns", b"expires_ns", "token", b"token", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_ns", b"expires_ns", "token", b"token", "valid_s", b"valid_s", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

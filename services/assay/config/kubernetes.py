@@ -1,8 +1,9 @@
 """Settings of pools that are pods: which Deployments, and how patient the planner is with them."""
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from assay.config.access import TlsBranch
 
@@ -17,8 +18,11 @@ class KubernetesSettings(TlsBranch):
     """Namespace of the Deployments and their pods."""
     deployments: dict[str, str] = Field(default_factory=dict)
     """Name of the Deployment of each stage that is sized: `{"python.run": "assay-python-run"}`."""
+    warm_pools: dict[str, str] = Field(default_factory=dict)
+    """Name of the SandboxWarmPool (agent-sandbox) of each stage whose pods are its sandboxes; sized
+    in the same way. A stage has a Deployment or a warm pool."""
     selector: str = "app.kubernetes.io/name=assay,app.kubernetes.io/component=worker"
-    """Label selector of these Deployments and of their pods."""
+    """Label selector of these Deployments, warm pools and of their pods."""
     pool_label: str = "assay.dev/stage"
     """Label of a pod whose value is the name of its stage."""
     slots_per_pod: int = Field(default=1, gt=0)
@@ -49,3 +53,10 @@ class KubernetesSettings(TlsBranch):
     keda_open: bool = False
     """DANGER: serve KEDA beyond loopback to callers without a certificate, where `tls_client_ca` is
     absent and the network itself admits KEDA only. Logged."""
+
+    @model_validator(mode="after")
+    def _one_pool_per_stage(self) -> Self:
+        if both := sorted(self.deployments.keys() & self.warm_pools.keys()):
+            message = f"warm_pools: {both[0]} has a Deployment already"
+            raise ValueError(message)
+        return self

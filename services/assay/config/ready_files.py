@@ -34,3 +34,12 @@ def living(ready: Path) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     return content if Path(f"/proc/{content['pid']}").exists() else None
+
+
+def planner_of(data_dir: Path, address: str) -> str:
+    """Where a planner listens (gRPC): at `address`, if there is one, or as the file says; empty:
+    none does."""
+    if address:
+        return address
+    planner = living(ready_file(data_dir, Part.PLANNER))
+    return planner["grpc"] if planner is not None else ""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.access import AuditSettings, OperatorSettings, TenantSettings, TlsBranch
 from assay.config.branch import Branch
@@ -73,7 +72,8 @@ class RewardSettings(TlsBranch):
     console: bool = True
     """Serve the web console at `/console` of the HTTP port."""
     planner_address: str = ""
-    """`HOST:PORT` of a planner's gRPC, for the console; empty: that of `data_dir`."""
+    """`HOST:PORT` of a planner's gRPC, for the console and the commands that ask it; empty: that of
+    `data_dir`."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> tokens and quotas. Empty: one tenant `default` without a token."""
     tenants_file: Path | None = None
@@ -389,12 +389,6 @@ class Settings(Branch):
     telemetry: TelemetrySettings = TelemetrySettings()
 
 
-class _FromEnvironment(Settings, BaseSettings):
-    """The same tree, as pydantic-settings wants it. It validates nothing."""
-
-    model_config = SettingsConfigDict(defer_build=True)
-
-
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
@@ -402,5 +396,5 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is no JSON.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
-    tree = read_tree(_FromEnvironment, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
+    tree = read_tree(Settings, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
     return Settings.model_validate(tree)

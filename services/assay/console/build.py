@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from assay.config.ready_files import Part, living, ready_file
+from assay.config.ready_files import planner_of
 from assay.config.settings import Settings
 from assay.console import routes
 from assay.console.feed import Feed
@@ -63,7 +63,9 @@ def build(
         clock: for the instants of readings.
     """
     viewing = open_viewing(settings.store, data_dir=settings.data_dir)
-    planner = PlannerClient(lambda: planner_address(settings), operator)
+    planner = PlannerClient(
+        lambda: planner_of(settings.data_dir, settings.reward.planner_address), operator
+    )
     feed = Feed(
         viewing=viewing,
         store=store,
@@ -73,11 +75,3 @@ def build(
     )
     lookup = Lookup(viewing=viewing, store=store, planner=planner, clock=clock)
     return Console(feed=feed, lookup=lookup, guard=guard, viewing=viewing, planner=planner)
-
-
-def planner_address(settings: Settings) -> str:
-    """Where the planner listens: as set, or that of the data directory; empty: there is none."""
-    if settings.reward.planner_address:
-        return settings.reward.planner_address
-    planner = living(ready_file(settings.data_dir, Part.PLANNER))
-    return planner["grpc"] if planner is not None else ""

@@ -38,6 +38,7 @@ from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
 from assay.edge.scrape.fast_labels import fast
+from assay.edge.scrape.labels import OTHERS, FirstNames
 from assay.edge.tracing import batch_trace
 
 DIRECTORY: Final = "metrics"  # in `data_dir`
@@ -46,7 +47,8 @@ _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
 TASKS_NAMED_MAX: Final = 1_000
 """Tasks that have metrics of their own in one process; further ones are counted together."""
-_OTHER_TASKS: Final = "(others)"
+TENANTS_NAMED_MAX: Final = 2_000
+"""The same of tenants, which come and go with `reward.tenants_file`."""
 _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
@@ -139,7 +141,8 @@ class Metrics:
             "Sum over grouped requests of how far zeros would have moved their advantages.",
             of_task,
         )
-        self._tasks: set[tuple[str, str]] = set()
+        self._tasks = FirstNames(TASKS_NAMED_MAX)
+        self._tenants = FirstNames(TENANTS_NAMED_MAX)
 
     def _define_workers(self, new: _Definer) -> None:
         self._slots = new.gauge(
@@ -291,36 +294,33 @@ class Metrics:
 
     def batch_completed(self, batch: BatchRecord, *, slack_s: float) -> None:
         """A batch ended `slack_s` before its deadline."""
-        self._slack.labels(batch.tenant).observe(slack_s)
+        tenant = self._tenants.label(batch.tenant)
+        self._slack.labels(tenant).observe(slack_s)
         if self._exemplars is not None:
             trace_id = batch_trace(batch.tenant, batch.batch_id).trace_id
             self._exemplars.note(
-                "assay_batch_slack_seconds", {"tenant": batch.tenant}, _SLACK_S, slack_s,
+                "assay_batch_slack_seconds", {"tenant": tenant}, _SLACK_S, slack_s,
                 of={"trace_id": trace_id, "batch_id": batch.batch_id}, at_s=batch.completed_ns / 1e9
             )  # fmt: skip
         self.batch_ended(batch)
 
     def batch_ended(self, batch: BatchRecord) -> None:
         """A batch ended, by its last result or because it was cancelled."""
-        task = self._task_label(batch.tenant, batch.task_id)
-        self._task_requests.labels(batch.tenant, task).inc(batch.ended)
+        tenant = self._tenants.label(batch.tenant)
+        task = self._task_label(tenant, batch.task_id)
+        self._task_requests.labels(tenant, task).inc(batch.ended)
         for cause, count in batch.outcomes.items():
             if not cause.carries_reward:
-                self._unjudged.labels(batch.tenant, task, cause).inc(count)
-        self._grouped.labels(batch.tenant, task).inc(batch.grouped)
-        self._bias.labels(batch.tenant, task).inc(batch.shift_micro / 1e6)
+                self._unjudged.labels(tenant, task, cause).inc(count)
+        self._grouped.labels(tenant, task).inc(batch.grouped)
+        self._bias.labels(tenant, task).inc(batch.shift_micro / 1e6)
 
     def _task_label(self, tenant: str, task: str) -> str:
-        """Its name, as long as there are few: names are the callers', and never given back."""
-        if task.startswith(_IMPLICIT):
-            return _OTHER_TASKS
-        if len(self._tasks) < TASKS_NAMED_MAX:
-            self._tasks.add((tenant, task))
-        return task if (tenant, task) in self._tasks else _OTHER_TASKS
+        return OTHERS if task.startswith(_IMPLICIT) else self._tasks.label(tenant, task)
 
     def requests_ended(self, *, tenant: str, pipeline: str, outcome: str, count: int = 1) -> None:
         """Requests ended with this outcome."""
-        self._requests.labels(tenant, pipeline, outcome).inc(count)
+        self._requests.labels(self._tenants.label(tenant), pipeline, outcome).inc(count)
 
     # -- workers -------------------------------------------------------------------------------
     def slots_seen(self, *, stage: str, states: dict[str, int]) -> None:
@@ -405,7 +405,7 @@ class Metrics:
 
     def batch_at_risk(self, *, tenant: str) -> None:
         """A plan shows that a batch may miss its deadline."""
-        self._at_risk.labels(tenant).inc()
+        self._at_risk.labels(self._tenants.label(tenant)).inc()
 
     # -- rollouts ------------------------------------------------------------------------------
     def rollouts_seen(

@@ -236,7 +236,7 @@ def scaler_of(
     planner = settings.planner
     if planner.scaler == "local":
         return hosts_scaler(settings, store=store, clock=clock, pipelines=pipelines)
-    if not planner.kubernetes.deployments:
+    if not planner.kubernetes.deployments and not planner.kubernetes.warm_pools:
         message = f"planner.kubernetes.deployments: planner.scaler={planner.scaler} sizes these"
         raise SettingError(message)
     try:

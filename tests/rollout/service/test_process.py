@@ -21,13 +21,15 @@ from assay.client.rollouts import Prompt, RolloutClient, SamplingParams
 from assay.edge.lifecycle import EXIT_CONFIGURATION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
 START_S_MAX = 120.0
 
 
-async def start(data_dir: Path, **settings: str) -> asyncio.subprocess.Process:
+async def start(
+    data_dir: Path, given: Mapping[str, str] | None = None, /, **settings: str
+) -> asyncio.subprocess.Process:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
     chosen = {f"ASSAY_ROLLOUT__{name}": value for name, value in settings.items()}
     ports = {f"ASSAY_ROLLOUT__{name}_PORT": "0" for name in ("GRPC", "HTTP", "GATEWAY")}
@@ -35,16 +37,18 @@ async def start(data_dir: Path, **settings: str) -> asyncio.subprocess.Process:
         sys.executable,
         "-m",
         "assay.rollout",
-        env={**inherited, "ASSAY_DATA_DIR": str(data_dir), **ports, **chosen},
+        env={**inherited, "ASSAY_DATA_DIR": str(data_dir), **(given or {}), **ports, **chosen},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
 
 
 @asynccontextmanager
-async def running(data_dir: Path, **settings: str) -> AsyncIterator[dict[str, str]]:
+async def running(
+    data_dir: Path, given: Mapping[str, str] | None = None, /, **settings: str
+) -> AsyncIterator[dict[str, str]]:
     """Its addresses, from the ready file, until it has drained."""
-    process = await start(data_dir, **settings)
+    process = await start(data_dir, given, **settings)
     ready = data_dir / "run" / "rollout.json"
     try:
         async with asyncio.timeout(START_S_MAX):

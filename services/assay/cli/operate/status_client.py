@@ -6,6 +6,7 @@ serves a part of the stages, are the pipelines loaded.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 import grpc
 
@@ -13,13 +14,18 @@ from assay.cli.operate.snapshot import BATCHES_READ_MAX, Host, Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
-from assay.edge.access.channels import OperatorChannels
+from assay.edge.access.channels import OperatorChannels, Options
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 POOLS_TIMEOUT_S = 2.0
+NO_PLANNER = "none: pools keep their size"
+
+Metadata = tuple[tuple[str, str], ...]
+PoolsOfHost = worker_pb2.ListPoolsResponse | None
+PoolsEverywhere = planner_pb2.GetPoolsResponse | None
 
 
 def stages_of_all_pipelines() -> Sequence[StageName]:
@@ -30,13 +36,13 @@ def stages_of_all_pipelines() -> Sequence[StageName]:
     return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
 
 
-def channel_to(address: str) -> grpc.aio.Channel:
+def channel_to(address: str, options: Options = ()) -> grpc.aio.Channel:
     """Return a channel to an operator's port, with TLS where the settings say so.
 
     Raises:
         OSError: a file of `operator.tls_*` cannot be read.
     """
-    return OperatorChannels(load_settings().operator).to(address)
+    return OperatorChannels(load_settings().operator).to(address, options)
 
 
 def operator_metadata() -> tuple[tuple[str, str], ...]:
@@ -47,15 +53,17 @@ def operator_metadata() -> tuple[tuple[str, str], ...]:
 async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
     """Ask a worker host; `None` when it does not answer."""
     async with channel_to(control) as channel:
-        stub = worker_pb2_grpc.PoolServiceStub(channel)
-        try:
-            return await stub.ListPools(
-                worker_pb2.ListPoolsRequest(),
-                timeout=POOLS_TIMEOUT_S,
-                metadata=operator_metadata(),
-            )
-        except grpc.aio.AioRpcError:
-            return None
+        return await _pools_of(channel, operator_metadata())
+
+
+async def _pools_of(channel: grpc.aio.Channel, token: Metadata) -> PoolsOfHost:
+    stub = worker_pb2_grpc.PoolServiceStub(channel)
+    try:
+        return await stub.ListPools(
+            worker_pb2.ListPoolsRequest(), timeout=POOLS_TIMEOUT_S, metadata=token
+        )
+    except grpc.aio.AioRpcError:
+        return None
 
 
 async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
@@ -83,17 +91,19 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
 async def ask_planner(address: str) -> str:
     """Return the state of the planner in a few words."""
     if not address:
-        return "none: pools keep their size"
+        return NO_PLANNER
     async with channel_to(address) as channel:
-        stub = planner_pb2_grpc.PlannerServiceStub(channel)
-        try:
-            answer = await stub.GetPlan(
-                planner_pb2.GetPlanRequest(),
-                timeout=POOLS_TIMEOUT_S,
-                metadata=operator_metadata(),
-            )
-        except grpc.aio.AioRpcError:
-            return "does not answer"
+        return await _state_of(channel, operator_metadata())
+
+
+async def _state_of(channel: grpc.aio.Channel, token: Metadata) -> str:
+    stub = planner_pb2_grpc.PlannerServiceStub(channel)
+    try:
+        answer = await stub.GetPlan(
+            planner_pb2.GetPlanRequest(), timeout=POOLS_TIMEOUT_S, metadata=token
+        )
+    except grpc.aio.AioRpcError:
+        return "does not answer"
     if not answer.ready:
         return f"not ready: {answer.why}"
     if answer.plan.batches:
@@ -101,22 +111,33 @@ async def ask_planner(address: str) -> str:
     return answer.why
 
 
-async def ask_for_pools(address: str) -> planner_pb2.GetPoolsResponse | None:
-    """The pools over all worker hosts; `None`: no planner leads at this address, or it is of an
-    earlier release."""
-    if not address:
+async def _pools_everywhere(channel: grpc.aio.Channel, token: Metadata) -> PoolsEverywhere:
+    """The pools over all worker hosts; `None`: no planner leads there, or it is of an earlier
+    release."""
+    stub = planner_pb2_grpc.PlannerServiceStub(channel)
+    try:
+        answer = await stub.GetPools(
+            planner_pb2.GetPoolsRequest(), timeout=POOLS_TIMEOUT_S, metadata=token
+        )
+    except grpc.aio.AioRpcError:
         return None
-    async with channel_to(address) as channel:
-        stub = planner_pb2_grpc.PlannerServiceStub(channel)
-        try:
-            answer = await stub.GetPools(
-                planner_pb2.GetPoolsRequest(),
-                timeout=POOLS_TIMEOUT_S,
-                metadata=operator_metadata(),
-            )
-        except grpc.aio.AioRpcError:
-            return None
     return answer if answer.leading and answer.pools else None
+
+
+async def _asked(control: str, planner: str) -> tuple[PoolsOfHost, str, PoolsEverywhere]:
+    """Ask the worker host and the planner, with the settings read once."""
+    operator = load_settings().operator
+    channels, token = OperatorChannels(operator), Operator(operator).metadata
+    async with AsyncExitStack() as opened:
+        to_host = await opened.enter_async_context(channels.to(control))
+        if not planner:
+            return await _pools_of(to_host, token), NO_PLANNER, None
+        to_planner = await opened.enter_async_context(channels.to(planner))
+        return await asyncio.gather(
+            _pools_of(to_host, token),
+            _state_of(to_planner, token),
+            _pools_everywhere(to_planner, token),
+        )
 
 
 async def observe(
@@ -140,11 +161,8 @@ async def observe(
         DependencyDown: the store cannot be reached.
     """
     round_trip_s = await store.ping()
-    batches, own, planning, everywhere = await asyncio.gather(
-        store.batches(batches_max=BATCHES_READ_MAX),
-        list_pools(control),
-        ask_planner(planner),
-        ask_for_pools(planner),
+    batches, (own, planning, everywhere) = await asyncio.gather(
+        store.batches(batches_max=BATCHES_READ_MAX), _asked(control, planner)
     )
     if own and all_stages_served:
         stages = [StageName(pool.stage) for pool in own.pools]
@@ -164,16 +182,14 @@ async def observe(
     )
 
 
-def _pools(
-    own: worker_pb2.ListPoolsResponse | None, everywhere: planner_pb2.GetPoolsResponse | None
-) -> dict[str, Pool]:
+def _pools(own: PoolsOfHost, everywhere: PoolsEverywhere) -> dict[str, Pool]:
     """Over all hosts where a planner leads; without one those of this machine."""
     if everywhere is not None:
         return {pool.stage: _summed(pool) for pool in everywhere.pools}
     return {pool.stage: _pool(pool) for pool in own.pools} if own else {}
 
 
-def _hosts(everywhere: planner_pb2.GetPoolsResponse | None) -> list[Host]:
+def _hosts(everywhere: PoolsEverywhere) -> list[Host]:
     if everywhere is None:
         return []
     return [

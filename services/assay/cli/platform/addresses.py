@@ -5,7 +5,7 @@ Imports little: `assay status` and its like read an address and make one call.
 
 from dataclasses import dataclass
 
-from assay.config.ready_files import Part, living, ready_file
+from assay.config.ready_files import Part, living, planner_of, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import NotFound
 from assay.store.embedded import embedded_url
@@ -41,6 +41,5 @@ def running(settings: Settings) -> Addresses:
 
 
 def planner_address(settings: Settings) -> str:
-    """Where the planner of this data directory listens (gRPC); empty when none does."""
-    planner = living(ready_file(settings.data_dir, Part.PLANNER))
-    return planner["grpc"] if planner is not None else ""
+    """Where the planner listens (gRPC): as set, or that of this directory; empty: none does."""
+    return planner_of(settings.data_dir, settings.reward.planner_address)

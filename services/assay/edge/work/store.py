@@ -28,7 +28,7 @@ from assay.core.records import (
 from assay.core.store_limits import Fitness
 from assay.edge.clock import Clock
 from assay.edge.work import wire
-from assay.edge.work.token_files import RENEW_SHARE, TokenFiles
+from assay.edge.work.token_files import RENEW_S_MIN, RENEW_SHARE, TokenFiles
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 CALL_S_MAX: Final = 20.0
@@ -86,7 +86,7 @@ class RemoteStore:
     # -- calls ---------------------------------------------------------------------------------
     async def _call(self, method: str, request: Any, *, timeout_s: float = CALL_S_MAX) -> Any:  # noqa: ANN401 messages
         """One call with the worker's token; a token that is refused is replaced once."""
-        if self._clock.now_ns() >= self._renew_ns:
+        if self._clock.monotonic_ns() >= self._renew_ns:
             await self._enroll(self._session)
         try:
             return await self._send(method, request, self._session, timeout_s)
@@ -108,9 +108,10 @@ class RemoteStore:
                 if not session:
                     raise
                 found = await self._send("Enroll", request, self._tokens.given(), CALL_S_MAX)
-            now_ns = self._clock.now_ns()
             self._session = found.token
-            self._renew_ns = now_ns + int((found.expires_ns - now_ns) * RENEW_SHARE)
+            valid_s = found.valid_s or (found.expires_ns - self._clock.now_ns()) / 1e9
+            pause_s = max(valid_s * RENEW_SHARE, RENEW_S_MIN)
+            self._renew_ns = self._clock.monotonic_ns() + int(pause_s * 1e9)
             self._tokens.keep(self._own, found.token)
 
     async def _send(self, method: str, request: Any, token: str, timeout_s: float) -> Any:  # noqa: ANN401 messages

@@ -14,6 +14,8 @@ from assay.core.errors import Unauthenticated
 
 RENEW_SHARE: Final = 0.5
 """Part of a token's time after which it is renewed."""
+RENEW_S_MIN: Final = 0.25
+"""Not sooner than after this, whatever an API says of its token."""
 
 
 class TokenFiles:

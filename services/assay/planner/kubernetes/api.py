@@ -8,6 +8,7 @@ is never asked before an instant that it named itself (429 and 503 with Retry-Af
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ RETRY_AFTER_S: Final = 1.0
 """Pause after a refusal that names none."""
 MESSAGE_CHARS_MAX: Final = 300
 CONFLICTS_MAX: Final = 3
+CLOCKS_APART_S: Final = 3.0
+"""Clocks that differ by less count as equal."""
 OPENED: Final[Json] = {"type": "OPENED"}
 Query = Mapping[str, str | int]
 
@@ -60,6 +63,8 @@ class KubernetesApi:
         self._clock = clock
         self._client: ApiClient | None = None
         self._quiet_until_ns = 0
+        self.ahead_s = 0.0
+        """How far the API server's clock is ahead of ours; instants in objects are its own."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -210,6 +215,7 @@ class KubernetesApi:
 
     async def _check(self, answer: RESTResponse) -> None:
         status = answer.status
+        self._compare_clocks(answer.getheader("Date"))
         if status < 400:
             return
         try:
@@ -223,6 +229,15 @@ class KubernetesApi:
             message = f"the API server answers {status}: wait {after_s:g} s"
             raise DependencyDown(message, retry_after_s=after_s)
         raise _refusal(told, after_s, status)
+
+    def _compare_clocks(self, date: str | None) -> None:
+        """Dates are whole seconds and have travelled: small differences are none."""
+        try:
+            there_s = parsedate_to_datetime(date or "").timestamp()
+        except ValueError:
+            return
+        ahead_s = there_s - self._clock.now_ns() / 1e9
+        self.ahead_s = ahead_s if abs(ahead_s) > CLOCKS_APART_S else 0.0
 
 
 _REASONS: Final = {

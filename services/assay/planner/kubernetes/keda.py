@@ -20,7 +20,7 @@ from assay.planner.kubernetes.scaler import KubernetesScaler
 from assay.v1 import externalscaler_pb2, externalscaler_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from assay.planner.kubernetes.pool import Pool, Target
 
@@ -62,7 +62,7 @@ class KedaScaler(KubernetesScaler):
         if changed is not None:
             changed.set()
 
-    def _deployment_seen(self, target: Target) -> None:
+    def _target_seen(self, by_name: Mapping[str, Pool], target: Target) -> None:
         """Its size is KEDA's, so no change of it is foreign."""
 
 

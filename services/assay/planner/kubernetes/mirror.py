@@ -69,7 +69,9 @@ class Mirror(Generic[View]):
                 if (self._clock.monotonic_ns() - begun_ns) / 1e9 < QUICK_S:
                     raise Refused(0, "the API server ends its watches at once")
                 self._current()
-            except Gone:
+            except Gone as error:
+                if not version:  # no list can be obtained either
+                    self._lost(error.message)
                 version = ""
                 log.info("listed_again", path=self._path)
                 if failures:

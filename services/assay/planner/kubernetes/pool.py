@@ -1,4 +1,5 @@
-"""One stage's pool, from its Deployment and its pods. Pure: instants are arguments.
+"""One stage's pool, from its Deployment or SandboxWarmPool and its pods. Pure: instants are
+arguments.
 
 Counts are slots: pods times the slots of a pod. `cap` is what the cluster gives at present; it is
 only known while more was asked for, so it holds for `quota_hold_s` after it was last seen.
@@ -32,7 +33,7 @@ FIELD_MANAGER: Final = "assay-planner"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A Deployment's wanted size."""
+    """The wanted size of a Deployment or a SandboxWarmPool."""
 
     name: str
     replicas: int
@@ -45,7 +46,7 @@ class Target:
 
 
 def target_view(found: Json, *, before: object = None) -> Target:
-    """Read a Deployment. Absent `replicas` means 1."""
+    """Read either. Absent `replicas` means 1."""
     del before
     metadata, spec = part(found, "metadata"), part(found, "spec")
     refused = next(
@@ -77,7 +78,9 @@ class Pool:
     """What is remembered of a stage's pool between two looks."""
 
     stage: StageName
-    deployment: str
+    path: str
+    """Of its kind."""
+    name: str
     slots_per_pod: int
     asked: int | None = None
     """Replicas that we set last; `None` = none yet."""
@@ -148,12 +151,22 @@ class Pool:
         *,
         running: int,
         now_s: float,
+        ahead_s: float = 0.0,
         patience: KubernetesSettings,
     ) -> PoolState:
-        """The pool as the planner sees it; `running` = requests of the stage with a lease."""
+        """The pool as the planner sees it.
+
+        Args:
+            target: its Deployment.
+            pods: its pods.
+            running: requests of the stage with a lease.
+            now_s: by our clock.
+            ahead_s: how far the clock of the pods' instants is ahead of it.
+            patience: with pods that have no place.
+        """
         found = list(pods)
         ready = sum(pod.state is PodState.READY for pod in found) * self.slots_per_pod
-        self._find_cap(target, found, now_s, patience)
+        self._find_cap(target, found, now_s, ahead_s, patience)
         return PoolState(
             stage=self.stage,
             desired=self.replicas(target) * self.slots_per_pod,
@@ -186,14 +199,22 @@ class Pool:
         )
 
     def _find_cap(
-        self, target: Target, pods: list[PodView], now_s: float, patience: KubernetesSettings
+        self,
+        target: Target,
+        pods: list[PodView],
+        now_s: float,
+        ahead_s: float,
+        patience: KubernetesSettings,
     ) -> None:
         waits = {
             PodState.GATED: patience.gated_s,
             PodState.UNSCHEDULABLE: patience.unschedulable_s,
         }
+        there_s = now_s + ahead_s
         out = [
-            pod for pod in pods if pod.state in waits and now_s - pod.created_s >= waits[pod.state]
+            pod
+            for pod in pods
+            if pod.state in waits and there_s - pod.created_s >= waits[pod.state]
         ]
         admitted = sum(pod.state in {PodState.READY, PodState.STARTING} for pod in pods)
         short = admitted < self.replicas(target)

@@ -1,4 +1,5 @@
-"""Pools that are Deployments: sizes are set by the scale subresource, states come from watches.
+"""Pools that are Deployments or SandboxWarmPools: sizes are set by the scale subresource, states
+come from watches.
 
 A step of the control loop calls the API server only to change a size. Before a pool is made
 smaller, idle pods are marked as those that go first; where the planner may not do that, Kubernetes
@@ -30,6 +31,8 @@ from assay.planner.session.messages import HostState, PoolState
 SYNC_S_MAX: Final = 15.0
 SYNC_EVERY_S: Final = 0.05
 MARKS_AT_ONCE: Final = 16
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
+WARM_POOLS: Final = "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{}/sandboxwarmpools"
 
 Running = Callable[[Sequence[StageName]], Awaitable[Mapping[StageName, int]]]
 """Requests with a lease, by stage."""
@@ -38,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class KubernetesScaler:
-    """Sizes the Deployments of `settings.deployments`."""
+    """Sizes the Deployments of `settings.deployments` and the pools of `settings.warm_pools`."""
 
     def __init__(
         self,
@@ -54,28 +57,24 @@ class KubernetesScaler:
         self._hosts = hosts
         self._clock = clock
         self._metrics = metrics
-        self._pools = {
-            StageName(stage): Pool(
-                stage=StageName(stage),
-                deployment=name,
-                slots_per_pod=settings.slots_per_pod_by_stage.get(stage, settings.slots_per_pod),
-            )
-            for stage, name in settings.deployments.items()
-        }
-        self._by_deployment = {pool.deployment: pool for pool in self._pools.values()}
         self._api = KubernetesApi(kubeconfig=settings.kubeconfig, clock=clock)
         namespace = settings.namespace
-        self._deployments_path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-        self._deployments = Mirror(
-            self._api, self._deployments_path, settings.selector,
-            parse=target_view, seen=self._deployment_seen, clock=clock,
-        )  # fmt: skip
+        self._pools: dict[StageName, Pool] = {}
+        self._targets: dict[str, Mirror[Target]] = {}
+        """What is sized, by the path of its kind."""
+        for kind, named in ((DEPLOYMENTS, settings.deployments), (WARM_POOLS, settings.warm_pools)):
+            if named:
+                self._add(kind.format(namespace), named)
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         self._pods = Mirror(
             self._api, self._pods_path, settings.selector,
             parse=partial(_pod_view, pool_label=settings.pool_label), seen=self._pod_seen,
             clock=clock,
         )  # fmt: skip
+        self._mirrors: Sequence[Mirror[Target] | Mirror[PodView]] = [
+            *self._targets.values(),
+            self._pods,
+        ]
         self._watching: list[asyncio.Task[None]] = []
         self._conditions: dict[StageName, str] = {}
         self._seen: dict[StageName, PoolState] = {}
@@ -83,9 +82,26 @@ class KubernetesScaler:
         """Pods of each stage at the last look."""
         self._may_mark = True
 
+    def _add(self, path: str, named: Mapping[str, str]) -> None:
+        """Pools of one kind."""
+        by_name: dict[str, Pool] = {}
+        for stage, name in named.items():
+            by_name[name] = self._pools[StageName(stage)] = Pool(
+                stage=StageName(stage),
+                path=path,
+                name=name,
+                slots_per_pod=self._settings.slots_per_pod_by_stage.get(
+                    stage, self._settings.slots_per_pod
+                ),
+            )
+        self._targets[path] = Mirror(
+            self._api, path, self._settings.selector,
+            parse=target_view, seen=partial(self._target_seen, by_name), clock=self._clock,
+        )  # fmt: skip
+
     # -- the interface of a scaler -------------------------------------------------------------
     async def pools(self) -> Sequence[PoolState]:
-        """Current state of all pools that have a Deployment."""
+        """Current state of all pools that are there."""
         await self._synced()
         if (
             self._hosts is not None and not self._pods.why
@@ -100,7 +116,8 @@ class KubernetesScaler:
         found = [
             pool.state(
                 target, by_stage.get(stage, ()),
-                running=running.get(stage, 0), now_s=now_s, patience=self._settings,
+                running=running.get(stage, 0), now_s=now_s, ahead_s=self._api.ahead_s,
+                patience=self._settings,
             )
             for stage, (pool, target) in present.items()
         ]  # fmt: skip
@@ -146,8 +163,9 @@ class KubernetesScaler:
         since_s = now_s - pool.foreign[-1] if pool.foreign else CONTENDED_PATCH_S
         if pool.contended(now_s) and since_s < CONTENDED_PATCH_S:
             return
-        path = f"{self._deployments_path}/{pool.deployment}/scale"
-        if self._hosts is not None and self._settings.mark_idle_pods:
+        path = f"{pool.path}/{pool.name}/scale"
+        may_mark = self._settings.mark_idle_pods and "/deployments" in pool.path
+        if self._hosts is not None and may_mark:  # other controllers do not look at costs
             await self._mark(pool, replicas, idle=self._hosts.idle)
         try:
             scale = await self._api.scale(path, replicas)
@@ -156,7 +174,7 @@ class KubernetesScaler:
             raise
         version = str(part(scale, "metadata").get("resourceVersion") or "")
         pool.resized(replicas, version, now_s)
-        log.info("pool_scaled", stage=pool.stage, deployment=pool.deployment, replicas=replicas)
+        log.info("pool_scaled", stage=pool.stage, pool=pool.name, replicas=replicas)
 
     async def _mark(self, pool: Pool, stay: int, *, idle: Set[str]) -> None:
         """Give idle pods the cost at which they go first.
@@ -189,22 +207,21 @@ class KubernetesScaler:
     def _one(self, stage: StageName) -> tuple[Pool, Target]:
         found = self._present().get(stage)
         if found is None:
-            raise InvalidRequest(f"stage {stage!r} has no Deployment here", field="stage")
+            raise InvalidRequest(f"stage {stage!r} has no pool here", field="stage")
         return found
 
     def _present(self) -> dict[StageName, tuple[Pool, Target]]:
-        there = self._deployments.objects
         return {
-            stage: (pool, there[pool.deployment])
+            stage: (pool, target)
             for stage, pool in self._pools.items()
-            if pool.deployment in there
+            if (target := self._targets[pool.path].objects.get(pool.name)) is not None
         }
 
     async def _synced(self) -> None:
         if not self._watching:
             self._watching = [
                 asyncio.create_task(mirror.run(), name="kubernetes watch")
-                for mirror in (self._deployments, self._pods)
+                for mirror in self._mirrors
             ]
         try:
             async with asyncio.timeout(SYNC_S_MAX):
@@ -220,19 +237,19 @@ class KubernetesScaler:
             if task.done():
                 task.result()  # a bug: raises it
         patience_ns = self._settings.stale_s * 1e9
-        for mirror in (self._deployments, self._pods):
+        for mirror in self._mirrors:
             lost_for_ns = self._clock.monotonic_ns() - mirror.lost_ns
             if mirror.why and (not mirror.listed or lost_for_ns > patience_ns):
                 return mirror.why
         return ""
 
-    @property
-    def deployments(self) -> Mapping[str, Target]:
-        """The Deployments as last seen, by name."""
-        return self._deployments.objects
+    def replicas_there(self, stage: str) -> int | None:
+        """The size that the pool has by the API server's last news; `None` = it is not there."""
+        found = self._present().get(StageName(stage))
+        return None if found is None else found[1].replicas
 
-    def _deployment_seen(self, target: Target) -> None:
-        pool = self._by_deployment.get(target.name)
+    def _target_seen(self, by_name: Mapping[str, Pool], target: Target) -> None:
+        pool = by_name.get(target.name)
         if pool is not None:
             pool.target_seen(target, self._clock.now_ns() / 1e9)
 

@@ -108,7 +108,7 @@ class WorkGateway:
         self._stages = stages
         self._scopes = scopes_of(pipelines)
         self._keys = keys
-        self._token_ns = int(token_s * 1e9)
+        self.token_s = token_s
         self.attempts_max = attempts_max
         self._clock = clock
         self._on_completed = on_completed
@@ -132,7 +132,7 @@ class WorkGateway:
             worker = WorkerId(f"{name}~{secrets.token_hex(8)}")
         found = WorkerPass(
             stages=caller.stages,
-            expires_ns=self._clock.now_ns() + self._token_ns,
+            expires_ns=self._clock.now_ns() + int(self.token_s * 1e9),
             name=caller.name,
             worker=worker,
         )

@@ -51,7 +51,10 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         del context
         token, found = self._gateway.enroll(caller(), request.worker)
         return worker_pb2.EnrollResponse(
-            token=token, expires_ns=found.expires_ns, worker=found.worker
+            token=token,
+            expires_ns=found.expires_ns,
+            worker=found.worker,
+            valid_s=self._gateway.token_s,
         )
 
     async def Claim(  # noqa: N802

@@ -1,0 +1,116 @@
+# ruff: noqa: E501 - the old text has to stand as it is in its file
+"""Small faults to put into the planner of pods and into the port of workers without the store.
+
+Which pods go first, what counts as a slot or as quota, what a broken watch leaves, who may do what
+with which lease. Each names its place by a text that occurs exactly once in its file, and the tests
+that have to fail.
+"""
+
+from typing import Final
+
+from tests.mutation.verdicts import VerdictMutant
+
+PODS: Final = "services/assay/planner/kubernetes"
+RELAY: Final = "services/assay/reward/workers/gateway.py"
+
+
+def _of(
+    kind: str, file: str, tests: tuple[str, ...], *changes: tuple[str, str]
+) -> list[VerdictMutant]:
+    return [VerdictMutant(kind, file, old, new, tests) for old, new in changes]
+
+
+def _pods(kind: str, name: str, test: str, *changes: tuple[str, str]) -> list[VerdictMutant]:
+    return _of(kind, f"{PODS}/{name}.py", (f"tests/kubernetes/test_{test}.py",), *changes)
+
+
+CLUSTER_MUTANTS: Final = (
+    *_pods(
+        "which pod goes",
+        "costs",
+        "costs",
+        ("min(len(ready) - stay, MARKS_MAX)", "len(ready) - stay"),
+        ("min(len(ready) - stay, MARKS_MAX)", "min(len(there) - stay, MARKS_MAX)"),
+        ("if hostname_of(pod.name) in idle]", "]"),
+        ("pod.deletion_cost != GOES_FIRST, -pod.ready_s", "pod.deletion_cost == GOES_FIRST, -pod.ready_s"),
+        ("GOES_FIRST if pod.name in first else 0", "GOES_FIRST if pod.name in first else pod.deletion_cost"),
+        ("and known[name] in {0, GOES_FIRST}", ""),
+    ),
+    *_pods(
+        "which pod goes",
+        "scaler",
+        "costs",
+        ("await self._mark(pool, replicas, idle=self._hosts.idle)", "pass"),
+        ("        if len(pods) <= stay:\n            return\n", ""),
+        ("error.status not in {401, 403}", "error.status not in {401, 403, 404}"),
+    ),
+    *_pods(
+        "watch",
+        "mirror",
+        "scaler",
+        ("self.objects = found\n", "self.objects |= found\n"),
+        ("self.objects.pop(name, None)", "pass"),
+        ("                self._lost(error.message)\n                if isinstance", "                if isinstance"),
+    ),
+    *_pods("watch", "mirror", "attacks", ("if not version:", "if False:")),
+    *_pods("clock", "pool", "attacks", ("there_s = now_s + ahead_s", "there_s = now_s")),
+    *_pods(
+        "slots",
+        "pool",
+        "scaler",
+        ("return -(-slots // self.slots_per_pod)", "return slots // self.slots_per_pod"),
+        ("if out or (target.refused and short):", "if out:"),
+        ("self.cap_until_s = now_s + patience.quota_hold_s", "self.cap_until_s = now_s + 1e9"),
+        ("return len(recent) >= CONTENDED_CHANGES", "return False"),
+        ("pod.name in self._timed:", "False:"),
+    ),
+    *_pods(
+        "slots",
+        "pods",
+        "pods",
+        ('if metadata.get("deletionTimestamp"):', "if False:"),
+        ("begun_s = self.scheduled_s if self.gated and self.scheduled_s else self.created_s", "begun_s = self.created_s"),
+    ),
+    *_pods("slots", "pods", "scaler", ('if disrupted.get("status") == "True":', "if False:")),
+    *_pods(
+        "storms",
+        "api",
+        "scaler",
+        ("error.status == 409 and attempt < CONFLICTS_MAX", "False"),
+        ("if left_s > 0:", "if False:"),
+        ('"fieldManager": FIELD_MANAGER}\n        for', '"fieldManager": "x"}\n        for'),
+    ),
+    *_pods(
+        "hosts",
+        "hosts",
+        "hosts",
+        ("not in living]", "in living]"),
+        ("if not pod.over}", "}"),
+        ("            if _pod_of(record.worker) in living:\n", "            if True:\n"),
+    ),
+    *_pods(
+        "keda",
+        "keda",
+        "keda",
+        ("if not self._leader.is_here():", "if False:"),
+        ("None if passed_on else await", "await"),
+        ("                if active != before:", "                if before is None:"),
+    ),
+    *_of(
+        "leases",
+        RELAY,
+        ("tests/reward/test_work_port.py",),
+        ("        if not self._keys().is_sealed([caller.worker, stage, fence, *said], seal):\n            return None\n", ""),
+        ("is_sealed([caller.worker, stage, fence, *said], seal)", "is_sealed([caller.worker, stage, *said], seal)"),
+        ("if name not in caller.stages:", "if False:"),
+        (
+            'if not caller.worker:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
+            'if False:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
+        ),
+        ("undoing = asyncio.create_task(_undone(task, undo))", "undoing = task"),
+        ("before.worker == caller.worker", "False"),
+        ("refuse_own_address(host.address, peer)", "pass"),
+        ("            self._stage(caller, stage)\n        _in_range(\"lease_s\", lease_s, 0.001, HOST", "            pass\n        _in_range(\"lease_s\", lease_s, 0.001, HOST"),
+        ("while more and size < ANSWER_BYTES_MAX:", "while more:"),
+    ),
+)  # fmt: skip
