@@ -82,3 +82,25 @@ def test_where_no_directory_can_be_written_each_process_compiles_for_itself() ->
         [sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+ALLOCATES = """
+import numpy as np
+from numba.core.errors import TypingError
+from assay.model.jit import in_place
+@in_place
+def allocating(numbers):
+    return np.zeros(3)[0] + numbers[0]
+try:
+    allocating(np.ones(3))
+except TypingError:
+    print("refused")
+"""
+
+
+def test_a_loop_that_counts_no_references_cannot_allocate() -> None:
+    pytest.importorskip("numba")
+    done = subprocess.run(
+        [sys.executable, "-c", ALLOCATES], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "refused\n", done.stderr
