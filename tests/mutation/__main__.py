@@ -4,6 +4,7 @@
     python -m tests.mutation --by suite --results FILE the test files of the mutants' packages
     python -m tests.mutation --list verdicts           mutants of the verdict rules, by their tests
     python -m tests.mutation --list plans              mutants of the planner, by their tests
+    python -m tests.mutation --list services           mutants of services and client
     python -m tests.mutation --table FILE...           the results as a table
 
 A mutant lies in a copy of its package that is searched first, never in the tree (`overlay`).
@@ -28,6 +29,7 @@ from typing import Final
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import ROOT, environment, overlaid
 from tests.mutation.plans import PLAN_MUTANTS
+from tests.mutation.services import SERVICE_MUTANTS
 from tests.mutation.suite import tests_of
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
@@ -36,6 +38,7 @@ AnyMutant = Mutant | VerdictMutant
 LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
     "verdicts": VERDICT_MUTANTS,
     "plans": PLAN_MUTANTS,
+    "services": SERVICE_MUTANTS,
 }
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800
