@@ -231,7 +231,8 @@ def tasks_of(
     ]
     entries += [(task, hint) for hint, task in snapshot.hints]
     seen = {(task.tenant, task.task_id) for task, _ in entries}
-    return entries + [(past.task, None) for key, past in known.items() if key not in seen]
+    entries += [(past.task, None) for key, past in known.items() if key not in seen]
+    return entries
 
 
 def view_with_past(
