@@ -90,7 +90,6 @@ SERVICE_MUTANTS: Final = (
         "learned",
         "planner/core/learn.py",
         ("planner/test_learning",),
-        ("    known = past_ns[past_ns < timeout_ns]", "    known = past_ns"),
         ("    factor = factor ** (weight / (weight + SHRINK))\n", ""),
         ("        service_ns[spaced, stage + 1 :] = 0", "        service_ns[spaced, stage:] = 0"),
         ("    on = float((finished & (batch.reached > stage)).sum())", "    on = float((batch.reached > stage).sum())"),
