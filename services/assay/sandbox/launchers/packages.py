@@ -58,7 +58,11 @@ def find_packages(names: Sequence[str], *, setting: str) -> Packages:
         if top not in folders and top.suffix == ".py" and top.stat().st_size <= MODULE_BYTES_MAX
     }
     return Packages(
-        places={top.name: top.parent for top in folders if not top.name.endswith(".libs")},
+        places={
+            top.name: top.parent
+            for top in tops
+            if top in folders and not top.name.endswith(".libs")
+        },
         folders=tuple(sorted(folders.union(*map(_libraries, found.values())))),
         modules=modules,
         distributions=tuple(sorted(found)),
