@@ -8,7 +8,7 @@ A loop that allocates is `jit`. One that only reads and writes the arrays that i
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +28,10 @@ except ImportError:  # the plain loops are some hundred times slower and give th
 else:
     COMPILED = True
 
-    def compiled(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    def compiled(
+        function: Callable[P, R],
+        **options: Any,  # noqa: ANN401 - numba's types name some only
+    ) -> Callable[P, R]:
         """Compile at the first call and keep the machine code for later processes.
 
         Where no directory for it can be written, as in a container without a home whose root is
