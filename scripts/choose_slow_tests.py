@@ -23,7 +23,7 @@ HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py wr
 def durations(report: Path) -> dict[str, float]:
     """Return test function -> seconds, of a JUnit report, all parameters together.
 
-    A test that ran once more after a failure counts once: its slower run.
+    A test that ran again after a failure counts once: its slower run.
     """
     cases: dict[tuple[str, str], float] = {}
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - written by pytest

@@ -6,7 +6,7 @@
 cores take little more than half of the time. Every line of output has its part in front of it. All
 parts run to their end. With `--junitxml` the reports are put together into one file.
 
-Up to AGAIN_MAX failed tests run once more, with nothing beside them. Those that pass then are named
+Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named
 as unsteady in the last lines and do not fail the run: a loaded machine is no reason to refuse a
 change, and the named test is a defect to look for. A test that fails twice, or more failures than
 that, make the exit status 1.
@@ -103,7 +103,7 @@ def run_all(lane: Sequence[str], folder: Path) -> bool:
 
 
 def passes_again(statuses: set[int], folder: Path) -> bool:
-    """Run the few tests that failed once more, by themselves."""
+    """Run the few tests that failed a second time, by themselves."""
     failed = [line for path in folder.glob("*.failed") for line in path.read_text().splitlines()]
     # A part that was killed or could not start says nothing about the tests that it did not reach.
     if not statuses <= {PASSED, FAILED} or not 0 < len(failed) <= AGAIN_MAX:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.client.joining import JOINED_REQUESTS_MAX, Joining
+from assay.client.joining import JOINED_BYTES_MAX, JOINED_REQUESTS_MAX, Joining
 from assay.client.types import Submitted
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest, Saturated
 from assay.v1.reward_pb2 import RewardRequest
@@ -120,6 +120,19 @@ def test_a_full_message_goes_without_waiting() -> None:
 
     asyncio.run(scenario())
     assert service.sizes[:2] == [1, JOINED_REQUESTS_MAX]
+
+
+def test_messages_are_full_by_bytes_too_and_each_has_the_whole_room() -> None:
+    service = Service()
+    large = b"x" * (JOINED_BYTES_MAX * 2 // 5)
+
+    async def scenario() -> None:
+        joining = Joining(service.send, join_s=JOIN_S)
+        made = [[RewardRequest(request_id=f"{n}", response=large)] for n in range(6)]
+        await asyncio.gather(*map(joining.submit, made))
+
+    asyncio.run(scenario())
+    assert service.sizes == [1, 2, 2, 1]
 
 
 def test_a_call_that_was_cancelled_while_it_waited_is_not_sent() -> None:

@@ -247,6 +247,13 @@ def test_a_request_that_was_acknowledged_twice_counts_once() -> None:
     assert [one.request_id for one in ledger.again() or ()] == ["a", "b"]
 
 
+def test_a_request_that_was_acknowledged_twice_takes_the_room_of_one() -> None:
+    ledger = Ledger(bytes_max=2 * message("a").ByteSize())
+    ledger.acknowledge([message("a")])
+    ledger.acknowledge([message("a"), message("b")])
+    assert [one.request_id for one in ledger.again() or ()] == ["a", "b"]
+
+
 def test_a_result_may_be_seen_before_its_request_is_acknowledged() -> None:
     ledger = Ledger()
     ledger.answer([result("a")])

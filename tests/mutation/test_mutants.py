@@ -10,16 +10,17 @@ from tests.mutation import __main__ as command
 from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.plans import PLAN_MUTANTS
+from tests.mutation.services import SERVICE_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups",
          "transcripts"}  # fmt: skip
+NAMED = (*VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS, *SERVICE_MUTANTS)
+"""Mutants of the lists that name the tests which have to fail."""
 
 
-@pytest.mark.parametrize(
-    "mutant", [*MUTANTS, *VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS], ids=str
-)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *NAMED], ids=str)
 def test_a_mutant_changes_one_place(mutant: Mutant | VerdictMutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
@@ -31,10 +32,9 @@ def test_there_are_enough_of_each_kind() -> None:
     assert {kind for kind, count in Counter(m.kind for m in MUTANTS).items() if count >= 3} == KINDS
 
 
-def test_mutants_of_verdicts_and_plans_name_tests_that_exist() -> None:
+def test_mutants_of_the_other_lists_name_tests_that_exist() -> None:
     assert len(VERDICT_MUTANTS) >= 30
-    named = (*VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS)
-    assert all((ROOT / test).is_file() for mutant in named for test in mutant.tests)
+    assert all((ROOT / test).is_file() for mutant in NAMED for test in mutant.tests)
 
 
 @pytest.mark.parametrize("name", command.LISTS)

@@ -224,12 +224,12 @@ OUTCOMES: Final = [
         ("    if status is RunStatus.SIGNALED:\n", "    if False:\n"),
         ("    if exit_code:\n", "    if exit_code and exit_code > 1:\n"),
         ("failed_at is None and passed < total", "False"),
-        ("if is_limit and not (settings.partial_credit and earned):", "if is_limit:"),
+        ("if verdict in LIMITS and not credit:", "if verdict in LIMITS:"),
         (
-            "share = earned / total",
+            "share = credit / total",
             "share = passed / len(outcomes)",
         ),
-        ("    if is_limit and not (", "    if False and not ("),
+        ("    if verdict in LIMITS and not", "    if False and not"),
     ),
     *_of(
         "outcomes",
@@ -541,7 +541,7 @@ EQUIVALENT: Final = [
     ),
     *_of(
         "equivalent",
-        f"{CODE}/notebook.py",
+        f"{CODE}/source/notebook.py",
         ("notebook",),
         ("is_inside = at < len(spans) and spans[at].start < match.start()", "is_inside = False"),
         (

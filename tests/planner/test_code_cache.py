@@ -140,3 +140,25 @@ def test_a_process_without_a_home_keeps_machine_code_with_its_data(tmp_path: Pat
     data = tmp_path / "data"
     found = environment({"XDG_CACHE_HOME": str(tmp_path / "file"), "ASSAY_DATA_DIR": str(data)})
     assert Path(found[VARIABLE]).is_relative_to(data)
+
+
+ALLOCATES = """
+import numpy as np
+from numba.core.errors import TypingError
+from assay.model.jit import in_place
+@in_place
+def allocating(numbers):
+    return np.zeros(3)[0] + numbers[0]
+try:
+    allocating(np.ones(3))
+except TypingError:
+    print("refused")
+"""
+
+
+def test_a_loop_that_counts_no_references_cannot_allocate() -> None:
+    pytest.importorskip("numba")
+    done = subprocess.run(
+        [sys.executable, "-c", ALLOCATES], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "refused\n", done.stderr

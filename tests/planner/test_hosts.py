@@ -20,7 +20,7 @@ from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.planner.service import hosts as hosts_module
 from assay.planner.service.host_view import AWAY_NS, SHORT_NS, STUBBORN_NS
-from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, HostsScaler
+from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, Costs, HostsScaler, LocalHost
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
@@ -92,14 +92,15 @@ class Scene:
         self.ready_file = folder / "worker.json"
         self.scaler = HostsScaler(
             store,
-            ready_file=self.ready_file,
-            fallback="127.0.0.1:1",
+            local=LocalHost(ready_file=self.ready_file, fallback="127.0.0.1:1"),
             operator=Operator(OperatorSettings(token=SecretStr(OPERATORS))),
-            cores_of=lambda _: 1.0,
+            costs=Costs(
+                cores_of=lambda _: 1.0,
+                core_cost_of=lambda worker: self.core_costs.get(worker),
+                core_cost=0.025,
+            ),
             attempts_max=3,
             clock=self.clock,
-            core_cost=0.025,
-            core_cost_of=lambda worker: self.core_costs.get(worker),
         )
         self.core_costs: dict[str, float] = {}
         stack.push_async_callback(self.scaler.close)

@@ -97,6 +97,16 @@ def test_hangs_of_history_stay_hangs_and_times_end_at_the_timeout():
     assert (np.diff(found.service_ns[found.by_service[0], 0]) >= 0).all()
 
 
+def test_requests_that_skip_a_stage_say_nothing_about_what_follows_it():
+    service = np.full((100, 2), to_ns(5))
+    service[50:, 1] = 0
+    passed = np.zeros((60, 2), np.int64)
+    passed[:10, 0] = to_ns(5)  # ten end behind the first stage
+    passed[10:, 1] = to_ns(5)  # fifty come to the second alone
+    share = share_going_on(batch_of(passed), past_batch(np.arange(100), service), 0)
+    assert share < 0.5
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     before=st.floats(0.1, 0.9), now=st.floats(0.0, 1.0), seed=st.integers(0, 99),

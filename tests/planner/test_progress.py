@@ -23,7 +23,7 @@ def test_a_request_that_ran_and_is_gone_has_ended_in_between():
     progress.see([work(requests=[running(0), running(1)])], NOW + 20 * S)
     left = work(requests=[running(1)], ended=1)
     progress.see([left], NOW + 22 * S)
-    found = progress.evidence(left, STAGES)
+    found = progress.stage_times(left, STAGES)
     assert found is not None
     assert found.passed_ns.tolist() == [[21 * S, 0], [0, 0]]
     assert found.reached.tolist() == [0, 0]
@@ -43,7 +43,7 @@ def test_times_of_earlier_stages_are_exact_and_say_that_it_went_on():
     progress = Progress()
     one = work(requests=[running(0, stage=RUN, since_s=30, took_s=30)])
     progress.see([one], NOW + 31 * S)
-    found = progress.evidence(one, STAGES)
+    found = progress.stage_times(one, STAGES)
     assert found is not None
     assert found.passed_ns.tolist() == [[30 * S, 0]]
     assert found.reached.tolist() == [1]
@@ -54,7 +54,7 @@ def test_too_many_that_ended_unseen_are_no_evidence():
     progress.see([work(requests=[running(0)])], NOW + 20 * S)
     left = work(ended=9)
     progress.see([left], NOW + 22 * S)
-    assert progress.evidence(left, STAGES) is None
+    assert progress.stage_times(left, STAGES) is None
 
 
 def test_a_gap_that_is_long_against_the_time_is_no_evidence():
@@ -62,7 +62,7 @@ def test_a_gap_that_is_long_against_the_time_is_no_evidence():
     progress.see([work(requests=[running(0)])], NOW + 1 * S)
     left = work(ended=1)
     progress.see([left], NOW + 30 * S)
-    assert progress.evidence(left, STAGES) is None
+    assert progress.stage_times(left, STAGES) is None
 
 
 def test_a_batch_that_ended_is_forgotten():
@@ -70,7 +70,7 @@ def test_a_batch_that_ended_is_forgotten():
     one = work(requests=[running(0)])
     progress.see([one], NOW + 20 * S)
     progress.see([], NOW + 22 * S)
-    assert progress.evidence(one, STAGES) is None
+    assert progress.stage_times(one, STAGES) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,7 +101,7 @@ def test_nothing_that_the_store_holds_makes_it_raise_or_tell_a_negative_time(loo
         ]
         one = work(requests=requests, ended=ended)
         progress.see([one], NOW + clock * S)
-        found = progress.evidence(one, STAGES)
+        found = progress.stage_times(one, STAGES)
         if found is not None:
             assert (found.passed_ns >= 0).all()
             assert len(found.reached) == len(found.passed_ns)

@@ -123,6 +123,14 @@ def test_a_count_that_begins_again_is_no_lie(jump: str) -> None:
         assert not stage.look(1.0 if jump == "begins again" else 5.0)
 
 
+def test_a_count_that_is_smaller_at_each_look_counts_from_zero_each_time() -> None:
+    trust = Trust(timeout_s=TIMEOUT_S)
+    for second in range(100):
+        readings = [Reading(A, 4, 40 * second), Reading(B, 4, 1_000 - second)]
+        trust.look(readings, now_s=float(second), waited_s=1.0)
+        assert not trust.doubted
+
+
 def test_a_doubted_host_gets_another_chance() -> None:
     stage = Stage({A: 10.0, B: 0.0}, {A: 4, B: 4})
     stage.until_doubted(B, most_s=20)

@@ -58,6 +58,9 @@ BANNED = {
     r"\bnot wanted any more\b": "no longer needed",
     r"\bhowever it ends\b": "for any reason",
     r"\blets? go of\b": "closes, releases",
+    r"\bonce more\b": "again",
+    r"\bstands (?:in|at) (?:the|its|their|each|an?)\b(?! (?:place|way|queue|line)\b)": "is in",
+    r"(?<!<= )\bsince then\b|\bmended since\b": "state what holds now",
 }
 """Pattern -> what to write instead."""
 AREAS = (

@@ -1,4 +1,4 @@
-"""README.md says what there is: every pipeline that is built in stands in its table."""
+"""README.md says what there is: its table has every built-in pipeline."""
 
 import re
 from pathlib import Path

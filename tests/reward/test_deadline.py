@@ -53,6 +53,10 @@ def test_a_task_without_a_budget_gets_the_default_one() -> None:
     assert found == 10 + DELAY_BUDGET_DEFAULT_MS
 
 
+def test_a_task_that_allows_no_delay_gets_none() -> None:
+    assert deadline_after_ms([10 * MS], delay_budget_ms=0, default_ms=1) == 10
+
+
 @given(st.lists(st.lists(requests, min_size=1).map(lambda r: _batch(*r)), min_size=1))
 def test_no_batch_of_the_history_would_have_been_late(history: list[BatchHistory]) -> None:
     spans_ns = [batch.natural_span_ns for batch in history]

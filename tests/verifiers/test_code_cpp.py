@@ -12,7 +12,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
 from assay.verifiers.code import definition
 from assay.verifiers.code.cpp import compiler as compilers
-from assay.verifiers.code.definition import STANDARDS, CppSettings
+from assay.verifiers.code.settings import STANDARDS, CppSettings
 
 Judge = Callable[..., Ended]
 CPP = "code.cpp"

@@ -147,7 +147,7 @@ def test_the_program_sees_the_types_that_the_text_names(judge: Judge) -> None:
 
 
 def test_a_value_that_cannot_be_read_names_its_case() -> None:
-    from assay.verifiers.code.definition import PythonReference
+    from assay.verifiers.code.references import PythonReference
 
     for bad in ("f(1)", 7):
         with pytest.raises((InvalidRequest, ValueError), match=r"cases\[1\]"):

@@ -15,7 +15,7 @@ from assay.verifiers.code.cpp import headers as store
 from assay.verifiers.code.cpp.compiler import Compiler, open_compiler
 from assay.verifiers.code.cpp.headers import PRECOMPILED, PrecompiledHeaders
 from assay.verifiers.code.cpp.prelude import EVERYTHING
-from assay.verifiers.code.definition import CppSettings
+from assay.verifiers.code.settings import CppSettings
 from assay.verifiers.local import MemoryArtifacts
 
 O0 = CppSettings(optimize="0")

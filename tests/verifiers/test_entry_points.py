@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.entry_points import names_of
+from assay.verifiers.code.source.entry_points import names_of
 
 
 @pytest.mark.parametrize(

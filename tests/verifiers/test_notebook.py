@@ -5,8 +5,8 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.notebook import html_blocks, without_magics
-from assay.verifiers.code.programs import PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.notebook import html_blocks, without_magics
+from assay.verifiers.code.source.programs import PYTHON, BlockChoice, Extraction, program_of
 
 _PIECES = st.sampled_from(
     [

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.verdict import Ended
-from assay.verifiers.code.preamble import Preamble, _star_names, preamble_for
+from assay.verifiers.code.source.preamble import Preamble, _star_names, preamble_for
 
 Judge = Callable[..., Ended]
 PYTHON = "code.python"

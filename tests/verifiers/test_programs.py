@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
 
 AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
 LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST

@@ -9,9 +9,9 @@ import pytest
 from assay.core.verdict import Ended
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HeldUp, PythonRun, RunResult
-from assay.verifiers.code.definition import PythonSettings
 from assay.verifiers.code.referee.equality import close
 from assay.verifiers.code.scoring import TestOutcome, conclude
+from assay.verifiers.code.settings import PythonSettings
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.verify import judge as compare
 from assay.verifiers.total import total

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.programs import BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.programs import BlockChoice, Extraction, program_of
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.text.answers import Strategy

@@ -1,7 +1,9 @@
 """The same request is judged once, where its task wants that."""
 
 import dataclasses
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.worker.hosts import RunHost, Trainer, until
@@ -17,14 +19,14 @@ from assay.core.ids import (
     TenantId,
 )
 from assay.core.outcome import Outcome
-from assay.core.records import Artifact, Claim, Lease, TaskRecord
+from assay.core.records import Artifact, Claim, Lease, Member, TaskRecord
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
 from assay.testing.memory_store import MemoryStore
 from assay.verifiers.registry import load_pipelines
 from assay.worker.assignment import HeldClaim
-from assay.worker.reuse import FOLLOWERS_MAX, Reuse, ReusePolicy
+from assay.worker.reuse import FOLLOWERS_MAX, WRITES_MAX, Reuse, ReusePolicy
 from assay.worker.slots.messages import Said, SaidEnded, SaidFailed, SaidHandedOver
 
 WANTED: dict[str, object] = {"reuse_results": True}
@@ -60,15 +62,19 @@ def held(number: int = 1, **changes: object) -> HeldClaim:
     return HeldClaim(claim=claim, claimed_ns=0, payload_bytes=0)
 
 
-def open_reuse(version: str = "v1") -> Reuse:
+def open_reuse(
+    version: str = "v1",
+    store: MemoryStore | None = None,
+    spawn: Callable[..., object] = lambda work, **_: work.close(),
+) -> Reuse:
     return Reuse(
         stage=StageName("match"),
-        store=MemoryStore(Clock()),
+        store=store or MemoryStore(Clock()),
         policy=ReusePolicy(load_pipelines()),
         version_of=lambda _pipeline, _settings: version,
         metrics=Metrics(),
         now_s=lambda: 0.0,
-        spawn=lambda work, **_: work.close(),
+        spawn=spawn,
     )
 
 
@@ -136,6 +142,44 @@ def test_who_leaves_while_it_waits_gets_no_verdict() -> None:
         reuse.admit(one)
     assert not reuse.leave(second)
     assert list(reuse.judged(first, SCORED)) == [third]
+
+
+def test_a_group_that_is_judged_as_a_whole_is_judged_each_time() -> None:
+    member = Member(
+        job_id=JobId("1"), request_id=RequestId("r1"), response=b"Paris", reference=b"{}"
+    )
+    assert open_reuse().key_of(held(members=(member,)).claim) == ""
+
+
+def test_a_claim_without_a_key_leads_no_others() -> None:
+    reuse = open_reuse()
+    alone = held(task=dataclasses.replace(TASK, settings_json=b"{}"))
+    assert reuse.admit(alone) is True
+    assert not reuse.judged(alone, SCORED)
+
+
+def test_those_that_follow_in_place_of_the_first_are_counted() -> None:
+    reuse = open_reuse()
+    claims = [held(number) for number in range(FOLLOWERS_MAX + 1)]
+    assert [reuse.admit(one) for one in claims].count(False) == FOLLOWERS_MAX
+    assert list(reuse.leave(claims[0])) == [claims[1]]
+    more = [reuse.admit(held(number)) for number in (10**6, 10**6 + 1)]
+    assert more == [False, True], "one place is free"
+
+
+async def test_verdicts_are_written_for_other_hosts_however_many_there_were_before() -> None:
+    store = MemoryStore(Clock())
+    writing: list[Coroutine[Any, Any, None]] = []
+    reuse = open_reuse(store=store, spawn=lambda work, **_: writing.append(work))
+    for number in range(WRITES_MAX + 1):
+        one = held(number, response=b"%d" % number)
+        reuse.admit(one)
+        reuse.judged(one, SCORED)
+        while writing:
+            await writing.pop()
+    other = open_reuse(store=store)
+    await other.look_up([one.claim])
+    assert other.admit(one) == SCORED
 
 
 def test_those_that_wait_are_bounded_and_given_back_together() -> None:

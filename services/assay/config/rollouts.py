@@ -66,7 +66,7 @@ class RolloutSettings(TlsBranch):
     engine_weights_dir: Path | None = None
     """Folder for pushed weights that its server sees at the same path. Absent: no pushes."""
     engine_away_s: float = Field(default=120.0, ge=0)
-    """How long a rollout waits for the server while it is away, before it is tried once more as a
+    """How long a rollout waits for the server while it is away, before it is tried again as a
     whole, waits as long again, and ends as INFRA_FAILED."""
     slots: int = Field(default=64, gt=0, le=65_536)
     """Concurrent rollouts: those that decode and those that wait for rewards."""

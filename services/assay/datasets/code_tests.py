@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from assay.core.errors import InvalidRequest
 from assay.datasets.port import Refused
-from assay.verifiers.code.definition import TESTS_MAX, CodeSettings, call_cases
+from assay.verifiers.code.references import TESTS_MAX, call_cases
+from assay.verifiers.code.settings import CodeSettings
 
 PYTHON: Final = "code.python"
 CPP: Final = "code.cpp"

@@ -328,7 +328,7 @@ def warn_clear_tokens(host: str, certificate: Path | None, *, part: str) -> None
 
 
 def in_url(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address in brackets."""
+    """A host as a URL has it: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 

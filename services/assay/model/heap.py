@@ -1,10 +1,10 @@
 """Binary min-heaps in arrays, in the form that numba compiles."""
 
 from assay.model.arrays import Ints
-from assay.model.jit import jit
+from assay.model.jit import in_place
 
 
-@jit
+@in_place
 def push(heap: Ints, size: int, value: int) -> None:
     """Add to a binary min-heap that holds `size` entries."""
     at = size
@@ -17,7 +17,7 @@ def push(heap: Ints, size: int, value: int) -> None:
     heap[at] = value
 
 
-@jit
+@in_place
 def pop(heap: Ints, size: int) -> int:
     """Take the smallest of a binary min-heap that holds `size` entries."""
     smallest = heap[0]
@@ -37,7 +37,7 @@ def pop(heap: Ints, size: int) -> int:
     return int(smallest)
 
 
-@jit
+@in_place
 def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None:
     """Like `push`, with a second value attached."""
     at = size
@@ -52,7 +52,7 @@ def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None
     mate[at] = other
 
 
-@jit
+@in_place
 def pop_pair(heap: Ints, mate: Ints, size: int) -> int:
     """Like `pop`; returns the second value of the smallest entry."""
     smallest = mate[0]

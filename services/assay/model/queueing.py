@@ -14,7 +14,7 @@ import numpy as np
 from assay.core.ordering import COST_US_MIN
 from assay.model.arrays import FAR_NS, Floats, Ints
 from assay.model.heap import pop, push
-from assay.model.jit import jit
+from assay.model.jit import in_place, jit
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
@@ -114,6 +114,21 @@ class Scratch(NamedTuple):
     """tenant: as in `core.ordering.Shares`; the last entry is the time at which tenants join, -1
     while only one tenant has waited."""
     done_ns: Ints
+    """A heap: when the requests end that run."""
+    still: Ints
+    """One entry: how many run on after those that ended last."""
+
+
+class Instant(NamedTuple):
+    """One instant at a stage."""
+
+    at_ns: int
+    running: int
+    waiting: int
+    capacity: int
+    """Workers."""
+    tail_ns: int
+    """Timeouts of this stage and all later ones."""
 
 
 def make_scratch(requests: int, tenants: int = 1) -> Scratch:
@@ -125,6 +140,7 @@ def make_scratch(requests: int, tenants: int = 1) -> Scratch:
         waiting=np.zeros(tenants, np.int64),
         virtual_us=np.zeros(tenants + 1, np.int64),
         done_ns=np.zeros(requests + 1, np.int64),
+        still=np.zeros(1, np.int64),
     )
 
 
@@ -146,7 +162,7 @@ def unconstrained(requests: int, stages: int) -> Constraints:
     )
 
 
-@jit
+@in_place
 def drop_done(done_ns: Ints, size: int) -> None:
     """Remove the smallest of a binary heap with `size` entries."""
     last = size - 1
@@ -164,20 +180,42 @@ def drop_done(done_ns: Ints, size: int) -> None:
     done_ns[at] = value
 
 
-@jit
-def spread(busy: Ints, at: int, upto: int, level: int) -> int:
-    """Raise the peaks of the bins after `at` up to `upto`; returns the bin reached."""
-    upto = min(upto, busy.shape[0] - 1)
-    while at < upto:
-        at += 1
-        busy[at] = max(busy[at], level)
-    return at
+class Peaks(NamedTuple):
+    """The most requests that run at once, per bin of time."""
+
+    busy: Ints
+    """Empty = not recorded."""
+    origin_ns: int
+    bin_ns: int
+
+
+@in_place
+def spread(peaks: Peaks, reached: int, until_ns: int, level: int) -> int:
+    """Raise the bins after `reached` that begin before `until_ns` to `level`; returns the last."""
+    if peaks.busy.shape[0] == 0:
+        return reached
+    last = (until_ns - peaks.origin_ns - 1) // peaks.bin_ns
+    last = min(last, peaks.busy.shape[0] - 1)
+    while reached < last:
+        reached += 1
+        peaks.busy[reached] = max(peaks.busy[reached], level)
+    return reached
+
+
+@in_place
+def mark(peaks: Peaks, now_ns: int, level: int) -> None:
+    """Raise the bin of this instant to `level`."""
+    if peaks.busy.shape[0] == 0:
+        return
+    here = (now_ns - peaks.origin_ns) // peaks.bin_ns
+    if 0 <= here < peaks.busy.shape[0]:
+        peaks.busy[here] = max(peaks.busy[here], level)
 
 
 @jit
-def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
+def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> None:
     """List the stage's entries, counted from its first, by the time at which their requests reach
-    it; returns how many."""
+    it."""
     begin = demand.start[stage]
     count = demand.start[stage + 1] - begin
     ascending = True
@@ -195,10 +233,9 @@ def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
         ranks = np.argsort(times)
         for k in range(count):
             scratch.order[k] = ranks[k]
-    return int(count)
 
 
-@jit
+@in_place
 def serve_freely(
     demand: Demand, stage: int, supply: Supply, constraints: Constraints, scratch: Scratch
 ) -> int:
@@ -225,27 +262,34 @@ def serve_freely(
     return 1
 
 
-@jit
+@in_place
 def forget_shares(scratch: Scratch) -> None:
     """Reset: no request waits."""
     scratch.virtual_us[:] = 0
     scratch.virtual_us[-1] = -1
 
 
-@jit
-def wait(scratch: Scratch, tenant: int, place: int, key: int, waiting: int) -> None:
-    """Join the tenant's queue (`Shares.join`) with the stage's entry at `place`; `waiting` requests
-    are in all queues."""
+@in_place
+def wait(demand: Demand, stage: int, scratch: Scratch, place: int, waiting: int) -> None:
+    """The stage's entry at `place` joins its tenant's queue (`Shares.join`); `waiting` are in all
+    queues."""
+    i = demand.member[demand.start[stage] + place]
+    key = -1 if demand.running[i] == stage else demand.key[i]
+    entry = (key << KEY_BITS) | place
+    if demand.tenant.shape[0] == 0:
+        push(scratch.queue[0], waiting, entry)
+        return
+    tenant = demand.tenant[i]
     if scratch.waiting[tenant] == 0:
         if waiting > 0:
             scratch.virtual_us[-1] = max(scratch.virtual_us[-1], 0)
         joins_us = max(scratch.virtual_us[-1], 0)
         scratch.virtual_us[tenant] = max(scratch.virtual_us[tenant], joins_us)
-    push(scratch.queue[tenant], scratch.waiting[tenant], (key << KEY_BITS) | place)
+    push(scratch.queue[tenant], scratch.waiting[tenant], entry)
     scratch.waiting[tenant] += 1
 
 
-@jit
+@in_place
 def first_tenant(scratch: Scratch) -> int:
     """The tenant whose request is next: of those that run already, else `Shares.first`."""
     first = -1
@@ -259,9 +303,11 @@ def first_tenant(scratch: Scratch) -> int:
     return first
 
 
-@jit
+@in_place
 def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
     """Remove the tenant's first entry from its queue and charge it (`FairQueue.pop`)."""
+    if demand.tenant.shape[0] == 0:
+        return int(demand.start[stage] + (pop(scratch.queue[0], waiting) & PLACE_MASK))
     entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
     found = demand.start[stage] + (entry & PLACE_MASK)
     scratch.waiting[tenant] -= 1
@@ -272,6 +318,112 @@ def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting
         cost_us = max(demand.work_ns[found] // 1_000, COST_US_MIN)
         scratch.virtual_us[tenant] += int(np.ceil(cost_us / demand.weight[tenant]))
     return int(found)
+
+
+@in_place
+def reached_ns(demand: Demand, stage: int, scratch: Scratch, at: int) -> int:
+    """When the request that is number `at` by release reaches the stage."""
+    return int(scratch.clock_ns[demand.member[demand.start[stage] + scratch.order[at]]])
+
+
+@in_place
+def next_event(supply: Supply, stage: int, step: int, scratch: Scratch, running: int) -> int:
+    """When a worker becomes free or their number changes; FAR = never."""
+    soonest = scratch.done_ns[0] if running > 0 else FAR_NS
+    if step + 1 < supply.steps[stage]:
+        soonest = min(soonest, supply.since_ns[stage, step + 1])
+    return int(soonest)
+
+
+@in_place
+def end_until(scratch: Scratch, running: int, until_ns: int, peaks: Peaks, reached: int) -> int:
+    """End what is done by `until_ns`; returns the bin reached. What runs on is in `still`."""
+    while running > 0 and scratch.done_ns[0] <= until_ns:
+        reached = spread(peaks, reached, scratch.done_ns[0], running)
+        drop_done(scratch.done_ns, running)
+        running -= 1
+    scratch.still[0] = running
+    return reached
+
+
+@in_place
+def keeps(
+    demand: Demand, entry: int, constraints: Constraints, scratch: Scratch, now: Instant
+) -> bool:
+    """Whether a request that starts now can still meet its constraints."""
+    i = demand.member[entry]
+    latest = constraints.finish_ns[i]
+    if now.at_ns + demand.work_ns[entry] + demand.after_ns[entry] > latest:
+        return False
+    queued = scratch.clock_ns[i] < now.at_ns
+    return not (constraints.timeouts[0] and queued and now.at_ns + now.tail_ns > latest)
+
+
+@in_place
+def start_waiting(
+    demand: Demand, stage: int, constraints: Constraints, scratch: Scratch, now: Instant
+) -> int:
+    """Free workers take waiting requests; returns how many, -1 = a constraint is broken."""
+    several = demand.tenant.shape[0] > 0
+    started = tenant = 0
+    while started < now.waiting:
+        if several:
+            tenant = first_tenant(scratch)
+        if now.running + started >= now.capacity and scratch.queue[tenant, 0] >= 0:
+            break
+        entry = take_next(demand, stage, scratch, tenant, now.waiting - started)
+        if not keeps(demand, entry, constraints, scratch, now):
+            return -1
+        i = demand.member[entry]
+        scratch.clock_ns[i] = now.at_ns + demand.work_ns[entry]
+        push(scratch.done_ns, now.running + started, scratch.clock_ns[i])
+        started += 1
+    return started
+
+
+@in_place
+def serve_sorted(
+    demand: Demand,
+    stage: int,
+    supply: Supply,
+    constraints: Constraints,
+    scratch: Scratch,
+    peaks: Peaks,
+) -> bool:
+    """Run one stage, instant by instant: its entries are listed by the time they reach it."""
+    count = demand.start[stage + 1] - demand.start[stage]
+    tail_ns = 0
+    for later in range(stage, constraints.timeout_ns.shape[0]):
+        tail_ns += constraints.timeout_ns[later]
+    step = running = waiting = at = 0
+    reached = -1
+    scratch.waiting[:] = 0
+    forget_shares(scratch)
+    while at < count or waiting > 0:
+        now_ns = reached_ns(demand, stage, scratch, at) if at < count else FAR_NS
+        if waiting > 0:
+            now_ns = min(now_ns, next_event(supply, stage, step, scratch, running))
+            if now_ns == FAR_NS:
+                return False
+        reached = end_until(scratch, running, now_ns, peaks, reached)
+        running = scratch.still[0]
+        reached = spread(peaks, reached, now_ns, running)
+        while step + 1 < supply.steps[stage] and supply.since_ns[stage, step + 1] <= now_ns:
+            step += 1
+        while at < count and reached_ns(demand, stage, scratch, at) == now_ns:
+            wait(demand, stage, scratch, scratch.order[at], waiting)
+            waiting += 1
+            at += 1
+        now = Instant(now_ns, running, waiting, supply.workers[stage, step], tail_ns)
+        started = start_waiting(demand, stage, constraints, scratch, now)
+        if started < 0:
+            return False
+        waiting -= started
+        running += started
+        mark(peaks, now_ns, running)
+    if peaks.busy.shape[0] > 0:
+        end_until(scratch, running, FAR_NS, peaks, reached)
+    return True
 
 
 @jit
@@ -289,90 +441,19 @@ def serve(
 
     `busy` receives the peak number of running requests per bin of time; empty = do not record it.
     Returns false as soon as a constraint is broken or work is left that no worker will ever take.
-
-    One long function on purpose: a plan spends most of its time here, and split into compiled
-    functions per step, planning takes more than twice as long.
     """
     if demand.start.shape[0] == 0:
         raise ValueError("not by_stage")
-    clock, begin = scratch.clock_ns, demand.start[stage]
     if busy.shape[0] == 0:
         free = serve_freely(demand, stage, supply, constraints, scratch)
         if free >= 0:
             return free == 1
-    count = sort_by_release(demand, stage, scratch)
-    tail_timeout = 0
-    for later in range(stage, constraints.timeout_ns.shape[0]):
-        tail_timeout += constraints.timeout_ns[later]
-    step, steps = 0, supply.steps[stage]
-    capacity = supply.workers[stage, 0]
-    running = waiting = at = 0
-    alone, tenant, queue = demand.tenant.shape[0] == 0, 0, scratch.queue[0]
-    scratch.waiting[:] = 0
-    forget_shares(scratch)
-    peak_bin = -1 if busy.shape[0] else FAR_NS
-    while at < count or waiting > 0:
-        now = clock[demand.member[begin + scratch.order[at]]] if at < count else FAR_NS
-        if waiting > 0:
-            if running > 0:
-                now = min(now, scratch.done_ns[0])
-            if step + 1 < steps:
-                now = min(now, supply.since_ns[stage, step + 1])
-            if now == FAR_NS:
-                return False
-        while running > 0 and scratch.done_ns[0] <= now:
-            if peak_bin != FAR_NS:
-                upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
-                peak_bin = spread(busy, peak_bin, upto, running)
-            drop_done(scratch.done_ns, running)
-            running -= 1
-        if peak_bin != FAR_NS:
-            peak_bin = spread(busy, peak_bin, (now - origin_ns - 1) // bin_ns, running)
-        while step + 1 < steps and supply.since_ns[stage, step + 1] <= now:
-            step += 1
-            capacity = supply.workers[stage, step]
-        while at < count and clock[demand.member[begin + scratch.order[at]]] == now:
-            i = demand.member[begin + scratch.order[at]]
-            key = -1 if demand.running[i] == stage else demand.key[i]
-            if alone:
-                push(queue, waiting, (key << KEY_BITS) | scratch.order[at])
-            else:
-                wait(scratch, demand.tenant[i], scratch.order[at], key, waiting)
-            waiting += 1
-            at += 1
-        while waiting > 0:
-            if not alone:
-                tenant = first_tenant(scratch)
-            if running >= capacity and scratch.queue[tenant, 0] >= 0:
-                break
-            if alone:
-                entry = begin + (pop(queue, waiting) & PLACE_MASK)
-            else:
-                entry = take_next(demand, stage, scratch, tenant, waiting)
-            i = demand.member[entry]
-            waiting -= 1
-            queued = clock[i] < now
-            finish = now + demand.work_ns[entry]
-            if finish + demand.after_ns[entry] > constraints.finish_ns[i]:
-                return False
-            if constraints.timeouts[0] and queued and now + tail_timeout > constraints.finish_ns[i]:
-                return False
-            clock[i] = finish
-            push(scratch.done_ns, running, finish)
-            running += 1
-        if peak_bin != FAR_NS:
-            here = (now - origin_ns) // bin_ns
-            if 0 <= here < busy.shape[0]:
-                busy[here] = max(busy[here], running)
-    while peak_bin != FAR_NS and running > 0:
-        upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
-        peak_bin = spread(busy, peak_bin, upto, running)
-        drop_done(scratch.done_ns, running)
-        running -= 1
-    return True
+    sort_by_release(demand, stage, scratch)
+    peaks = Peaks(busy, origin_ns, bin_ns)
+    return serve_sorted(demand, stage, supply, constraints, scratch, peaks)
 
 
-@jit
+@in_place
 def release_all(demand: Demand, scratch: Scratch) -> None:
     """Reset: nothing has been served yet."""
     for i in range(demand.release_ns.shape[0]):

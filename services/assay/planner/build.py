@@ -26,7 +26,7 @@ from assay.edge.tracing import NoTracer, Tracer
 from assay.model.stage_order import in_pipeline_order
 from assay.planner.process.parent import PlanningProcess
 from assay.planner.service.controller import Controller, LimitsOf
-from assay.planner.service.hosts import TIMEOUT_S, CostOf, HostsScaler
+from assay.planner.service.hosts import TIMEOUT_S, CostOf, Costs, HostsScaler, LocalHost
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.scaler import Scaler
 from assay.planner.service.server import PlannerServer
@@ -308,15 +308,19 @@ def hosts_scaler(
     timeouts = {name: spec.timeout_s for name, spec in specs.items()}
     return HostsScaler(
         store,
-        ready_file=ready_file(settings.data_dir, Part.WORKER),
-        fallback=f"{worker.control_host}:{worker.control_port}",
+        local=LocalHost(
+            ready_file=ready_file(settings.data_dir, Part.WORKER),
+            fallback=f"{worker.control_host}:{worker.control_port}",
+        ),
         operator=Operator(settings.operator),
-        cores_of=lambda stage: cores.get(stage, 1.0),
+        costs=Costs(
+            cores_of=lambda stage: cores.get(stage, 1.0),
+            timeout_of=lambda stage: timeouts.get(stage, TIMEOUT_S),
+            core_cost_of=core_cost_of(settings.planner.core_cost_by_host),
+            core_cost=settings.planner.core_cost,
+        ),
         attempts_max=settings.store.attempts_max,
         clock=clock,
-        timeout_of=lambda stage: timeouts.get(stage, TIMEOUT_S),
-        core_cost_of=core_cost_of(settings.planner.core_cost_by_host),
-        core_cost=settings.planner.core_cost,
     )
 
 

@@ -1,4 +1,4 @@
-"""A member that fails in the engine is made once more; its siblings are kept.
+"""A member that fails in the engine is made again; its siblings are kept.
 
 What the engine says of chosen rollouts as they end is replaced: their logits were not finite.
 """

@@ -1,4 +1,4 @@
-"""The Lua scripts against the model once more: simulated runs' logs, carried out on a real Valkey.
+"""The Lua scripts against the model again: simulated runs' logs, carried out on a real Valkey.
 
 The machine in `tests/store/test_machine.py` draws calls; here they are those that the real services
 made, thousands in the order in which a platform makes them, with faults: leases that expire,

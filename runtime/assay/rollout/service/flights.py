@@ -346,7 +346,7 @@ class Flights:
         self._settle(flight, _decoded(completed), _judged(flight, completed, why))
 
     def _again(self, flight: _Flight) -> bool:
-        """Generate one member of a group once more; the group keeps its other members."""
+        """Generate one member of a group again; the group keeps its other members."""
         number, member = self._next_number(), flight.member
         try:
             [ref] = self._give(flight.session, flight.running.spec, [member], [number])

@@ -104,10 +104,6 @@ def rescore(
     comparison = Comparison()
     with tempfile.TemporaryFile() as rows, seekable(file) as all_rows:
         kept = _select(all_rows, fields, before, rows, comparison)
-        if not kept:
-            reasons = ", ".join(f"{count} {name}" for name, count in comparison.refused.items())
-            message = f"no row may be judged again ({reasons or 'the file has none'})"
-            raise InvalidRequest(message, field="results")
         job = Job(
             pipeline=pipeline,
             settings=settings_object(settings),
@@ -164,6 +160,9 @@ def _select(
     """Copy the rows that are judged again; returns their names.
 
     A row keeps its line number, by which one without an id is named.
+
+    Raises:
+        InvalidRequest: there are none.
     """
     kept: list[str] = []
     lines = 0
@@ -179,6 +178,10 @@ def _select(
         rows.write(b"\n" * (line - 1 - lines) + raw.rstrip(b"\n") + b"\n")
         lines = line
         kept.append(row.request_id)
+    if not kept:
+        reasons = ", ".join(f"{count} {name}" for name, count in comparison.refused.items())
+        message = f"no row may be judged again ({reasons or 'the file has none'})"
+        raise InvalidRequest(message, field="results")
     rows.seek(0)
     return kept
 

@@ -299,7 +299,7 @@ class Controller:
         )
         decision = await self._process.decide(snapshot)
         self._planning_s = decision.planning_ns / 1e9
-        # Asked once more when the last work ends: only then is the next batch awaited.
+        # Asked again when the last work ends: only then is the next batch awaited.
         self._awaits = decision.awaits or not idle
         complete = decision.ready and len(work) < BATCHES_MAX
         slots = on_floor(stages, pools, depths, sizes(decision.slots), complete=complete)

@@ -10,6 +10,7 @@ long as the requests that it ends show that it has them (`session.trust`).
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +62,29 @@ CostOf = Callable[[WorkerId], float | None]
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHost:
+    """The host of this machine, which may not register."""
+
+    ready_file: Path
+    """It names the address."""
+    fallback: str
+    """The address where there is no such file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What slots use and what that costs."""
+
+    cores_of: PerStage
+    """Cores that a slot of a stage uses."""
+    timeout_of: PerStage = lambda _: TIMEOUT_S
+    """Of a stage, in seconds."""
+    core_cost_of: CostOf = lambda _: None
+    core_cost: float = 0.0
+    """Of all other hosts, in GPU-seconds per core-second."""
+
+
 class HostsScaler:
     """Implements `Scaler` over all hosts."""
 
@@ -68,42 +92,30 @@ class HostsScaler:
         self,
         store: Store,
         *,
-        ready_file: Path,
-        fallback: str,
+        local: LocalHost,
         operator: Operator,
-        cores_of: PerStage,
+        costs: Costs,
         attempts_max: int,
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,
-        timeout_of: PerStage = lambda _: TIMEOUT_S,
-        core_cost_of: CostOf = lambda _: None,
-        core_cost: float = 0.0,
     ) -> None:
         """Prepare without connecting.
 
         Args:
             store: of the platform.
-            ready_file: of this machine's host, for one that does not register.
-            fallback: its address, where there is no such file.
-            operator: whose token this machine's host requires, if it does not register.
-            cores_of: cores that a slot of a stage uses.
+            local: this machine's host, for one that does not register.
+            operator: whose token that host requires.
+            costs: of stages and hosts.
             attempts_max: see `Store.take_back`.
             clock: for times.
             on_change: called when a host comes or goes.
-            timeout_of: of a stage, in seconds.
-            core_cost_of: of a host, where it is not `core_cost`.
-            core_cost: of all others, in GPU-seconds per core-second.
         """
         self._store = store
-        self._ready_file = ready_file
-        self._fallback = fallback
-        self._cores_of = cores_of
+        self._local = local
+        self._costs = costs
         self._attempts_max = attempts_max
         self._clock = clock
         self.on_change = on_change
-        self._timeout_of = timeout_of
-        self._core_cost_of = core_cost_of
-        self._core_cost = core_cost
         self._trust: dict[StageName, Trust] = {}
         self._trusted_ns = 0
         """When progress was looked at last."""
@@ -179,7 +191,7 @@ class HostsScaler:
     def _seen_as(self, view: HostView, now_ns: int) -> HostState:
         worker = view.record.worker
         doubted = [stage for stage in view.pools if worker in self._doubted(stage)]
-        return seen_as(view, now_ns, doubted=doubted, core_cost=self._core_cost_of(worker))
+        return seen_as(view, now_ns, doubted=doubted, core_cost=self._costs.core_cost_of(worker))
 
     def counts(self, view: HostView) -> bool:
         """Whether a host's slots are counted on at present."""
@@ -233,18 +245,20 @@ class HostsScaler:
 
     def _mean_core_cost(self, views: Sequence[HostView]) -> float | None:
         """By cores; `None`: no host has a cost of its own."""
-        own = {one.record.worker: self._core_cost_of(one.record.worker) for one in views}
+        own = {one.record.worker: self._costs.core_cost_of(one.record.worker) for one in views}
         if all(cost is None for cost in own.values()):
             return None
         weighted = [(one.record.cores or 1, own[one.record.worker]) for one in views]
-        total = sum(cores * (self._core_cost if cost is None else cost) for cores, cost in weighted)
+        total = sum(
+            cores * (self._costs.core_cost if cost is None else cost) for cores, cost in weighted
+        )
         return total / sum(cores for cores, _ in weighted)
 
     def _slots_of(self, stage: StageName, view: HostView, now_ns: int) -> HostSlots:
         cores = view.record.cores or 1
-        cost = self._core_cost_of(view.record.worker)
+        cost = self._costs.core_cost_of(view.record.worker)
         others = sum(
-            pool.desired * self._cores_of(other)
+            pool.desired * self._costs.cores_of(other)
             for other, pool in view.pools.items()
             if other != stage
         )
@@ -254,8 +268,8 @@ class HostsScaler:
             busy=view.pools[stage].busy,
             room=view.room(stage, now_ns),
             others=others / cores,
-            share=self._cores_of(stage) / cores,
-            cost=self._core_cost if cost is None else cost,
+            share=self._costs.cores_of(stage) / cores,
+            cost=self._costs.core_cost if cost is None else cost,
         )
 
     # -- looking -------------------------------------------------------------------------------
@@ -286,7 +300,7 @@ class HostsScaler:
         ended = await self._store.ended_by(list(views))
         for depth in await self._store.depths(stages):
             stage = depth.stage
-            trust = self._trust.setdefault(stage, Trust(timeout_s=self._timeout_of(stage)))
+            trust = self._trust.setdefault(stage, Trust(timeout_s=self._costs.timeout_of(stage)))
             doubted = trust.doubted
             trust.look(
                 [
@@ -306,7 +320,7 @@ class HostsScaler:
         async with self._looking:
             records = {record.worker: record for record in await self._store.hosts()}
             if not records and not any(view.is_registered for view in self._counted()):
-                own = unregistered(self._address_in_file() or self._fallback)
+                own = unregistered(self._address_in_file() or self._local.fallback)
                 records = {own.worker: own}
             elif records:
                 await self._drop_unregistered()
@@ -414,7 +428,7 @@ class HostsScaler:
 
     def _address_in_file(self) -> str:
         try:
-            return str(json.loads(self._ready_file.read_text(encoding="utf-8"))["control"])
+            return str(json.loads(self._local.ready_file.read_text(encoding="utf-8"))["control"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 

@@ -40,7 +40,7 @@ from assay.planner.core.thin import rows_of
 from assay.planner.session.messages import HINTED, PoolState, Snapshot, StageLimits, TaskKey
 from assay.planner.session.past_batches import past_of
 from assay.planner.session.plan_view import BatchKey
-from assay.planner.session.progress import Evidence, Progress
+from assay.planner.session.progress import Progress, StageTimes
 
 NS_PER_MS: Final = 1_000_000
 SPAN_NS_MAX: Final = to_ns(30 * 24 * 3600.0)
@@ -196,33 +196,21 @@ def observation_of(
         progress: what became of the requests of open batches; `None` = not known.
         no_barrier: patterns of the tasks whose trainers use rewards as they come.
     """
-    entries: list[tuple[TaskRecord, OpenWork | HintRecord | None]] = [
-        (work.task, work) for work in in_order(snapshot.work)
-    ]
-    entries += [(task, hint) for hint, task in snapshot.hints]
     weights = {work.task.tenant: sane_weight(work.weight) for work in snapshot.work}
-    seen = {(task.tenant, task.task_id) for task, _ in entries}
-    entries += [(past.task, None) for key, past in known.items() if key not in seen]
-    column_names = tuple(limits.stage for limits in snapshot.stages)
     placed = []
-    for task, what in entries:
+    for task, what in tasks_of(snapshot, known):
         past = known.get((task.tenant, task.task_id))
-        batches = past.batches if past is not None else ()
-        past_stages = past.task.stages if past is not None else ()
-        history = tuple(in_columns(one.past, past_stages, column_names) for one in batches)
-        view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
-        if view is not None:
-            view = replace(
-                view,
-                gaps_ns=gaps_of(batches),
-                rested_ns=rested_ns(batches, snapshot.now_ns),
-                barrier=has_barrier(task, no_barrier),
-            )
-            ids = tuple(one.batch_id for one in batches)
-            if progress is not None and isinstance(what, OpenWork):
-                view = with_evidence(view, progress.evidence(what, column_names))
-                view = with_arrivals(view, progress.arrivals_ns(what))
-            placed.append((subject_of(task, what, view, ids), view))
+        weight = weights.get(task.tenant, 1.0)
+        view = view_with_past(task, what, snapshot, past, budget_ns, weight)
+        if view is None:
+            continue
+        view = replace(view, barrier=has_barrier(task, no_barrier))
+        if progress is not None and isinstance(what, OpenWork):
+            stages = tuple(limits.stage for limits in snapshot.stages)
+            view = with_times(view, progress.stage_times(what, stages))
+            view = with_arrivals(view, progress.arrivals_ns(what))
+        ids = tuple(one.batch_id for one in past.batches) if past is not None else ()
+        placed.append((subject_of(task, what, view, ids), view))
     observation = Observation(
         now_ns=snapshot.now_ns - snapshot.origin_ns,
         cause=Cause.WAKE,
@@ -238,7 +226,39 @@ def observation_of(
     )
 
 
-def with_evidence(view: TaskView, found: Evidence | None) -> TaskView:
+def tasks_of(
+    snapshot: Snapshot, known: Mapping[TaskKey, TaskPast]
+) -> list[tuple[TaskRecord, OpenWork | HintRecord | None]]:
+    """Tasks to plan for: those with open work, with a hint, and with a history alone."""
+    entries: list[tuple[TaskRecord, OpenWork | HintRecord | None]] = [
+        (work.task, work) for work in in_order(snapshot.work)
+    ]
+    entries += [(task, hint) for hint, task in snapshot.hints]
+    seen = {(task.tenant, task.task_id) for task, _ in entries}
+    entries += [(past.task, None) for key, past in known.items() if key not in seen]
+    return entries
+
+
+def view_with_past(
+    task: TaskRecord,
+    what: OpenWork | HintRecord | None,
+    snapshot: Snapshot,
+    past: TaskPast | None,
+    budget_ns: int | None,
+    weight: float,
+) -> TaskView | None:
+    """The task with its history; `None` = it has no stage with a pool."""
+    batches = past.batches if past is not None else ()
+    past_stages = past.task.stages if past is not None else ()
+    stages = tuple(limits.stage for limits in snapshot.stages)
+    history = tuple(in_columns(one.past, past_stages, stages) for one in batches)
+    view = view_of(task, what, snapshot, history, budget_ns, weight)
+    if view is None:
+        return None
+    return replace(view, gaps_ns=gaps_of(batches), rested_ns=rested_ns(batches, snapshot.now_ns))
+
+
+def with_times(view: TaskView, found: StageTimes | None) -> TaskView:
     """The view, with the times of its batch's requests."""
     if view.open is None or found is None:
         return view

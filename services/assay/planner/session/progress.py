@@ -47,7 +47,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evidence:
+class StageTimes:
     """Times of a batch's requests at the stages that they finished."""
 
     passed_ns: Ints
@@ -98,7 +98,7 @@ class Progress:
         present = [one.arrived_after_ns for one in known.present.values()]
         return np.maximum(evenly([*known.gone_ns, *present], EVIDENCE_ROWS_MAX), 0)
 
-    def evidence(self, work: OpenWork, stages: Sequence[StageName]) -> Evidence | None:
+    def stage_times(self, work: OpenWork, stages: Sequence[StageName]) -> StageTimes | None:
         """In the columns of `stages`; `None` = what is known is no fair sample."""
         known = self._known.get((work.batch.tenant, work.batch.batch_id))
         if known is None or len(known.ended) < SEEN_SHARE_MIN * work.batch.ended:
@@ -117,7 +117,7 @@ class Progress:
         reached[:] = np.max(np.where(rows > 0, np.arange(len(stages)), -1), axis=1, initial=-1)
         here = np.array([column[one.stage] for one in present], np.int64)
         reached[len(ended) :] = np.maximum(reached[len(ended) :], here)
-        return Evidence(passed_ns=np.maximum(rows, 0), reached=reached)
+        return StageTimes(passed_ns=np.maximum(rows, 0), reached=reached)
 
 
 def identified(requests: Sequence[InFlight]) -> dict[Identity, InFlight]:

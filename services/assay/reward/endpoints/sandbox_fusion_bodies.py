@@ -20,7 +20,7 @@ from assay.core.errors import InvalidRequest, field_path
 from assay.core.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 from assay.sandbox.port import MIB
-from assay.verifiers.code.programs import (
+from assay.verifiers.code.source.programs import (
     CPP,
     PYTHON,
     BlockChoice,

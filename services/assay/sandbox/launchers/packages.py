@@ -49,37 +49,40 @@ def find_packages(names: Sequence[str], *, setting: str) -> Packages:
         SettingError: one of them is not installed, or has no directory or module of its own (as a
             part of a namespace package, or one that is installed for editing).
     """
-    found: dict[str, Distribution] = {}
-    places: dict[str, Path] = {}
-    folders: set[Path] = set()
-    modules: dict[str, Path] = {}
-    for at, name in enumerate(names):
-        where = f"{setting}[{at}]"
-        for one in _with_requirements(name, where):
-            key = _key(one.name)
-            if key in found:
-                continue
-            if len(found) == DISTRIBUTIONS_MAX:
-                message = f"{where}: more than {DISTRIBUTIONS_MAX} packages with all they require"
-                raise SettingError(message)
-            found[key] = one
-            folders.update(_libraries(one))
-            for top in _tops(one):
-                if top.is_dir():
-                    folders.add(top)
-                if top.is_dir() and not top.name.endswith(".libs"):
-                    places[top.name] = top.parent
-                elif top.suffix == ".py" and top.stat().st_size <= MODULE_BYTES_MAX:
-                    modules[top.stem] = top
-        if not any(_tops(_distribution(name, where))):
-            message = f"{where}: {name} has no directory or module that could be shown alone"
-            raise SettingError(message)
+    found = _distributions(names, setting)
+    tops = [top for one in found.values() for top in _tops(one)]
+    folders = {top for top in tops if top.is_dir()}
+    modules = {
+        top.stem: top
+        for top in tops
+        if top not in folders and top.suffix == ".py" and top.stat().st_size <= MODULE_BYTES_MAX
+    }
     return Packages(
-        places=places,
-        folders=tuple(sorted(folders)),
+        places={
+            top.name: top.parent
+            for top in tops
+            if top in folders and not top.name.endswith(".libs")
+        },
+        folders=tuple(sorted(folders.union(*map(_libraries, found.values())))),
         modules=modules,
         distributions=tuple(sorted(found)),
     )
+
+
+def _distributions(names: Sequence[str], setting: str) -> dict[str, Distribution]:
+    """The distributions of all names and those that they require, by normalized name."""
+    found: dict[str, Distribution] = {}
+    for at, name in enumerate(names):
+        where = f"{setting}[{at}]"
+        for one in _with_requirements(name, where):
+            found.setdefault(_key(one.name), one)
+            if len(found) > DISTRIBUTIONS_MAX:
+                message = f"{where}: more than {DISTRIBUTIONS_MAX} packages with all they require"
+                raise SettingError(message)
+        if not any(_tops(_distribution(name, where))):
+            message = f"{where}: {name} has no directory or module that could be shown alone"
+            raise SettingError(message)
+    return found
 
 
 def _distribution(name: str, where: str) -> Distribution:

@@ -7,7 +7,8 @@ and test code, which may ask for nothing, need a run (`AuditingHandler.lets_pass
 """
 
 from assay.verifiers.code.compare import output_equal
-from assay.verifiers.code.definition import PythonReference, PythonSettings
+from assay.verifiers.code.references import PythonReference
+from assay.verifiers.code.settings import PythonSettings
 
 
 def known_to_pass(reference: PythonReference, settings: PythonSettings) -> bool | None:

@@ -5,20 +5,13 @@ fails, the tests are wrong or the limits are too tight. Pure text: nothing runs 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from assay.verifiers.code.entry_points import names_of
-from assay.verifiers.code.programs import Extraction
+from assay.verifiers.code.references import CppReference, PythonReference
+from assay.verifiers.code.settings import CodeSettings, CppSettings, PythonSettings
+from assay.verifiers.code.source.entry_points import names_of
+from assay.verifiers.code.source.programs import Extraction
 from assay.verifiers.port import Control
-
-if TYPE_CHECKING:
-    from assay.verifiers.code.definition import (
-        CodeSettings,
-        CppReference,
-        CppSettings,
-        PythonReference,
-        PythonSettings,
-    )
 
 EMPTY: Final = "empty_program"
 GOLD: Final = "gold"
@@ -37,7 +30,7 @@ _EMPTY_CPP: Final = "int main() { return 0; }\n"
 _ECHO_CPP: Final = "#include <iostream>\nint main() { std::cout << std::cin.rdbuf(); }\n"
 
 
-def python_controls(reference: "PythonReference", settings: "PythonSettings") -> Sequence[Control]:
+def python_controls(reference: PythonReference, settings: PythonSettings) -> Sequence[Control]:
     """Return the data set's solution, if given, an empty program, and stubs."""
     return [
         Control(name=name, response=response_of(text, settings.extraction, "python"), passes=passes)
@@ -45,14 +38,14 @@ def python_controls(reference: "PythonReference", settings: "PythonSettings") ->
     ]
 
 
-def cpp_controls(reference: "CppReference", settings: "CppSettings") -> Sequence[Control]:
+def cpp_controls(reference: CppReference, settings: CppSettings) -> Sequence[Control]:
     """Return the data set's solution, if given, an empty program, and one that echoes its input."""
     return language_controls(reference, settings, name="cpp", empty=_EMPTY_CPP, echo=_ECHO_CPP)
 
 
 def language_controls(
-    reference: "CppReference | PythonReference",
-    settings: "CodeSettings",
+    reference: CppReference | PythonReference,
+    settings: CodeSettings,
     *,
     name: str,
     empty: str,
@@ -70,12 +63,12 @@ def language_controls(
     ]
 
 
-def empty_program(settings: "CodeSettings") -> str:
+def empty_program(settings: CodeSettings) -> str:
     """Return the response that must fail any tests; the cheapest control."""
     return response_of("", settings.extraction, "python")
 
 
-def _python_programs(reference: "PythonReference") -> Iterator[tuple[str, str, bool]]:
+def _python_programs(reference: PythonReference) -> Iterator[tuple[str, str, bool]]:
     if reference.solution:
         yield GOLD, reference.solution, True
     yield EMPTY, "", False
@@ -89,7 +82,7 @@ def _python_programs(reference: "PythonReference") -> Iterator[tuple[str, str, b
             yield f"returns_{name}", "".join(_stub(path, result) for path in names), False
 
 
-def _called(reference: "PythonReference") -> Sequence[str]:
+def _called(reference: PythonReference) -> Sequence[str]:
     """Names that the tests use from the program."""
     if reference.calls is not None:
         return [reference.calls.function]
@@ -111,7 +104,7 @@ def _stub(path: str, result: str) -> str:
     )
 
 
-def _says_more_than_its_input(reference: "CppReference | PythonReference") -> bool:
+def _says_more_than_its_input(reference: CppReference | PythonReference) -> bool:
     return any(test.stdin.split() != test.stdout.split() for test in reference.tests)
 
 

@@ -11,8 +11,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, Limits
 from assay.verifiers.code.cpp.compiler import Compiled, Compiler, open_compiler, read_artifact
-from assay.verifiers.code.definition import PROGRAM_FILE, CppReference, CppSettings, IoTest
-from assay.verifiers.code.programs import CPP, program_of
+from assay.verifiers.code.references import CppReference, IoTest
 from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import (
     LIMITS,
@@ -24,6 +23,8 @@ from assay.verifiers.code.scoring import (
     conclude,
     no_program,
 )
+from assay.verifiers.code.settings import PROGRAM_FILE, CppSettings
+from assay.verifiers.code.source.programs import CPP, program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import compiler_settings, not_compiled, run_compiled

@@ -25,21 +25,16 @@ from assay.verifiers.audit import refused
 from assay.verifiers.code.audit import known_to_pass
 from assay.verifiers.code.control import EMPTY_PROGRAM, trivial_program, walked
 from assay.verifiers.code.controls import empty_program
-from assay.verifiers.code.definition import (
+from assay.verifiers.code.literals import form_of
+from assay.verifiers.code.referee import link, run
+from assay.verifiers.code.references import (
     AssertTests,
     CallTests,
     IoTest,
     PythonReference,
-    PythonSettings,
     ValueForm,
     with_body,
 )
-from assay.verifiers.code.entry_points import names_of
-from assay.verifiers.code.literals import form_of
-from assay.verifiers.code.notebook import without_magics
-from assay.verifiers.code.preamble import preamble_for, resolved
-from assay.verifiers.code.programs import PYTHON, program_of
-from assay.verifiers.code.referee import link, run
 from assay.verifiers.code.repeat import repeat_while_killed, run_repeatedly
 from assay.verifiers.code.scoring import (
     PASS,
@@ -49,6 +44,11 @@ from assay.verifiers.code.scoring import (
     conclude,
     no_program,
 )
+from assay.verifiers.code.settings import PythonSettings
+from assay.verifiers.code.source.entry_points import names_of
+from assay.verifiers.code.source.notebook import without_magics
+from assay.verifiers.code.source.preamble import preamble_for, resolved
+from assay.verifiers.code.source.programs import PYTHON, program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.runs import run_python
 from assay.verifiers.packages import naming_missing, program_packages

@@ -14,7 +14,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
 from assay.sandbox.port import RunResult, RunStatus
 from assay.verifiers.code.compare import OutputComparison, output_equal
-from assay.verifiers.code.definition import CodeSettings
+from assay.verifiers.code.settings import CodeSettings
 from assay.verifiers.port import resource_limited, scored
 
 PASS: Final = "pass"  # noqa: S105 - a verdict
@@ -94,12 +94,11 @@ def conclude(
     use = ResourceUse()
     for outcome in outcomes:
         use = use.plus(outcome.use)
-    earned = sum(outcome.earned for outcome in outcomes)
-    is_limit = verdict in LIMITS
-    if is_limit and not (settings.partial_credit and earned):
+    credit = sum(outcome.earned for outcome in outcomes) if settings.partial_credit else 0.0
+    if verdict in LIMITS and not credit:
         return resource_limited(settings=settings, evidence=evidence, use=use)
-    if settings.partial_credit and earned and passed < total:
-        share = earned / total
+    if credit and passed < total:
+        share = credit / total
         reward = settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share
         return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use)
     return scored(passed=failed_at is None, settings=settings, evidence=evidence, use=use)

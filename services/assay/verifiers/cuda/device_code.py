@@ -8,8 +8,8 @@ told apart with certainty is not compiled here (`reason`): it is no fault of the
 
 import itertools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from assay.verifiers.cuda.cpp_text import Token, tokens_of
@@ -32,6 +32,7 @@ _KEPT_FIRST: Final = frozenset(
     {"struct", "class", "enum", "union", "using", "typedef", "constexpr", "const", "static_assert"}
 )
 _HOST_NAMES: Final = frozenset({"torch", "at", "c10", "std", "pybind11", "cutlass", "cute", "cub"})
+UNMATCHED: Final = "its braces do not match"
 PRELUDE: Final = """\
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
@@ -69,40 +70,66 @@ def device_code(source: str) -> DeviceCode:
     return DeviceCode(text=kept, reason=reason)
 
 
-def _kept(tokens: Sequence[Token]) -> tuple[str, str]:
-    out: list[str] = []
-    part: list[Token] = []
-    reason, depth, opened = "", 0, 0
-    for token in tokens:
-        if token.kind == "comment":
-            continue
-        if token.kind == "directive" and depth == opened:
+@dataclass(slots=True)
+class _Reader:
+    """Reads a source token by token, and keeps what the device needs."""
+
+    out: list[str] = field(default_factory=list)
+    part: list[Token] = field(default_factory=list)
+    """The declaration that is being read."""
+    reason: str = ""
+    depth: int = 0
+    opened: int = 0
+    """Depth of the scopes that are kept open, such as a namespace."""
+
+    def read(self, token: Token) -> None:
+        if token.kind == "directive" and self.depth == self.opened:
             kept, missing = _directive(token.text)
-            out.append(kept)
-            reason = reason or missing
-            continue
-        part.append(token)
+            self.out.append(kept)
+            self.reason = self.reason or missing
+            return
+        self.part.append(token)
         if token.text == "{":
-            depth += 1
-            if depth == opened + 1 and _opens_scope(part):
-                out.append(_text(part))
-                part, opened = [], depth
+            self._open()
         elif token.text == "}":
-            depth -= 1
-            if depth < opened:
-                out.append(_text(part))
-                reason = reason or ("its braces do not match" if depth < 0 else "")
-                part, opened = [], max(depth, 0)
-                depth = opened
-            elif depth == opened and not _goes_on(part):
-                out.append(_declaration(part))
-                part = []
-        elif token.text == ";" and depth == opened:
-            out.append(_declaration(part))
-            part = []
-    if depth != opened or opened or any(one.kind != "space" for one in part):
-        reason = reason or "its braces do not match"
-    return "".join(out), reason
+            self._close()
+        elif token.text == ";" and self.depth == self.opened:
+            self._end(_declaration)
+
+    def _open(self) -> None:
+        self.depth += 1
+        if self.depth == self.opened + 1 and _opens_scope(self.part):
+            self._end(_text)
+            self.opened = self.depth
+
+    def _close(self) -> None:
+        self.depth -= 1
+        if self.depth < self.opened:
+            self._end(_text)
+            if self.depth < 0:
+                self.reason = self.reason or UNMATCHED
+            self.opened = self.depth = max(self.depth, 0)
+        elif self.depth == self.opened and not _goes_on(self.part):
+            self._end(_declaration)
+
+    def _end(self, kept: Callable[[list[Token]], str]) -> None:
+        """The declaration ends here."""
+        self.out.append(kept(self.part))
+        self.part = []
+
+    def is_open(self) -> bool:
+        """Whether something is left to close."""
+        return bool(self.depth or self.opened) or any(one.kind != "space" for one in self.part)
+
+
+def _kept(tokens: Sequence[Token]) -> tuple[str, str]:
+    reader = _Reader()
+    for token in tokens:
+        if token.kind != "comment":
+            reader.read(token)
+    if reader.is_open():
+        reader.reason = reader.reason or UNMATCHED
+    return "".join(reader.out), reader.reason
 
 
 def _directive(text: str) -> tuple[str, str]:

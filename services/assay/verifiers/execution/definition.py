@@ -23,10 +23,10 @@ from assay.verifiers.code.definition import (
     CPP_COMPILE_STAGE,
     CPP_RUN,
     CPP_RUN_STAGE,
-    PROGRAM_FILE,
     PYTHON_RUN,
     PYTHON_RUN_STAGE,
 )
+from assay.verifiers.code.settings import PROGRAM_FILE
 from assay.verifiers.packages import program_tools
 from assay.verifiers.port import PipelineDefinition, Reference, Tools
 

@@ -10,9 +10,9 @@ from assay.core.verdict import Ended, ResourceUse
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, PythonRun, RunResult
 from assay.verifiers.code.control import EMPTY_PROGRAM
-from assay.verifiers.code.definition import PROGRAM_FILE, CppSettings
 from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import use_of
+from assay.verifiers.code.settings import PROGRAM_FILE, CppSettings
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import (
     BROKE_THE_RUN,

@@ -15,7 +15,8 @@ from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import language_controls
-from assay.verifiers.code.definition import CodeSettings, CppReference
+from assay.verifiers.code.references import CppReference
+from assay.verifiers.code.settings import CodeSettings
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.languages.commands import CompileLimits, Flags
 from assay.verifiers.languages.language import (

@@ -5,7 +5,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from assay.verifiers.code.programs import program_of
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
 from assay.verifiers.port import Work

@@ -11,7 +11,6 @@ from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.sandbox.port import Limits
 from assay.verifiers.audit import refused
 from assay.verifiers.code.compare import output_equal
-from assay.verifiers.code.programs import program_of
 from assay.verifiers.code.repeat import run_repeatedly
 from assay.verifiers.code.scoring import (
     LIMITS,
@@ -23,6 +22,7 @@ from assay.verifiers.code.scoring import (
     conclude,
     no_program,
 )
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import not_compiled, ran_and_reported

@@ -23,8 +23,8 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, HarnessRun, Limits, RunStatus, SandboxError
-from assay.verifiers.code.programs import program_of
 from assay.verifiers.code.scoring import PASS, bounded_text
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.sql import harness
 from assay.verifiers.sql.compare import Result, ResultRule, results_equal

@@ -192,14 +192,7 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif strategy is Strategy.ANSWER_IS:
         yield from _answers_is(plain)
     elif strategy is Strategy.ANSWER_COLON:
-        for match in _COLON.finditer(plain):
-            end = _line_end(plain, match.end())
-            if not plain[match.end() : end].strip():  # it is on the next line that says something
-                end = _line_end(plain, _past_line_end(plain, end))
-            if _OR_LINE.match(plain, end):
-                end = _line_end(plain, end + 1)
-            said = _CONCESSION.split(plain[match.end() : end], 1)[0]
-            yield Statement(match.end(), said, is_direct=True, end=end)
+        yield from _behind_colons(plain)
     elif strategy in _WIDE:
         begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
         said = _without_reason(plain[begin:])
@@ -208,6 +201,17 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif (found := extract(text, (strategy,))) is not None:
         begin = max(0, text.rfind(found.text))
         yield Statement(begin, plain_text(found.text), is_direct=True, end=len(text))
+
+
+def _behind_colons(plain: str) -> Iterator[Statement]:
+    for match in _COLON.finditer(plain):
+        end = _line_end(plain, match.end())
+        if not plain[match.end() : end].strip():  # it is on the next line that says something
+            end = _line_end(plain, _past_line_end(plain, end))
+        if _OR_LINE.match(plain, end):
+            end = _line_end(plain, end + 1)
+        said = _CONCESSION.split(plain[match.end() : end], 1)[0]
+        yield Statement(match.end(), said, is_direct=True, end=end)
 
 
 def _without_reason(plain: str) -> str:

@@ -103,7 +103,7 @@ class CulpritSearch:
             self._control_passed = not (yield from self._repeated(KNOWN))
         yield from self._grow(self.order)
         # A handler may need several members to work at all, so those that were blamed when fewer
-        # had passed are tried once more.
+        # had passed are tried again.
         early = [member for member in self.blamed if self.passing]
         for member in early:
             yield from self._grow((member,))

@@ -1,6 +1,8 @@
 """Injects the faults of a seed into its world, each at its time."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from assay.core.ids import WorkerId
 from assay.sim.platform.faults import Fault, Kind
@@ -34,7 +36,6 @@ class Misfortune:
             self._world.calm_since_s = self._world.loop.time()
 
     async def _work_harm(self, fault: Fault) -> None:
-        weather, server = self._world.server.weather, self._world.server
         match fault.kind:
             case Kind.CRASH_API | Kind.CRASH_HOST | Kind.CRASH_PLANNER:
                 await self._crash(fault)
@@ -46,52 +47,65 @@ class Misfortune:
                 await self._hit_slot(fault)
             case Kind.FORKS_FAIL:
                 self._world.slots.forks_fail += int(fault.size)
-            case Kind.STORE_DOWN:
-                server.go_down()
-                await asyncio.sleep(fault.size)
-                server.come_up()
-            case Kind.CUT_OFF | Kind.CUT_LEADER:
-                nodes = self._world.nodes()
-                if fault.kind is Kind.CUT_LEADER:
-                    leads = [one.node for one in self._world.planners.values() if one.lease.leads]
-                    nodes = leads or nodes
-                node = nodes[fault.target % len(nodes)]
-                node.cuts += 1
-                await asyncio.sleep(fault.size)
-                node.cuts -= 1
             case Kind.FAIL_OVER:
                 await self._fail_over(fault.size)
-            case Kind.STORE_SLOW:
-                weather.slow = 100.0
-                await asyncio.sleep(fault.size)
-                weather.slow = 1.0
-            case Kind.LOSE_REQUESTS:
-                weather.lose_requests = 0.2
-                await asyncio.sleep(fault.size)
-                weather.lose_requests = 0.0
-            case Kind.LOSE_ANSWERS:
-                weather.lose_answers = 0.2
-                await asyncio.sleep(fault.size)
-                weather.lose_answers = 0.0
-            case Kind.DOUBLE_CALLS:
-                self._world.network.double = True
-                await asyncio.sleep(fault.size)
-                self._world.network.double = False
-            case Kind.LOSE_CALLS:
-                self._world.network.lose = True
-                await asyncio.sleep(fault.size)
-                self._world.network.lose = False
             case Kind.CLOCK_JUMP:
                 nodes = self._world.nodes()
                 nodes[fault.target % len(nodes)].clock.offset_ns += int(fault.size * 1e9)
             case Kind.STORE_CLOCK_JUMP:
-                server.clock.offset_ns += int(fault.size * 1e9)
-            case Kind.BUSY_MACHINE:
-                self._world.slots.slow = 3.0
-                await asyncio.sleep(fault.size)
-                self._world.slots.slow = 1.0
+                self._world.server.clock.offset_ns += int(fault.size * 1e9)
             case Kind.PLANNING_DIES:
                 self._world.troubles.deaths += int(fault.size)
+            case _:
+                with self._while_it_lasts(fault):
+                    await asyncio.sleep(fault.size)
+
+    @contextmanager
+    def _while_it_lasts(self, fault: Fault) -> Iterator[None]:
+        """A fault that begins, lasts and is over."""
+        server, network = self._world.server, self._world.network
+        weather = server.weather
+        match fault.kind:
+            case Kind.STORE_DOWN:
+                server.go_down()
+                yield
+                server.come_up()
+            case Kind.CUT_OFF | Kind.CUT_LEADER:
+                node = self._cut_off(fault)
+                node.cuts += 1
+                yield
+                node.cuts -= 1
+            case Kind.STORE_SLOW:
+                weather.slow = 100.0
+                yield
+                weather.slow = 1.0
+            case Kind.LOSE_REQUESTS:
+                weather.lose_requests = 0.2
+                yield
+                weather.lose_requests = 0.0
+            case Kind.LOSE_ANSWERS:
+                weather.lose_answers = 0.2
+                yield
+                weather.lose_answers = 0.0
+            case Kind.DOUBLE_CALLS:
+                network.double = True
+                yield
+                network.double = False
+            case Kind.LOSE_CALLS:
+                network.lose = True
+                yield
+                network.lose = False
+            case Kind.BUSY_MACHINE:
+                self._world.slots.slow = 3.0
+                yield
+                self._world.slots.slow = 1.0
+
+    def _cut_off(self, fault: Fault) -> Node:
+        nodes = self._world.nodes()
+        if fault.kind is Kind.CUT_LEADER:
+            leads = [one.node for one in self._world.planners.values() if one.lease.leads]
+            nodes = leads or nodes
+        return nodes[fault.target % len(nodes)]
 
     async def _fail_over(self, seconds_lost: float) -> None:
         self._world.server.go_down()

@@ -29,17 +29,17 @@ from assay.planner.core.loop import (
 )
 from assay.planner.core.policy import Assay
 from assay.sim.pools.cluster import Cluster, StartUp
-from assay.sim.pools.reference import Happening, Job, Kind, ReferenceWorld
+from assay.sim.pools.reference import Happening, HappeningKind, Job, ReferenceWorld
 from assay.sim.pools.runner import Options, Runner
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import Drift, Stage, StageLoad, TaskLoad, draw_workload, steady
-from assay.sim.pools.world import World
+from assay.sim.pools.world import PoolWorld
 
 DECISIONS_MAX: Final = 20_000
 """Limit on instants; a run that reaches it makes no progress."""
 
 
-class Fault(StrEnum):
+class PoolFault(StrEnum):
     """Kinds of faults."""
 
     CRASH = "crash"
@@ -60,11 +60,11 @@ class Broken(AssertionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class FaultyRun:
     """Result of a run."""
 
     seed: int
-    faults: tuple[Fault, ...]
+    faults: tuple[PoolFault, ...]
     instants: int
     strikes: int
     outages: int
@@ -86,23 +86,25 @@ class FaultyWorld(ReferenceWorld):
     """The reference world with faults, checked after every instant."""
 
     random: np.random.Generator
-    faults: frozenset[Fault]
+    faults: frozenset[PoolFault]
     instants = 0
     strikes = 0
 
-    def arm(self, random: np.random.Generator, faults: frozenset[Fault], span_s: float) -> None:
+    def arm(self, random: np.random.Generator, faults: frozenset[PoolFault], span_s: float) -> None:
         """Draw the times of faults."""
         self.random = random
         self.faults = faults
         self.log = hashlib.sha256()
         self.ended_once: set[int] = set()
-        for kind, count in ((Fault.CRASH, 60), (Fault.NODE_LOSS, 4)):
+        for kind, count in ((PoolFault.CRASH, 60), (PoolFault.NODE_LOSS, 4)):
             if kind not in faults:
                 continue
             for at_s in random.uniform(0, span_s, count):
                 pool = int(random.integers(len(self.worker_pools)))
-                lost = 1 if kind is Fault.CRASH else NODE_WORKERS
-                self.engine.schedule(to_ns(at_s), Strike(kind=Kind.LOST, pool=pool, count=lost))
+                lost = 1 if kind is PoolFault.CRASH else NODE_WORKERS
+                self.engine.schedule(
+                    to_ns(at_s), Strike(kind=HappeningKind.LOST, pool=pool, count=lost)
+                )
 
     def run_instant(self, happenings: list[Happening]) -> None:
         """Faults first, then the normal events, then the checks."""
@@ -116,12 +118,12 @@ class FaultyWorld(ReferenceWorld):
 
     def victims(self, strike: Strike, already: list[Happening]) -> list[Happening]:
         """Workers of the pool that are lost now; one that reports at this instant is skipped."""
-        spared = {h.worker for h in already if h.kind is not Kind.ARRIVED}
+        spared = {h.worker for h in already if h.kind is not HappeningKind.ARRIVED}
         there = sorted(set(self.workers(strike.pool)) - spared)
         self.random.shuffle(there)
         self.strikes += 1
         return [
-            Happening(kind=Kind.LOST, pool=strike.pool, worker=worker)
+            Happening(kind=HappeningKind.LOST, pool=strike.pool, worker=worker)
             for worker in there[: strike.count]
         ]
 
@@ -132,9 +134,9 @@ class FaultyWorld(ReferenceWorld):
 
     def order(self, pool: int, worker: int) -> None:
         """Some workers start slowly."""
-        if Fault.SLOW_START in self.faults and self.random.random() < 0.1:
+        if PoolFault.SLOW_START in self.faults and self.random.random() < 0.1:
             delay = int(self.random.uniform(10, 120) * SECOND_NS)
-            happening = Happening(kind=Kind.READY, pool=pool, worker=worker)
+            happening = Happening(kind=HappeningKind.READY, pool=pool, worker=worker)
             self.engine.schedule(self.now_ns + delay, happening)
             return
         super().order(pool, worker)
@@ -150,7 +152,7 @@ class FaultyWorld(ReferenceWorld):
     def holds_ns(self, request: int, stage: int) -> int:
         """Some reports come late."""
         late_ns = 0
-        if Fault.LATE_REPORT in self.faults and self.random.random() < 0.02:
+        if PoolFault.LATE_REPORT in self.faults and self.random.random() < 0.02:
             late_ns = int(self.random.uniform(1, 30) * SECOND_NS)
         return super().holds_ns(request, stage) + late_ns
 
@@ -195,7 +197,7 @@ class LoopPolicy(PoolPolicy):
 
     name = "loop"
 
-    def __init__(self, random: np.random.Generator, faults: frozenset[Fault]) -> None:
+    def __init__(self, random: np.random.Generator, faults: frozenset[PoolFault]) -> None:
         self.random = random
         self.faults = faults
         settings = PlanSettings(
@@ -210,7 +212,7 @@ class LoopPolicy(PoolPolicy):
         now_ns = observation.now_ns
         before = tuple(pool.target for pool in observation.pools)
         seen = replace(observation, now_ns=max(now_ns + self.clock_error_ns(), 0))
-        if Fault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
+        if PoolFault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
             self.outages += 1
             effects = self.loop.step(
                 StoreDown(now_ns=seen.now_ns, why="the store cannot be reached")
@@ -220,7 +222,7 @@ class LoopPolicy(PoolPolicy):
             if Readiness(ready=False, why="the store cannot be reached") not in effects:
                 raise Broken("a blind planner says that it is ready")
         else:
-            leader = Fault.LEASE_LOST not in self.faults or self.random.random() > 0.05
+            leader = PoolFault.LEASE_LOST not in self.faults or self.random.random() > 0.05
             effects = self.loop.step(Observed(observation=seen, leader=leader))
             if not leader and any(isinstance(effect, Resize) for effect in effects):
                 raise Broken("a planner without the lease resized a pool")
@@ -240,7 +242,7 @@ class LoopPolicy(PoolPolicy):
 
     def clock_error_ns(self) -> int:
         """Sometimes the planner's clock is wrong."""
-        if Fault.CLOCK_JUMP in self.faults and self.random.random() < 0.05:
+        if PoolFault.CLOCK_JUMP in self.faults and self.random.random() < 0.05:
             return int(self.random.uniform(-120, 120) * SECOND_NS)
         return 0
 
@@ -248,7 +250,7 @@ class LoopPolicy(PoolPolicy):
 class FaultyRunner(Runner):
     """Runs the policy against the faulty world."""
 
-    def build_world(self, cluster: Cluster) -> World:
+    def build_world(self, cluster: Cluster) -> PoolWorld:
         """Armed by the policy's own random source."""
         policy = self.policy
         assert isinstance(policy, LoopPolicy)  # noqa: S101 - built together
@@ -281,14 +283,14 @@ def small_task(random: np.random.Generator, number: int) -> TaskLoad:
     )
 
 
-def run_seed(seed: int) -> Report:
+def run_seed(seed: int) -> FaultyRun:
     """One run.
 
     Raises:
         Broken: an invariant is violated; the seed replays it.
     """
     random = np.random.default_rng([seed, 3])
-    faults = frozenset(fault for fault in Fault if random.random() < 0.6)
+    faults = frozenset(fault for fault in PoolFault if random.random() < 0.6)
     tasks = tuple(small_task(random, k) for k in range(int(random.integers(1, 4))))
     stages = tuple(Stage(name=name, cost=1.0) for name in ("compile", "execute", "judge"))
     past = int(random.integers(0, 3))
@@ -305,7 +307,7 @@ def run_seed(seed: int) -> Report:
     assert isinstance(world, FaultyWorld)  # noqa: S101 - built above
     if int(world.state.remaining.sum()) or len(world.ended_once) != len(world.state.stage_now):
         raise Broken("requests are left without an outcome")
-    return Report(
+    return FaultyRun(
         seed=seed,
         faults=tuple(sorted(faults)),
         instants=world.instants,

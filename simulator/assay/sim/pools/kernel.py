@@ -2,8 +2,8 @@
 
 It does what `assay.sim.pools.reference.ReferenceWorld` does. At each instant, pool by pool in the
 order of the stages: lost workers leave, claims end, started workers join, requests are
-admitted, and idle workers start waiting requests. Each call of a compiled function copies the state
-and counts references to its arrays: what only several tenants need is called for these alone.
+admitted, and idle workers start waiting requests. Nothing is allocated. What only several tenants
+need is called for these alone.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy as np
 from assay.core.ordering import COST_US_MIN
 from assay.model.arrays import FAR_NS
 from assay.model.heap import pop, pop_pair, push, push_pair
-from assay.model.jit import jit
+from assay.model.jit import in_place
 from assay.sim.pools.state import ENDED, QUEUED, SEQUENCE_BITS, SEQUENCE_MASK, State
 
 
-@jit
+@in_place
 def account(state: State, pool: int, now_ns: int) -> None:
     """Charge the workers held since the last change."""
     held = state.starting[pool] + state.idle[pool] + state.running[pool]
@@ -23,7 +23,7 @@ def account(state: State, pool: int, now_ns: int) -> None:
     state.held_since_ns[pool] = now_ns
 
 
-@jit
+@in_place
 def resize(state: State, pool: int, now_ns: int) -> None:
     """Order missing workers; release excess ones: starting ones first, then idle ones."""
     account(state, pool, now_ns)
@@ -45,7 +45,7 @@ def resize(state: State, pool: int, now_ns: int) -> None:
     state.idle[pool] -= released
 
 
-@jit
+@in_place
 def find_next_ready(state: State, pool: int) -> None:
     """Recompute the smallest of the ready times."""
     smallest = FAR_NS
@@ -54,7 +54,7 @@ def find_next_ready(state: State, pool: int) -> None:
     state.next_ready_ns[pool] = smallest
 
 
-@jit
+@in_place
 def take_ready(state: State, pool: int, now_ns: int) -> None:
     """Ready workers join the idle ones."""
     if state.next_ready_ns[pool] > now_ns:
@@ -70,7 +70,7 @@ def take_ready(state: State, pool: int, now_ns: int) -> None:
     find_next_ready(state, pool)
 
 
-@jit
+@in_place
 def end_request(state: State, request: int, now_ns: int) -> None:
     """The request has ended; its batch may be complete."""
     batch = state.batch_of[request]
@@ -83,7 +83,7 @@ def end_request(state: State, request: int, now_ns: int) -> None:
         state.completions[0] += 1
 
 
-@jit
+@in_place
 def next_stage(state: State, request: int, after: int) -> int:
     """The next stage with work for the request, or -1."""
     for stage in range(after + 1, state.service_ns.shape[1]):
@@ -92,7 +92,7 @@ def next_stage(state: State, request: int, after: int) -> int:
     return -1
 
 
-@jit
+@in_place
 def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> None:  # noqa: FBT001 - numba has no keyword-only arguments
     """Put the request into the stage's queue, or end it when no stage is left (-1)."""
     if stage < 0:
@@ -110,7 +110,7 @@ def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> 
     state.waiting[pool] += 1
 
 
-@jit
+@in_place
 def join(state: State, pool: int, request: int) -> int:
     """One of several tenants gets one more waiting request (`Shares.join`); returns which."""
     tenant = state.tenant_of[state.task_of[request]]
@@ -124,7 +124,7 @@ def join(state: State, pool: int, request: int) -> int:
     return int(tenant)
 
 
-@jit
+@in_place
 def first_tenant(state: State, pool: int) -> int:
     """The tenant whose request is next (`Shares.first`)."""
     first = -1
@@ -136,7 +136,7 @@ def first_tenant(state: State, pool: int) -> int:
     return first
 
 
-@jit
+@in_place
 def charge(state: State, pool: int, tenant: int, request: int) -> None:
     """The virtual time of one of several tenants moves by what the request takes, once per stage
     (`FairQueue.pop`)."""
@@ -159,7 +159,7 @@ def charge(state: State, pool: int, tenant: int, request: int) -> None:
         state.since[pool] = -1
 
 
-@jit
+@in_place
 def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: int) -> None:  # noqa: FBT001 - as above
     """Claims that end now: hand over, or deliver again if the worker died."""
     while state.running[pool] > 0 and state.done_ns[pool, 0] <= now_ns:
@@ -186,7 +186,7 @@ def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: in
         state.waiting[pool] += 1
 
 
-@jit
+@in_place
 def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
     """The first of the queue starts to run."""
     several = state.virtual_us.shape[1] > 1
@@ -212,7 +212,7 @@ def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
     state.running[pool] += 1
 
 
-@jit
+@in_place
 def start_waiting(state: State, pool: int, now_ns: int, elastic: bool) -> None:  # noqa: FBT001 - as above
     """Idle workers take waiting requests; elastic pools create a worker for each."""
     if elastic:
@@ -227,7 +227,7 @@ def start_waiting(state: State, pool: int, now_ns: int, elastic: bool) -> None: 
         start_one(state, pool, now_ns, 0)
 
 
-@jit
+@in_place
 def next_instant(state: State) -> int:
     """Time of the next event."""
     soonest = FAR_NS
@@ -241,7 +241,7 @@ def next_instant(state: State) -> int:
     return soonest
 
 
-@jit
+@in_place
 def take_arrivals(state: State, now_ns: int, fcfs: bool) -> None:  # noqa: FBT001 - as above
     """Requests that arrive now join the queue of their first stage with work."""
     for task in range(state.next_request.shape[0]):
@@ -252,7 +252,7 @@ def take_arrivals(state: State, now_ns: int, fcfs: bool) -> None:  # noqa: FBT00
         state.next_request[task] = request
 
 
-@jit
+@in_place
 def advance(state: State, until_ns: int, fcfs: bool, elastic: bool, attempts_max: int) -> int:  # noqa: FBT001 - as above
     """Run up to and including `until_ns`; stop early after an instant in which a batch completed.
 
@@ -271,7 +271,7 @@ def advance(state: State, until_ns: int, fcfs: bool, elastic: bool, attempts_max
     return int(state.now_ns[0])
 
 
-@jit
+@in_place
 def run_instant(state: State, now_ns: int, fcfs: bool, elastic: bool, attempts_max: int) -> None:  # noqa: FBT001 - as above
     """Process all events at `now_ns`."""
     take_arrivals(state, now_ns, fcfs)
@@ -287,7 +287,7 @@ def run_instant(state: State, now_ns: int, fcfs: bool, elastic: bool, attempts_m
         start_waiting(state, pool, now_ns, elastic)
 
 
-@jit
+@in_place
 def apply_target(state: State, pool: int, target: int) -> None:
     """Set the target to `target` workers from now on."""
     state.target[pool] = target

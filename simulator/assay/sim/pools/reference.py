@@ -114,7 +114,7 @@ class WorkerPool:
         return None if self.waiting.shares.charged(job.charged, job.claim) else job.price
 
 
-class Kind(Enum):
+class HappeningKind(Enum):
     """Kinds of events."""
 
     ARRIVED = auto()
@@ -127,7 +127,7 @@ class Kind(Enum):
 class Happening:
     """A request arrives, or an event of a worker of a pool."""
 
-    kind: Kind
+    kind: HappeningKind
     pool: int = -1
     worker: int = -1
     request: int = -1
@@ -174,7 +174,7 @@ class ReferenceWorld(BaseWorld):
         place = self.places[task][iteration]
         for request in range(place.first, place.end):
             at_ns = int(self.state.arrived_ns[request])
-            self.engine.schedule(at_ns, Happening(kind=Kind.ARRIVED, request=request))
+            self.engine.schedule(at_ns, Happening(kind=HappeningKind.ARRIVED, request=request))
 
     def set_target(self, pool: int, target: int) -> None:
         """Hold this many workers from now on."""
@@ -213,14 +213,14 @@ class ReferenceWorld(BaseWorld):
     def sort_in(self, happening: Happening, inboxes: Inboxes) -> None:
         """Put an event into the inbox of its pool."""
         match happening.kind:
-            case Kind.ARRIVED:
+            case HappeningKind.ARRIVED:
                 self.state.next_request[self.state.task_of[happening.request]] += 1
                 self.move_on(happening.request, -1, inboxes)
-            case Kind.READY:
+            case HappeningKind.READY:
                 inboxes[happening.pool].ready.append(happening.worker)
-            case Kind.FINISHED if self.is_current(happening):
+            case HappeningKind.FINISHED if self.is_current(happening):
                 inboxes[happening.pool].finished.append(happening.worker)
-            case Kind.LOST if self.is_current(happening):
+            case HappeningKind.LOST if self.is_current(happening):
                 inboxes[happening.pool].lost.append(happening.worker)
 
     def is_current(self, happening: Happening) -> bool:
@@ -326,7 +326,7 @@ class ReferenceWorld(BaseWorld):
         startup = self.state.startup_ns[pool]
         delay = int(startup[self.state.ordered[pool] % len(startup)])
         self.state.ordered[pool] += 1
-        happening = Happening(kind=Kind.READY, pool=pool, worker=worker)
+        happening = Happening(kind=HappeningKind.READY, pool=pool, worker=worker)
         self.engine.schedule(self.now_ns + delay, happening)
 
     def start(self, pool: int, worker: int, job: Job) -> None:
@@ -334,11 +334,11 @@ class ReferenceWorld(BaseWorld):
         state, request = self.state, job.request
         stage = int(state.stage_now[request])
         state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
-        lasts, kind = self.holds_ns(request, stage), Kind.FINISHED
+        lasts, kind = self.holds_ns(request, stage), HappeningKind.FINISHED
         if len(state.deaths_ns):
             after = int(state.deaths_ns[request, stage, job.attempt - 1])
             if 0 <= after < lasts:
-                lasts, kind = after, Kind.LOST
+                lasts, kind = after, HappeningKind.LOST
         self._claim_count += 1
         self.claims[pool][worker] = self._claim_count
         happening = Happening(kind=kind, pool=pool, worker=worker, claim=self._claim_count)

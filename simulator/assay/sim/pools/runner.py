@@ -32,7 +32,7 @@ from assay.sim.pools.reference import ReferenceWorld
 from assay.sim.pools.result import BatchResult, Result, Sample, StageUse
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import OUTCOMES, Workload
-from assay.sim.pools.world import FastWorld, World
+from assay.sim.pools.world import FastWorld, PoolWorld
 
 STARTS_MIN: Final = 3
 STARTS_KEPT: Final = 64
@@ -81,7 +81,7 @@ class Runner:
         self.pools: Pools = lay_out(
             workload, cluster, policy.sharing, options.seed, elastic=policy.elastic
         )
-        self.world: World = self.build_world(cluster)
+        self.world: PoolWorld = self.build_world(cluster)
         self.timeouts = [workload.timeouts_ns(k) for k in range(len(workload.tasks))]
         self.history: list[tuple[PastBatch, ...]] = [
             tuple(past_batch(b.arrived_ns, b.service_ns) for b in reversed(task))[:HISTORY_MAX]
@@ -112,7 +112,7 @@ class Runner:
         )
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
 
-    def build_world(self, cluster: Cluster) -> World:
+    def build_world(self, cluster: Cluster) -> PoolWorld:
         """The simulated platform."""
         deaths = draw_deaths(self.workload, cluster.faults, self.options.seed)
         world = ReferenceWorld if self.options.reference else FastWorld

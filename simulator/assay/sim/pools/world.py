@@ -1,7 +1,7 @@
 """The simulated platform: requests move through pools of workers until their batches are complete.
 
-Two implementations of one `World`: `FastWorld`, in compiled loops, and `reference.ReferenceWorld`,
-the readable one, on the queue of `core.fair_queue`. Tests compare their timed logs. Both stop
+Two implementations of one `PoolWorld`: `FastWorld`, in compiled loops, and the readable one,
+`reference.ReferenceWorld`, on the queue of `core.fair_queue`. Tests compare their logs. Both stop
 early, after the instant in which a batch completed, so that a policy can react; `set_target` takes
 effect at the instant at which it is called.
 """
@@ -41,7 +41,7 @@ def places(workload: Workload) -> tuple[tuple[Place, ...], ...]:
     return tuple(table)
 
 
-class World(Protocol):
+class PoolWorld(Protocol):
     """The simulated platform as the runner uses it."""
 
     state: State

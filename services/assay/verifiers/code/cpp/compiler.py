@@ -36,9 +36,9 @@ from assay.verifiers.code.cpp.linkers import faster_linker
 from assay.verifiers.code.cpp.prelude import leading_headers
 from assay.verifiers.code.cpp.same import shared_text
 from assay.verifiers.code.cpp.standards import knows_standard
-from assay.verifiers.code.definition import PROGRAM_FILE, CppSettings
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import PASS, text_tail, use_of
+from assay.verifiers.code.settings import PROGRAM_FILE, CppSettings
 from assay.verifiers.port import Artifacts
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from assay.verifiers.code.notebook import html_blocks
+from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.text.thoughts import behind_thoughts
 
 
@@ -89,16 +89,19 @@ def program_of(
         if blocks is behind and defines and not defining:
             continue  # behind the thought stands at most an example of its use
         if wanted:
-            chosen = (defining or wanted)[-1 if choice is BlockChoice.LAST else 0]
-            return chosen.removeprefix(_BYTE_ORDER_MARK)
+            return _chosen(defining or wanted, choice).removeprefix(_BYTE_ORDER_MARK)
     if not found:  # an answer in HTML
         pages = [Block(one.language, one.text, closed=True) for one in html_blocks(response)]
         wanted = _wanted(pages, languages)
         if wanted:
-            return (_defining(wanted, defines) or wanted)[-1 if choice is BlockChoice.LAST else 0]
+            return _chosen(_defining(wanted, defines) or wanted, choice)
     if extraction is Extraction.FENCED or found:
         return None
     return _unframed(answer if answer.startswith(("\n", "\r")) else response)
+
+
+def _chosen(programs: Sequence[str], choice: BlockChoice) -> str:
+    return programs[-1 if choice is BlockChoice.LAST else 0]
 
 
 def _wanted(blocks: Sequence[Block], languages: frozenset[str]) -> list[str]:
