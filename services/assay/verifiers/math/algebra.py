@@ -202,6 +202,9 @@ def _same_multiple(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy ob
     points the difference of its sides is the same multiple."""
     if not (isinstance(gold, Eq) and isinstance(answer, Eq)):
         return False
+    for name, value in ((gold.lhs, gold.rhs), (gold.rhs, gold.lhs)):
+        if isinstance(name, Symbol) and not value.free_symbols:
+            return False  # the value is the answer: `x = 5`, and not `2x = 10`
     names = sorted(gold.free_symbols, key=str)
     if not 0 < len(names) <= _NAMES_MAX or answer.free_symbols != gold.free_symbols:
         return False

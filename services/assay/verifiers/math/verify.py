@@ -261,7 +261,7 @@ def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]
         return True, ""
     if gold.condition and answer.condition and gold.condition != answer.condition:
         return False, ""
-    comparison = Comparison(settings)
+    comparison = Comparison(settings, has_names=bool(gold.condition or answer.condition))
     try:
         same_class = residues.same(gold, answer)
         if same_class is not None:

@@ -88,7 +88,7 @@ _REJECT_BEFORE: Final = re.compile(
     r"|n'est[ ]pas|nicht|niet|nie"
     r"|\u043d\u0435|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any"
     r"|every)[ ]\w+[ ]but"
-    r"|(?:no[ ]?one|nobody)(?:[ ](?:would|should|could|can|will|ever)){0,2}"
+    r"|(?:no[ ]?one|no(?:body))(?:[ ](?:would|should|could|can|will|ever)){0,2}"
     r"|instead[ ]of|rather[ ]than|other[ ]than|than|over|unlike"
     r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ](?:but|besides)"
     r"|all[ ](?:but|besides)|ruled?[ ]out"

@@ -54,6 +54,8 @@ class Comparison:
     """Compares one gold with one answer; counts its work."""
 
     settings: MathSettings
+    has_names: bool = False
+    r"""One of them says what its names are (`k \in \mathbb{Z}`), so `3k` is no 3000."""
     elements: int = 0
     error: str = ""
     """Errors of the computer algebra."""
@@ -97,7 +99,8 @@ class Comparison:
     # -- values --------------------------------------------------------------------------------
 
     def _value(self, gold: Answer, answer: Answer) -> bool:
-        gold, answer = _in_figures(gold, answer)
+        if not self.has_names:
+            gold, answer = _in_figures(gold, answer)
         match gold, answer:
             case Number(), Number():
                 return numbers.numbers_equal(gold, answer, self.settings)

@@ -121,7 +121,7 @@ _MONEY: Final = frozenset({"$", "€", "£", "¥", "₹"})
 _SCALES: Final = {"k": 3, "K": 3, "M": 6, "B": 9}
 _MONEY_SCALES: Final = _SCALES | {"m": 6, "mn": 6, "b": 9, "bn": 9, "T": 12, "t": 12, "tn": 12}
 _MAGNITUDE: Final = re.compile(
-    r"(?a)(?P<value>-?\d{1,18}(?:,\d{3}){0,6}(?:\.\d{1,18})?)\s?(?P<scale>[kKmMbBtT]n?)"
+    r"(?a)(?P<value>-?\d{1,18}(?:,\d{3}){0,6}(?:\.\d{1,18})?)(?P<apart>\s?)(?P<scale>[kKmMbBtT]n?)"
 )
 _IN_TEXT: Final = re.compile(
     r"(?a)(?P<value>-?(?:\u00a4)?-?\d{1,18}(?:,\d{3}){0,6}(?:\.\d{1,18})?)\{(?P<scale>[kKmMbBtT]n?)\}"
@@ -137,6 +137,8 @@ def magnified(said: Answer, other: Answer) -> Number | None:
     match said:
         case Element(text=text, unit=unit) if unit in _MONEY or not unit:
             found = _MAGNITUDE.fullmatch(text.strip())
+            if found is not None and found["apart"] and not unit:
+                return None
         case Number(form=form):
             found = _IN_TEXT.fullmatch(form)
             unit = "$" if found is not None and "\u00a4" in found["value"] else ""
