@@ -26,6 +26,7 @@ _SINGLE: Final = re.compile(r"[A-Z][a-z]?")
 _SURELY: Final = re.compile(rf"\\ce(?![A-Za-z])|\{{(?:{_ELEMENTS})\}}_")
 """As a chemist writes, and a mathematician does not."""
 _TWO_LETTERS: Final = re.compile(rf"(?=[A-Z][a-z])(?:{_ELEMENTS})(?![a-z])")
+_CAPITAL: Final = re.compile("[A-Z]")
 _GROUPS: Final = re.compile(_GROUP)
 _CHARS_MAX: Final = 300
 _Spelling = tuple[tuple[str, ...], ...]
@@ -34,7 +35,7 @@ _Spelling = tuple[tuple[str, ...], ...]
 def same(gold: Answer, answer: Answer) -> bool | None:
     """Whether both are the same formula or reaction; `None` if they may be something else."""
     one, two = _written(gold), _written(answer)
-    if one is None or two is None:
+    if one is None or two is None or not _CAPITAL.search(one):
         return None
     is_single = "\\ce" in one or "\\ce" in two
     wanted, said = (_spelling(text, is_single=is_single) for text in (one, two))

@@ -16,7 +16,7 @@ _CHARS_MAX: Final = 400
 def alike(gold: str, answer: str) -> tuple[str, str] | None:
     """Both texts with an arrow over the letters that one of them sets in bold; `None` if they are
     not such a pair."""
-    if len(gold) + len(answer) > _CHARS_MAX:
+    if "\\" not in gold or "\\" not in answer or len(gold) + len(answer) > _CHARS_MAX:
         return None
     arrows = [_letters(_ARROW, text) for text in (gold, answer)]
     bold = [_letters(_BOLD, text) for text in (gold, answer)]
