@@ -174,6 +174,11 @@ STYLES: Final = (
         (r"\ce{C6H12O6}", "C6H12O6", "C_6H_{12}O_6", r"\mathrm{C_6H_{12}O_6}", "C₆H₁₂O₆"),
         (r"\ce{C6H12O5}", r"\ce{C6H6O12}", r"\ce{C12H22O11}", "C_6H_12"),
     ),
+    Pairs(
+        "SciBench", r"\text{H}_2\text{C}_2\text{O}_4",
+        (r"\ce{H2C2O4}", "H2C2O4", "H_2C_2O_4", r"\mathrm{H_2C_2O_4}"),
+        (r"\ce{H2CO3}", "H_2C_2O_2", r"\text{H}_2\text{C}_2", r"\text{H}\binom{2}{2}\text{O}_4"),
+    ),
     # vectors in another typeface
     Pairs(
         "OlympiadBench", r"\vec{a} + 2\vec{b}",

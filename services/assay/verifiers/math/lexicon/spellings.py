@@ -298,7 +298,9 @@ SPELLINGS: Final = (
     (re.compile(r"\\mathbb\s+([A-Z])(?![A-Za-z])"), lambda m: f"\\mathbb{{{m[1]}}}"),
     (_BASIS, lambda m: f"\\basis{m[1] or m[2]} "),
     (
-        re.compile(r"(?a)(?:\{\s*\})?(?:_\{?(\d+)\}?|\^\{?(\d+)\}?)\s?C_\{?(\d+)\}?"),
+        re.compile(
+            r"(?a)(?<![A-Za-z)}\]])(?:\{\s*\})?(?:_\{?(\d+)\}?|\^\{?(\d+)\}?)\s?C_\{?(\d+)\}?"
+        ),
         lambda m: f"\\binom{{{m[1] or m[2]}}}{{{m[3]}}}",
     ),
     (re.compile(r"(?a)\\sqrt\s?\[(\d+)\]\s?(\w)"), lambda m: f"\\sqrt[{m[1]}]{{{m[2]}}}"),
