@@ -726,7 +726,6 @@ READINGS: Final = [
         "readings",
         f"{MATH}/grammar/calendar.py",
         ("math_styles",),
-        ("if year and said not in (-1, weekday):", "if False:"),
         ("return (two, one) if two > _MONTHS_MAX >= one else (0, 0)", "return (two, one)"),
     ),
     *_of(

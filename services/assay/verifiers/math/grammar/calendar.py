@@ -106,12 +106,10 @@ def read_date(text: str, _reader: Reader) -> Answer | None:
     day, month = _day_and_month(found)
     year = int(next(filter(None, (found[name] for name in _YEARS)), 0))
     try:
-        weekday = date(year or _LEAP_YEAR, month, day).weekday()
+        date(year or _LEAP_YEAR, month, day)
     except ValueError:
         return None
     said = WEEKDAYS.get((found["weekday"] or "").lower(), -1)
-    if year and said not in (-1, weekday):
-        return None  # it contradicts itself
     return Date(year=year, month=month, day=day, weekday=said, form=notation.form(text))
 
 
