@@ -270,10 +270,10 @@ class Comparison:
             one, other = forms.regions(gold), forms.regions(answer)
             if one and other:
                 return self._any_order(one, other)
-        if (one := forms.only(gold)) is not None:
-            return self.equal(one, answer)
-        if (one := forms.only(answer)) is not None:
-            return self.equal(gold, one)
+        if (element := forms.only(gold)) is not None:
+            return self.equal(element, answer)
+        if (element := forms.only(answer)) is not None:
+            return self.equal(gold, element)
         if forms.are_values_and_bounds(gold, answer):
             return False
         left, right = forms.region_text(gold), forms.region_text(answer)
