@@ -57,6 +57,8 @@ class Comparison:
     has_names: bool = False
     r"""One of them says what its names are (`k \in \mathbb{Z}`), so `3k` is no 3000."""
     elements: int = 0
+    works_out: bool = True
+    """An exact value is worked out for a rounded gold."""
     error: str = ""
     """Errors of the computer algebra."""
 
@@ -144,7 +146,9 @@ class Comparison:
         """`\\sqrt{2}` for the rounded value 1.4142."""
         if not (isinstance(gold, Number) and isinstance(answer, Element)):
             return False
-        if gold.is_percent or not self.settings.rounded_golds or gold.unit != answer.unit:
+        if not self.works_out or gold.is_percent:
+            return False
+        if not self.settings.rounded_golds or gold.unit != answer.unit:
             return False
         value = numeric.approximate(answer.text) if gold.is_decimal else None
         return value is not None and numbers.is_rounded_from(gold, Fraction(value))
@@ -231,6 +235,7 @@ class Comparison:
 
     def _chains(self, gold: Answer, answer: Answer) -> bool:
         """Any side stands for a chain whose sides agree; a contradiction has no value."""
+        self.works_out = False  # `25\pi \approx 78.5` states 78.5, and no 78.54
         golds, answers = forms.values(gold), forms.values(answer)
         if any(self.equal(one, two) for one in golds for two in answers):
             return True
