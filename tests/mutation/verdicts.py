@@ -581,7 +581,10 @@ NAMES: Final = [
         "names",
         f"{MATH}/equality/formulas.py",
         ("math_symbols",),
-        ("return wanted is not None and wanted == _spelling(answer)", "return wanted is not None"),
+        (
+            "    if wanted == said:\n        return True",
+            "    if wanted and said:\n        return True",
+        ),
         ("tuple(sorted(map(_charged, side)))", "tuple(map(_charged, side))"),
     ),
     *_of(
@@ -716,6 +719,122 @@ STAGES: Final = [
         ("    if not was_killed(last):\n        return last\n", ""),
     ),
 ]
+READINGS: Final = [
+    *_of(
+        "readings",
+        f"{MATH}/equality/numbers.py",
+        ("math_styles",),
+        (
+            """            if found is not None and found["apart"] and not unit:\n                return None\n""",
+            "",
+        ),
+        ("return not year or said <= {", "return True or said <= {"),
+        ("Fraction(time.seconds, 60)", "Fraction(time.seconds, 3_600)"),
+        ("if not isinstance(other, Number) or not (", "if not isinstance(other, Number) or ("),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/comparison.py",
+        ("math_styles",),
+        ("        if not self.has_names:\n", "        if True:\n"),
+        (
+            "return ranked == forms.labels(answer)",
+            "return sorted(ranked) == sorted(forms.labels(answer))",
+        ),
+        (
+            "return value is not None and numbers.is_rounded_from(gold, Fraction(value))",
+            "return value is not None and abs(value - float(gold.value)) < 0.1",
+        ),
+        ("        if forms.are_values_and_bounds(gold, answer):\n            return False\n", ""),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/grammar/calendar.py",
+        ("math_styles",),
+        ("return (two, one) if two > _MONTHS_MAX >= one else (0, 0)", "return (two, one)"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/lexicon/units.py",
+        ("math_styles",),
+        ('said == "m" and parts and parts[-1][1] == "h"', 'said == "m" and not parts'),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/lexicon/spellings.py",
+        ("math_styles",),
+        ('count = Fraction(match["value"]) * 12', 'count = Fraction(match["value"])'),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/algebra.py",
+        ("math_styles",),
+        ("if isinstance(name, Symbol) and not value.free_symbols:", "if not name and not value:"),
+        (
+            "abs(ratio / ratios[0] - 1) < _COMPLEX_ROUNDING for",
+            "abs(ratio / ratios[0] - 1) < 10 for",
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/letters.py",
+        ("math_styles",),
+        ('return one["name"] != two["name"] and', 'return one["name"] == two["name"] and'),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/forms.py",
+        ("math_styles",),
+        (
+            "return None if is_nothing(answer.items[0]) else answer.items[0]",
+            "return answer.items[0]",
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/formulas.py",
+        ("math_styles",),
+        ("return False if _is_chemistry(one) or _is_chemistry(two) else None", "return None"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/reading.py",
+        ("math_styles",),
+        (
+            'return replace(found, kind="tuple", brackets="()") if is_gold else found',
+            "return found",
+        ),
+        (
+            'return replace(found, kind="tuple", brackets="()") if is_gold else found',
+            'return replace(found, kind="tuple", brackets="()")',
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/lexicon/orders.py",
+        ("math_styles",),
+        ("if found is None or _DENIED.search(text[: found.start()]):", "if found is None:"),
+        ("len(steps) > 2 and all(map(_STEP", "len(steps) > 1 and all(map(_STEP"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/lexicon/typefaces.py",
+        ("math_styles",),
+        ("    if arrows[0] | bold[0] != arrows[1] | bold[1]:\n        return None\n", ""),
+        ("if any(one and other for one, other in zip(arrows, bold, strict=True)) or not", "if not"),
+    ),
+    *_of(
+        "readings",
+        f"{TEXT}/labels.py",
+        ("text_choice",),
+        ("|(?:second|next)[ -]best|runner-up)", ")"),
+        ("(?:any|every)\\w*[ ](?:but|besides)", "(?:any|every)\\w*[ ]but"),
+        (
+            """    r"|(?:no[ ]?one|no(?:body))(?:[ ](?:would|should|could|can|will|ever)){0,2}"\n""",
+            "",
+        ),
+    ),
+]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -729,5 +848,6 @@ VERDICT_MUTANTS: Final = (
     *EQUIVALENT,
     *NAMES,
     *STAGES,
+    *READINGS,
 )
 """All of them."""

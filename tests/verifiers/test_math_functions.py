@@ -15,6 +15,10 @@ EQUAL = {
         r"\begin{cases} -x & x \in (-\infty, 0) \\ x & x \in [0, \infty) \end{cases}",
     ),
     "|x|": (r"\begin{cases} x & x \ge 0 \\ -x & x < 0 \end{cases}",),
+    r"\begin{cases} x + 1 & x \neq 2 \\ 0 & x = 2 \end{cases}": (
+        r"\begin{cases} 0 & x = 2 \\ x + 1 & \text{otherwise} \end{cases}",
+        r"\begin{cases} x + 1 & x < 2 \\ 0 & x = 2 \\ 1 + x & x > 2 \end{cases}",
+    ),
     r"2e^{i\theta}": (r"2(\cos\theta + i\sin\theta)", r"2\cos\theta + 2i\sin\theta"),
     r"2\cos\theta + 2i\sin\theta": (r"2e^{i\theta}", r"2\exp(i\theta)"),
     r"e^{ix} + e^{-ix}": (r"2\cos x",),
@@ -39,6 +43,9 @@ OTHERS = {
         r"\begin{cases} 1 & x \ge 0 \\ 0 & x < 0 \end{cases}", "1", "0",
     ),
     "|x|": (r"\begin{cases} x & x \ge 0 \\ x & x < 0 \end{cases}",),
+    r"\begin{cases} x + 1 & x \neq 2 \\ 0 & x = 2 \end{cases}": (
+        r"\begin{cases} 0 & x = 1 \\ x + 1 & \text{otherwise} \end{cases}", "x + 1",
+    ),
     r"2e^{i\theta}": (r"2(\cos\theta - i\sin\theta)", r"2(\sin\theta + i\cos\theta)", "2"),
     r"2\cos\theta + 2i\sin\theta": (r"2e^{-i\theta}", r"e^{i\theta}", r"2e^{\theta}"),
     r"\overline{AB}": ("AC", r"\overline{AC}", "A", "ABC", "line AB"),

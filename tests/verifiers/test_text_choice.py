@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz.verdicts.labels import CHOICES as LETTERS
 from tests.fuzz.verdicts.labels import SHAPES, label_response
+from tests.fuzz.verdicts.picks import NOT_PICKED, PICKED
 from tests.fuzz.verdicts.selections import LABELS as FOUR
 from tests.fuzz.verdicts.selections import NOT_SELECTED, SELECTED, selection
 
@@ -391,11 +392,12 @@ def test_only_an_adorned_label_is_the_answer(kind: str) -> None:
 
 def test_a_selection_among_candidates_is_read_and_a_mention_is_none() -> None:
     rng = random.Random(3)
-    for shape in (*SELECTED, *NOT_SELECTED):
+    selected = {*SELECTED, *PICKED}
+    for shape in (*SELECTED, *NOT_SELECTED, *PICKED, *NOT_PICKED):
         for _ in range(4):
             response, label = selection(rng, shape)
             named = read_choice(response, FOUR, STRATEGIES).labels
-            assert (named == {label}) is (shape in SELECTED), (response, named)
+            assert (named == {label}) is (shape in selected), (response, named)
 
 
 EITHER = (

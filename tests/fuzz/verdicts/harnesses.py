@@ -12,6 +12,7 @@ from typing import Final
 from tests.fuzz.verdicts.case import Case, Expected
 from tests.fuzz.verdicts.equivalents import SAME_IN_OTHER_WORDS
 from tests.fuzz.verdicts.pairs import Pairs
+from tests.fuzz.verdicts.styles import STYLES
 from tests.fuzz.verdicts.symbols import SYMBOLS
 
 _RAW: Final = "raw:"
@@ -842,7 +843,7 @@ def response_of(answer: str) -> str:
 
 def harness_case(rng: random.Random) -> Case:
     """A gold of a public set, and a right or a wrong answer."""
-    pairs = rng.choice(PAIRS + SAME_IN_OTHER_WORDS + SYMBOLS)
+    pairs = rng.choice(PAIRS + SAME_IN_OTHER_WORDS + SYMBOLS + STYLES)
     is_right = rng.random() < 0.5
     answer = rng.choice(pairs.right if is_right else pairs.wrong)
     return Case(

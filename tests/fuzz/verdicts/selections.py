@@ -9,6 +9,7 @@ import random
 from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
+from tests.fuzz.verdicts.picks import NOT_PICKED, PICKED
 
 LABELS: Final = ("A", "B", "C", "D")
 SELECTED: Final = (
@@ -317,7 +318,9 @@ def selection(rng: random.Random, shape: str) -> tuple[str, str]:
 def selection_case(rng: random.Random) -> Case:
     """A response that selects the label, or one that mentions it."""
     is_right = rng.random() < 0.5
-    response, label = selection(rng, rng.choice(SELECTED if is_right else NOT_SELECTED))
+    response, label = selection(
+        rng, rng.choice(SELECTED + PICKED if is_right else NOT_SELECTED + NOT_PICKED)
+    )
     return Case(
         pipeline="choice",
         kind=f"selection: {'selected' if is_right else 'not selected'}",

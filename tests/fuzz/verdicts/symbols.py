@@ -177,8 +177,8 @@ SYMBOLS: Final = (
     ),
     Pairs(
         "symbols", "N",
-        ("N", "n"),
-        ("M", "2N"),
+        ("N", r"\text{N}"),
+        ("M", "2N", "n"),
     ),
     Pairs(
         "symbols", "n(n+1)/2",

@@ -171,6 +171,7 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
             _same_sum(left, right)
             or _same(left, right, settings)
             or _same_complex(left, right)
+            or _same_multiple(left, right)
             or (_ADDS_CONSTANT.search(gold) is not None and _same_family(left, right, settings))
         )
         and all(_are_told_apart(*pair) for pair in equations)
@@ -194,6 +195,30 @@ def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy obj
         _near_at(gold, answer, {name: Rational(draw.randint(-97, 97), 41) for name in names})
         for _ in range(_COMPLEX_POINTS if names else 1)
     )
+
+
+def _same_multiple(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """Whether one equation is the other times a number, as `2x - 4y = 6` is `x - 2y = 3`: at some
+    points the difference of its sides is the same multiple."""
+    if not (isinstance(gold, Eq) and isinstance(answer, Eq)):
+        return False
+    for name, value in ((gold.lhs, gold.rhs), (gold.rhs, gold.lhs)):
+        if isinstance(name, Symbol) and not value.free_symbols:
+            return False  # the value is the answer: `x = 5`, and not `2x = 10`
+    names = sorted(gold.free_symbols, key=str)
+    if not 0 < len(names) <= _NAMES_MAX or answer.free_symbols != gold.free_symbols:
+        return False
+    draw = random.Random(len(names))  # noqa: S311 - points, not secrets
+    ratios: list[Any] = []
+    for _ in range(_COMPLEX_POINTS):
+        at = {name: Rational(draw.randint(1, 97), 41) for name in names}
+        one, two = (
+            (side.lhs - side.rhs).subs(at).evalf(_COMPLEX_DIGITS) for side in (gold, answer)
+        )
+        if not (one.is_number and two.is_number and one.is_nonzero and two.is_nonzero):
+            return False
+        ratios.append(two / one)
+    return all(abs(ratio / ratios[0] - 1) < _COMPLEX_ROUNDING for ratio in ratios)
 
 
 def _has_unit(value: Any) -> bool:  # noqa: ANN401 - a sympy object

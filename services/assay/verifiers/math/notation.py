@@ -71,6 +71,7 @@ _DROPPED: Final = frozenset(
         "left",
         "right",
         "mleft",
+        "middle",
         "mright",
         "displaystyle",
         "textstyle",
@@ -343,6 +344,7 @@ def _unboxed(text: str) -> str:
                     head in {"\\boxed", "\\fbox"}
                     or "\\" in inside
                     or any(c.isdigit() for c in inside)
+                    or not inside.isascii()
                 ):
                     return inside
     return text

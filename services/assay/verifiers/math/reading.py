@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 from assay.verifiers.math import agreement, grammar, notation, search
-from assay.verifiers.math.grammar import Answer, Chain, Named, Prose, Words, leads
+from assay.verifiers.math.grammar import Answer, Chain, Items, Named, Prose, Words, leads
+from assay.verifiers.math.lexicon import orders
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Strategy, extract
 
@@ -90,6 +91,8 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
         if denials.begins(text):
             return _searched(text, Prose(text, notation.form(text)), options, is_gold=False)
+    if not options and (ordered := _in_order(text, is_gold=is_gold)) is not None:
+        return Read(ordered.form, ordered)
     answer = _option(text, options) or grammar.read(text)
     form = answer.form
     condition = ""
@@ -100,6 +103,16 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
             answer, condition = main, conditioned.condition
     found = _resolved(text, answer, form, options, is_gold=is_gold)
     return replace(found, condition=condition) if condition else found
+
+
+def _in_order(text: str, *, is_gold: bool) -> Items | None:
+    """A list that says in which order it stands. Whether the order counts, the gold decides: its
+    items are a tuple then."""
+    said = orders.listed(notation.peel(text))
+    found = None if said is None else grammar.read(said)
+    if not isinstance(found, Items) or (found.kind, found.brackets) != ("list", ""):
+        return None
+    return replace(found, kind="tuple", brackets="()") if is_gold else found
 
 
 def _without_lead(text: str) -> str:

@@ -33,6 +33,7 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import binomials, families, residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
+from assay.verifiers.math.lexicon import typefaces
 from assay.verifiers.math.reading import (
     Read,
     forget,
@@ -207,7 +208,11 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
             label, rest = labelled
             passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
         if not passed and not settings.option_strings:
-            passed = _same_choice(said, told, settings) or _same_binomial(said, text, settings)
+            passed = (
+                _same_choice(said, told, settings)
+                or _same_binomial(said, text, settings)
+                or _same_vector(said, text, settings)
+            )
         error = error or failed
         if passed:
             return Judged(passed=True, answer=answer, gold=gold, error=error)
@@ -242,12 +247,21 @@ def _same_binomial(said: str, text: str, settings: MathSettings) -> bool:
     return _equal(gold, read_answer(theirs), settings)[0]
 
 
+def _same_vector(said: str, text: str, settings: MathSettings) -> bool:
+    """Whether they are equal once bold letters are vectors, where the other side says that."""
+    both = typefaces.alike(said, text)
+    gold = None if both is None else read_gold(both[0])
+    if both is None or gold is None:
+        return False
+    return _equal(gold, read_answer(both[1]), settings)[0]
+
+
 def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]:
     if gold.form and gold.form == answer.form:
         return True, ""
     if gold.condition and answer.condition and gold.condition != answer.condition:
         return False, ""
-    comparison = Comparison(settings)
+    comparison = Comparison(settings, has_names=bool(gold.condition or answer.condition))
     try:
         same_class = residues.same(gold, answer)
         if same_class is not None:

@@ -38,7 +38,7 @@ _THEN_LABEL: Final = re.compile("\u800c\u662f|\u9009")
 """Chinese `but`, `choose`: what follows is not part of a rejected list."""
 _LABEL_NOT: Final = re.compile(
     "\u3067\u306f?\u306a|\u3058\u3083\u306a|(?:\uac00|\uc774|\uc740|\ub294)?\\s?\uc544(?:\ub2c8|\ub2cc)"
-    "|(?:\u662f)?(?:\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e)"
+    "|(?:\u9009?\u9879)?(?:\u662f)?(?:\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e)"
 )
 """Japanese, Korean and Chinese `is not`, `is wrong`, after a label."""
 _LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
@@ -88,8 +88,10 @@ _REJECT_BEFORE: Final = re.compile(
     r"|n'est[ ]pas|nicht|niet|nie"
     r"|\u043d\u0435|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any"
     r"|every)[ ]\w+[ ]but"
+    r"|(?:no[ ]?one|no(?:body))(?:[ ](?:would|should|could|can|will|ever)){0,2}"
     r"|instead[ ]of|rather[ ]than|other[ ]than|than|over|unlike"
-    r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
+    r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ](?:but|besides)"
+    r"|all[ ](?:but|besides)|ruled?[ ]out"
     r"|ruling[ ]out"
     r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
     r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|[\u2260\u00ac\u2216]"
@@ -112,7 +114,7 @@ _REJECT_AFTER: Final = re.compile(
     r"(?:not\b|n't\b|wrong|incorrect|false|out\b|eliminated|excluded|rejected|discarded|dismissed"
     r"|ruled|impossible|invalid|implausible|unlikely|inconsistent|untrue|irrelevant|mistaken"
     r"|bad|poor|weak|worse|no\b|(?:almost|nearly|partially|partly|half)[ ](?:right|correct|true)"
-    r"|(?:distractor|trap|decoy|red[ ]herring|mistake|error)\b)"
+    r"|(?:distractor|trap|decoy|red[ ]herring|mistake|error|(?:second|next)[ -]best|runner-up)\b)"
     r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
     r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
     r"|[ ]?[(\[:,\u2014-][ ]?(?:this|that|it|which)(?:'s|[ ](?:is|was))[ ](?:an?[ ]|clearly[ ])?"
@@ -141,8 +143,9 @@ _OPEN: Final = re.compile(
 )
 """An alternative behind a label that is no label: `B or none`, `B or something else`."""
 _TEMPTS: Final = re.compile(
+    r"(?:[ )\]]{0,3},?[ ](?:and|or)[ ][(\[]?\w{1,3}){0,3}"
     r"[ )\]]{0,3}(?:(?:seem|look|appear|sound)s?(?:[ ]to[ ]be)?(?:[ ]\w+){1,2}"
-    r"|(?:is|was)[ ](?:\w+[ ])?(?:plausible|tempting|close|attractive|reasonable|appealing"
+    r"|(?:is|was|are|were)[ ](?:\w+[ ])?(?:plausible|tempting|close|attractive|reasonable|appealing"
     r"|possible))"
     r"(?:[ ]at[ ]first(?:[ ]\w+)?)?,?[ ]+but\b",
     re.IGNORECASE,
@@ -179,7 +182,7 @@ _FOLLOWS_LABEL: Final = re.compile(
     r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says"
     r"|cannot|can't"
     r"|doesn't|does|has|can|could|must|fails?|fit|work|both|only|best|then|therefore|thus"
-    r"|here|with|through|thru|plus|vs|versus|otherwise|else|too|also|unless|along|together)\b"
+    r"|here|than|remains?|with|through|thru|plus|vs|versus|otherwise|else|too|also|unless|along|together)\b"
 )
 _GOES_ON: Final = r"(?![\w-]|'\w|\+\+|#(?!\w))"
 """The letter is part of a longer name: `C++`, `C#`, `B-side`."""

@@ -7,9 +7,10 @@ exactly (decimals to `float_rounding` places) without a computer algebra system.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
-from assay.verifiers.math import algebra, grammar
+from assay.verifiers.math import algebra, grammar, numeric
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.equality import (
     constants,
@@ -53,7 +54,11 @@ class Comparison:
     """Compares one gold with one answer; counts its work."""
 
     settings: MathSettings
+    has_names: bool = False
+    r"""One of them says what its names are (`k \in \mathbb{Z}`), so `3k` is no 3000."""
     elements: int = 0
+    works_out: bool = True
+    """An exact value is worked out for a rounded gold."""
     error: str = ""
     """Errors of the computer algebra."""
 
@@ -64,8 +69,12 @@ class Comparison:
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
-        if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic, formulas)):
+        if (said := formulas.same(gold, answer)) is not None:
+            return said
+        if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic)):
             return True
+        if ranked := forms.ranked(gold):
+            return ranked == forms.labels(answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
@@ -92,14 +101,15 @@ class Comparison:
     # -- values --------------------------------------------------------------------------------
 
     def _value(self, gold: Answer, answer: Answer) -> bool:
+        if not self.has_names:
+            gold, answer = _in_figures(gold, answer)
         match gold, answer:
             case Number(), Number():
                 return numbers.numbers_equal(gold, answer, self.settings)
             case Time(), Time():
                 return numbers.same_time(gold, answer)
             case Date(), Date():
-                same_day = (gold.month, gold.day) == (answer.month, answer.day)
-                return same_day and (gold.year == answer.year or 0 in (gold.year, answer.year))
+                return numbers.same_date(gold, answer)
             case (Date(), _) | (_, Date()):
                 return False
             case Based(), Based():
@@ -128,7 +138,20 @@ class Comparison:
             case (Number() | Element(), Time() | Ratio()):
                 return self._quotient(numbers.ratio_of(answer), gold, gold_first=False)
         extents = forms.endless(gold, answer)
-        return self._element(gold, answer) if extents is None else self._in_order(*extents)
+        if extents is not None:
+            return self._in_order(*extents)
+        return self._element(gold, answer) or self._rounds(gold, answer)
+
+    def _rounds(self, gold: Answer, answer: Answer) -> bool:
+        """`\\sqrt{2}` for the rounded value 1.4142."""
+        if not (isinstance(gold, Number) and isinstance(answer, Element)):
+            return False
+        if not self.works_out or gold.is_percent:
+            return False
+        if not self.settings.rounded_golds or gold.unit != answer.unit:
+            return False
+        value = numeric.approximate(answer.text) if gold.is_decimal else None
+        return value is not None and numbers.is_rounded_from(gold, Fraction(value))
 
     def _element(self, gold: Answer, answer: Answer) -> bool:
         left, right = forms.text_of(gold), forms.text_of(answer)
@@ -142,7 +165,7 @@ class Comparison:
             return False  # equal only in form: math-verify ignores these parts
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
-        if letters.are_other_words(left, right):
+        if letters.are_other_words(left, right) or letters.are_other_names(left, right):
             return False
         right = forms.whole_part(left, right)
         left, right = letters.told_apart(*forms.one_logarithm(left, right))
@@ -212,6 +235,7 @@ class Comparison:
 
     def _chains(self, gold: Answer, answer: Answer) -> bool:
         """Any side stands for a chain whose sides agree; a contradiction has no value."""
+        self.works_out = False  # `25\pi \approx 78.5` states 78.5, and no 78.54
         golds, answers = forms.values(gold), forms.values(answer)
         if any(self.equal(one, two) for one in golds for two in answers):
             return True
@@ -251,10 +275,12 @@ class Comparison:
             one, other = forms.regions(gold), forms.regions(answer)
             if one and other:
                 return self._any_order(one, other)
-        if isinstance(gold, Items) and len(gold.items) == 1 and gold.kind == "set":
-            return self.equal(gold.items[0], answer)
-        if isinstance(answer, Items) and len(answer.items) == 1 and answer.kind == "set":
-            return self.equal(gold, answer.items[0])
+        if (element := forms.only(gold)) is not None:
+            return self.equal(element, answer)
+        if (element := forms.only(answer)) is not None:
+            return self.equal(gold, element)
+        if forms.are_values_and_bounds(gold, answer):
+            return False
         left, right = forms.region_text(gold), forms.region_text(answer)
         if left is None or right is None:
             return False
@@ -311,16 +337,16 @@ class Comparison:
         return is_vector and is_point and self._pairwise(entries, other.items)
 
     def _in_order(self, gold: Items, answer: Items) -> bool:
-        if "tuple" == gold.kind == answer.kind and gold.brackets != answer.brackets:
-            are_intervals = len(gold.items) < 3
-            if are_intervals or self.settings.strict:
-                return False
         if len(gold.items) != len(answer.items):
             return False
-        answer = forms.coordinates(answer) if gold.kind == "tuple" else answer
-        if answer.kind != "tuple" and gold.brackets != "()":
+        may_be_intervals = len(gold.items) < 3
+        are_tuples = "tuple" == gold.kind == answer.kind
+        if may_be_intervals and are_tuples and gold.brackets != answer.brackets:
             return False
-        if gold.kind != "tuple" and answer.brackets != "()":
+        answer = forms.coordinates(answer) if gold.kind == "tuple" else answer
+        if may_be_intervals and answer.kind != "tuple" and gold.brackets != "()":
+            return False
+        if may_be_intervals and gold.kind != "tuple" and answer.brackets != "()":
             return False
         return self._pairwise(gold.items, answer.items)
 
@@ -344,6 +370,19 @@ class Comparison:
             at in met or any(self.equal(gold[near], item) for near in nearest_first(item, gold))
             for at, item in enumerate(answer)
         )
+
+
+def _in_figures(gold: Answer, answer: Answer) -> tuple[Answer, Answer]:
+    """A magnitude (`25k`) and a duration (`1h30`) as numbers, where the other side is one."""
+    if isinstance(gold, Number):
+        if isinstance(answer, Time):
+            return gold, numbers.as_duration(answer) or answer
+        return gold, numbers.magnified(answer, gold) or answer
+    if isinstance(answer, Number):
+        if isinstance(gold, Time):
+            return numbers.as_duration(gold) or gold, answer
+        return numbers.magnified(gold, answer) or gold, answer
+    return gold, answer
 
 
 def _said(error: BaseException) -> str:

@@ -113,6 +113,44 @@ def letters(answer: Answer) -> str:
     return said if several and said == "".join(sorted(set(said))) else ""
 
 
+_LABEL: Final = re.compile("[A-J]")
+_INEQUALITY: Final = re.compile(r"[<>]|\\(?:le|ge|neq)(?![A-Za-z])")
+
+
+def labels(answer: Answer) -> str:
+    """Letters that may be labels, in the order in which they are written; empty if it is something
+    else."""
+    match answer:
+        case Items(kind="list" | "tuple", items=items):
+            parts = [getattr(item, "text", "") for item in items]
+            return "".join(parts) if all(map(_LABEL.fullmatch, parts)) else ""
+        case Words(form=form) | Element(text=form):
+            said = re.sub(r"\\text|[\s{}]", "", form)
+            return said if re.fullmatch("[A-J]{2,10}", said) else ""
+    return ""
+
+
+def ranked(gold: Answer) -> str:
+    """A list of labels that are not in the order of the alphabet is a ranking."""
+    said = labels(gold) if isinstance(gold, Items) and gold.kind == "list" else ""
+    return said if len(set(said)) == len(said) > 1 and list(said) != sorted(said) else ""
+
+
+def only(answer: Answer) -> Answer | None:
+    """The element of a set of one, unless that is the empty set."""
+    if isinstance(answer, Items) and answer.kind == "set" and len(answer.items) == 1:
+        return None if is_nothing(answer.items[0]) else answer.items[0]
+    return None
+
+
+def are_values_and_bounds(one: Answer, other: Answer) -> bool:
+    """`\\{-1, 2\\}` and `-1 < x < 2`."""
+    for values, bounds in ((one, other), (other, one)):
+        if isinstance(values, Items) and values.kind == "set" and isinstance(bounds, Element):
+            return _INEQUALITY.search(bounds.text) is not None
+    return False
+
+
 _BRACKETED: Final = re.compile(r"\[([^\[\],]{1,80})\]")
 
 

@@ -20,27 +20,53 @@ _SUBSTANCE: Final = re.compile(
 )
 _WRAPPED: Final = re.compile(r"\\(?:ce|text|mathrm|rm|mathsf)(?![A-Za-z])")
 _ARROW: Final = re.compile(r"\\(?:long)?rightarrow|\\to(?![A-Za-z])|-+>|=(?!=)|\u2192")
-_BLANK: Final = re.compile(r"[\s{}$~_]|\\[,;:! ]|\.$")
+_BLANK: Final = re.compile(r"[\s{}$~_|]|\\[,;:! ]|\.$")
 _PLUS: Final = re.compile(r"(?<=[\w)])\+(?=[\dA-Z(])")
 _SINGLE: Final = re.compile(r"[A-Z][a-z]?")
+_SURELY: Final = re.compile(rf"\\ce(?![A-Za-z])|\{{(?:{_ELEMENTS})\}}_")
+"""As a chemist writes, and a mathematician does not."""
+_TWO_LETTERS: Final = re.compile(rf"(?=[A-Z][a-z])(?:{_ELEMENTS})(?![a-z])")
+_CAPITAL: Final = re.compile("[A-Z]")
+_GROUPS: Final = re.compile(_GROUP)
 _CHARS_MAX: Final = 300
+_Spelling = tuple[tuple[str, ...], ...]
 
 
-def same(gold: Answer, answer: Answer) -> bool:
-    """Whether the gold is such a formula or reaction, and the answer the same one."""
-    wanted = _spelling(gold)
-    return wanted is not None and wanted == _spelling(answer)
+def same(gold: Answer, answer: Answer) -> bool | None:
+    """Whether both are the same formula or reaction; `None` if they may be something else."""
+    one, two = _written(gold), _written(answer)
+    if one is None or two is None or not _CAPITAL.search(one):
+        return None
+    is_single = "\\ce" in one or "\\ce" in two
+    wanted, said = (_spelling(text, is_single=is_single) for text in (one, two))
+    if wanted is None or said is None:
+        return None
+    if wanted == said:
+        return True
+    return False if _is_chemistry(one) or _is_chemistry(two) else None
 
 
-def _spelling(answer: Answer) -> tuple[tuple[str, ...], ...] | None:
+def _written(answer: Answer) -> str | None:
+    """The text as it is written: that of a quantity ends before its unit, its form does not."""
     if not isinstance(answer, Named | Element | Words | Prose):
         return None
-    text = answer.text
-    if len(text) > _CHARS_MAX:
-        return None
+    text = answer.form or answer.text
+    return text if len(text) <= _CHARS_MAX else None
+
+
+def _is_chemistry(text: str) -> bool:
+    """Two substances may also be products of names: `CO` and `OC`. These are none."""
+    if _SURELY.search(text):
+        return True
+    bare = _BLANK.sub("", _WRAPPED.sub("", text))
+    is_more = len(_GROUPS.findall(bare)) > 1 or any(map(str.isdecimal, bare.lstrip("0123456789")))
+    return is_more and _TWO_LETTERS.search(bare) is not None
+
+
+def _spelling(text: str, *, is_single: bool) -> _Spelling | None:
     bare = _BLANK.sub("", _WRAPPED.sub("", text))
     sides = _ARROW.split(bare)
-    if len(sides) > 2 or (len(sides) == 1 and _SINGLE.fullmatch(bare)):
+    if len(sides) > 2 or (len(sides) == 1 and not is_single and _SINGLE.fullmatch(bare)):
         return None
     found = [_PLUS.split(side) if len(sides) == 2 else [side] for side in sides]
     if not all(_SUBSTANCE.fullmatch(one) for side in found for one in side):

@@ -40,6 +40,10 @@ _CONSTANTS: Final = frozenset("CK")
 """Of integration, which other rules know by these names."""
 _ROMAN: Final = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _CAPITALS: Final = re.compile("[A-Z]{3,}")
+_ONE_NAME: Final = re.compile(
+    r"(?a)\s*-?\s*(?:\d{1,18}(?:\.\d{1,18})?|\\frac\{\d{1,9}\}\{\d{1,9}\})?\s?(?:\\cdot|\*)?\s?"
+    rf"(?P<name>{_NAME})\s*"
+)
 _NO_LABEL: Final = re.compile("[K-Z]")
 """Without such a letter they may be labels of choices or points, whose order says nothing."""
 
@@ -71,6 +75,14 @@ def are_other_words(gold: str, answer: str) -> bool:
         all(pattern.fullmatch(text) is not None for text in (gold, answer))
         for pattern in (_ROMAN, _CAPITALS)
     )
+
+
+def are_other_names(gold: str, answer: str) -> bool:
+    """`R` and `r`, `2R` and `2r`: an answer that is one name is that name."""
+    one, two = _ONE_NAME.fullmatch(gold), _ONE_NAME.fullmatch(answer)
+    if one is None or two is None:
+        return False
+    return one["name"] != two["name"] and one["name"].lower() == two["name"].lower()
 
 
 def _free(text: str) -> Iterator[str]:

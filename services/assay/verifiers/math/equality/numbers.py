@@ -1,12 +1,14 @@
 """Plain numbers, ratios and times of day: compared exactly, and written as LaTeX. No algebra."""
 
 import math
+import re
 from collections.abc import Sequence
+from datetime import date
 from fractions import Fraction
 from typing import Final
 
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.grammar import Answer, Number, Ratio, Time
+from assay.verifiers.math.grammar import Answer, Date, Element, Number, Ratio, Time
 from assay.verifiers.math.lexicon import measures, units
 
 _SMALL: Final = Fraction(1, 1_000)
@@ -21,6 +23,10 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
     left, right = gold.value, answer.value
     converted = None
+    if {gold.unit, answer.unit} == {"", "cent"} and gold.is_compound != answer.is_compound:
+        cents, other = (gold, answer) if gold.is_compound else (answer, gold)
+        if cents.value == 100 * other.value:  # `12 dollars and 50 cents` for 12.50
+            return True
     if gold.unit != answer.unit:
         converted = measures.scaled(right, answer.unit, gold.unit)
     if converted is not None:
@@ -28,7 +34,7 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     elif not units_fit(gold, answer):
         return False
     is_alike = gold.is_percent == answer.is_percent
-    if settings.rounded_golds and is_alike and _is_rounded_from(gold, right):
+    if settings.rounded_golds and is_alike and is_rounded_from(gold, right):
         return True
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:
@@ -41,7 +47,7 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     return _close(left, right, is_decimal, settings)
 
 
-def _is_rounded_from(gold: Number, value: Fraction) -> bool:
+def is_rounded_from(gold: Number, value: Fraction) -> bool:
     """Whether a decimal gold is `value`, rounded at its last place to four or more digits."""
     if not gold.is_decimal:
         return False
@@ -91,6 +97,66 @@ def same_time(gold: Time, answer: Time) -> bool:
         full = stated.seconds % _HALF_DAY_S + (_HALF_DAY_S if stated.half == "pm" else 0)
         return other.seconds in {stated.seconds, full}
     return gold.seconds == answer.seconds
+
+
+def same_date(gold: Date, answer: Date) -> bool:
+    """The same day; the year may be left out, a day of the week must be that of the date."""
+    if (gold.month, gold.day) != (answer.month, answer.day):
+        return False
+    if 0 not in (gold.year, answer.year) and gold.year != answer.year:
+        return False
+    year = gold.year or answer.year
+    said = {gold.weekday, answer.weekday} - {-1}
+    return not year or said <= {date(year, gold.month, gold.day).weekday()}
+
+
+def as_duration(time: Time) -> Number | None:
+    """`1h30` as 90 minutes; a time of day with a colon is none."""
+    if not time.is_duration:
+        return None
+    return Number(Fraction(time.seconds, 60), unit="min", is_compound=True)
+
+
+_MONEY: Final = frozenset({"$", "€", "£", "¥", "₹"})
+_SCALES: Final = {"k": 3, "K": 3, "M": 6, "B": 9}
+_MONEY_SCALES: Final = _SCALES | {"m": 6, "mn": 6, "b": 9, "bn": 9, "T": 12, "t": 12, "tn": 12}
+_MAGNITUDE: Final = re.compile(
+    r"(?a)(?P<value>-?\d{1,18}(?:,\d{3}){0,6}(?:\.\d{1,18})?)(?P<apart>\s?)(?P<scale>[kKmMbBtT]n?)"
+)
+_IN_TEXT: Final = re.compile(
+    r"(?a)(?P<value>-?(?:\u00a4)?-?\d{1,18}(?:,\d{3}){0,6}(?:\.\d{1,18})?)\{(?P<scale>[kKmMbBtT]n?)\}"
+)
+
+
+def magnified(said: Answer, other: Answer) -> Number | None:
+    """`25k` as 25000, where the other side is a number of things or of money; otherwise the letter
+    is a name. Small letters other than `k` need a sign of money."""
+    if not isinstance(other, Number) or not (other.unit in _MONEY or not is_measured(other)):
+        return None
+    unit = ""
+    match said:
+        case Element(text=text, unit=unit) if unit in _MONEY or not unit:
+            found = _MAGNITUDE.fullmatch(text.strip())
+            if found is not None and found["apart"] and not unit:
+                return None
+        case Number(form=form):
+            found = _IN_TEXT.fullmatch(form)
+            unit = "$" if found is not None and "\u00a4" in found["value"] else ""
+        case _:
+            return None
+    scales = _MONEY_SCALES if unit else _SCALES
+    power = scales.get(found["scale"]) if found is not None else None
+    if found is None or power is None:
+        return None
+    if not unit and isinstance(said, Number) and found["scale"] != "k":  # `300 \\text{ K}`
+        return None
+    value = Fraction(found["value"].replace(",", "").replace("\u00a4", ""))
+    return Number(value * 10**power, unit=unit)
+
+
+def is_measured(number: Number) -> bool:
+    """Whether it has a unit of measure."""
+    return bool(number.unit) and units.is_known_unit(number.unit)
 
 
 def ratio_of(answer: Answer) -> Ratio | None:

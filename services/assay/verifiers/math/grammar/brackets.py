@@ -104,6 +104,14 @@ def _set(text: str, inside: str, reader: Reader) -> Answer | None:
     return read_items("set", parts, text, reader, "{}")
 
 
+def read_solutions(text: str, reader: Reader) -> Answer | None:
+    """`x | -1 < x < 2`, whose braces LaTeX does not show."""
+    built = _SOLUTIONS.fullmatch(text)
+    if built is None or not RELATION.search(built["said"]):
+        return None
+    return reader.part(built["said"].strip())
+
+
 def read_union(text: str, reader: Reader) -> Answer | None:
     r"""Intervals and sets joined by `\cup`."""
     parts = notation.split(text, _CUP)

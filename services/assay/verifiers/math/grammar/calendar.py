@@ -1,32 +1,22 @@
 """Times of day, durations and dates."""
 
 import re
+from collections.abc import Mapping
+from datetime import date
 from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.tree import Answer, Date, Reader, Time
+from assay.verifiers.math.lexicon.months import MONTHS, WEEKDAYS
 
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        [
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ],
-        1,
-    )
-    for name in names.split()
-}
+_DATE_CHARS_MAX: Final = 60
+_LEAP_YEAR: Final = 2000
+"""Has every day that a date without a year may mean."""
+_MONTHS_MAX: Final = 12
+_YEARS: Final = ("year", "year1", "year2", "year3", "year4")
+_MONTHS: Final = ("month", "month1", "month2", "month3")
+_DAYS: Final = ("day", "day1", "day2", "day3")
+
 _TIME: Final = re.compile(
     r"(?a)(?P<h>\d{1,2})\s*:\s*(?P<m>[0-5]\d)(?:\s*:\s*(?P<s>[0-5]\d))?"
     r"\s*(?:\\text\s*\{\s*)?(?P<half>[aApP]\.?\s*[mM]\.?|o'clock)?\s*\}?"
@@ -40,11 +30,22 @@ _DOTTED_CLOCK: Final = re.compile(
 _MIDDAY: Final = re.compile(
     r"(?ai)(?:\\text\s*\{\s*)?(?:12(?::00)?\s*)?(?P<said>noon|midnight)\s*\}?"
 )
-_DATE: Final = re.compile(
-    r"(?a)(?:(?P<month>[A-Za-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:\s*,?\s+(?P<year>\d{4}))?"
-    r"|(?:the\s+)?(?P<day1>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month1>[A-Za-z]{3,9})\.?(?:\s*,?\s+(?P<year1>\d{4}))?"
-    r"|(?P<year2>\d{4})(?P<mark>[-/])(?P<month2>\d{2})(?P=mark)(?P<day2>\d{2}))"
+_HOURS: Final = re.compile(
+    r"(?a)(?P<h>\d{1,3})\s?(?:\\text\s?\{\s?)?(?:h|hr|hrs)\s?\}?\s?(?P<m>[0-5]\d)"
+    r"(?:\s?(?:\\text\s?\{\s?)?(?:m|min|mins)\s?\}?)?"
 )
+"""`14h30`, of the day or of hours."""
+_WORD: Final = r"[A-Za-z\u00c0-\u00ff]"
+_WEEKDAY: Final = rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)})\.?,?\s+)?"
+_DATE: Final = re.compile(
+    rf"(?ai){_WEEKDAY}(?:(?P<month>{_WORD}{{3,10}})\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:\s*,?\s+(?P<year>\d{{4}}))?"
+    rf"|(?:(?:the|le|el|il|am|den)\s+)?(?P<day1>\d{{1,2}})(?:st|nd|rd|th|er|\.)?[\s-]+(?:(?:of|de|di)\s+)?(?P<month1>{_WORD}{{3,10}})\.?"
+    r"(?:(?:\s*,?\s+(?:de\s+|del\s+)?|-)(?P<year1>\d{4}))?"
+    r"|(?P<year2>1[5-9]\d\d|2[01]\d\d)(?P<mark>[-/.])(?P<month2>\d{1,2})(?P=mark)(?P<day2>\d{1,2})"
+    r"|(?:(?P<year3>\d{4})\s?\u5e74\s?)?(?P<month3>\d{1,2})\s?\u6708\s?(?P<day3>\d{1,2})\s?[\u65e5\u53f7]"
+    r"|(?P<one>\d{1,2})(?P<mark1>[-/.])(?P<two>\d{1,2})(?P=mark1)(?P<year4>1[5-9]\d\d|2[01]\d\d))"
+)
+"""`(?P<one>`: day and month in one of two orders."""
 
 
 def read_time(text: str, _reader: Reader) -> Answer | None:
@@ -85,15 +86,40 @@ def _half(said: str | None) -> str:
     return f"{letter}m" if letter in {"a", "p"} else ""
 
 
+def read_hours(text: str, _reader: Reader) -> Answer | None:
+    """`14h30`, which is also a duration."""
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        return None
+    seconds = (int(match["h"]) * 60 + int(match["m"])) * 60
+    return Time(seconds=seconds, is_duration=True, form=notation.form(text))
+
+
 def read_date(text: str, _reader: Reader) -> Answer | None:
-    """A day with the month in words, or in ISO 8601."""
+    """A day: the month in words, the year first, or numbers of which only one can be the month."""
+    if len(text) > _DATE_CHARS_MAX or not any(map(str.isdecimal, text)):
+        return None
     match = _DATE.fullmatch(notation.words_of(text).strip())
     if match is None:
         return None
-    month_said = match["month"] or match["month1"] or match["month2"]
-    month = int(month_said) if month_said.isdigit() else _MONTHS.get(month_said.lower(), 0)
-    day = int(match["day"] or match["day1"] or match["day2"])
-    year = int(match["year"] or match["year1"] or match["year2"] or 0)
-    if not (1 <= month <= 12 and 1 <= day <= 31):
+    found = match.groupdict()
+    day, month = _day_and_month(found)
+    year = int(next(filter(None, (found[name] for name in _YEARS)), 0))
+    try:
+        date(year or _LEAP_YEAR, month, day)
+    except ValueError:
         return None
-    return Date(year=year, month=month, day=day, form=notation.form(text))
+    said = WEEKDAYS.get((found["weekday"] or "").lower(), -1)
+    return Date(year=year, month=month, day=day, weekday=said, form=notation.form(text))
+
+
+def _day_and_month(found: Mapping[str, str | None]) -> tuple[int, int]:
+    """Zeros if the order is unknown, or the word is no month."""
+    if found["one"] is not None:
+        one, two = int(found["one"]), int(found["two"] or 0)
+        if one == two or one > _MONTHS_MAX >= two:
+            return one, two
+        return (two, one) if two > _MONTHS_MAX >= one else (0, 0)
+    month = next(filter(None, (found[name] for name in _MONTHS)), "")
+    day = next(filter(None, (found[name] for name in _DAYS)), "0")
+    return int(day), int(month) if month.isdecimal() else MONTHS.get(month.lower(), 0)

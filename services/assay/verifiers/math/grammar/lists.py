@@ -6,7 +6,7 @@ from typing import Final
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.chains import read_chain
 from assay.verifiers.math.grammar.numbers import read_number
-from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader
+from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader, Words
 from assay.verifiers.math.grammar.words import RELATION, WORD, bare
 
 _WORDS: Final = (
@@ -27,6 +27,12 @@ _COMMA_DECIMAL: Final = re.compile(
 _SPACED_NUMBERS: Final = re.compile(r"(?a)-?[\d.,/]*\d(?:\s+-?[\d.,/]*\d)+")
 _MIXED: Final = re.compile(r"(?a)-?\s*\d+ \d+/\d+")
 _SPACED_THOUSANDS: Final = re.compile(r"(?a)-?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
+_CIRCLES: Final = frozenset(map(chr, range(0x2460, 0x2474)))
+_CIRCLED: Final = re.compile(
+    "[\u2460-\u2473](?:(?:\\s|[,;\u548c\u4e0e\u53ca]){0,3}[\u2460-\u2473]){1,19}"
+)
+"""Numbers of statements, with or without commas."""
+_TEXT_LIST: Final = re.compile(r"\\text\s?\{\s?([A-Za-z][^{}\\$]{0,200},[^{}\\$]{0,200})\}")
 COMMA: Final = frozenset({","})
 SEMICOLON: Final = frozenset({";"})
 
@@ -37,9 +43,12 @@ def read_list(text: str, reader: Reader) -> Answer | None:
         one.fullmatch(text) for one in (_MIXED, _SPACED_THOUSANDS, _COMMA_DECIMAL)
     ):
         return read_items("list", text.split(), text, reader)
+    if _CIRCLED.fullmatch(text):
+        marks = tuple(Words(text=mark, form=mark) for mark in text if mark in _CIRCLES)
+        return Items(kind="list", items=marks, form=notation.form(text))
     parts = non_empty(notation.split(text, SEMICOLON))
     if len(parts) < 2:
-        parts = comma_parts(text)
+        parts = _in_text(text) or comma_parts(text)
     if len(parts) < 2 or len(parts) > ITEMS_MAX:
         return None
     if _is_sentence(text, parts):
@@ -55,6 +64,14 @@ def read_list(text: str, reader: Reader) -> Answer | None:
             decimal=decimal if isinstance(decimal, Number) else None,
         )
     return found
+
+
+def _in_text(text: str) -> list[str]:
+    """`\\text{Tom, Jack and Mary}`: each part in text of its own; empty if it is something else."""
+    whole = _TEXT_LIST.fullmatch(text)
+    if whole is None:
+        return []
+    return [f"\\text{{{part}}}" for part in comma_parts(whole[1])]
 
 
 def comma_parts(text: str, *, bracketed: bool = False) -> list[str]:

@@ -42,6 +42,7 @@ _BEHIND_POWER: Final = re.compile(r"\s+[ACFHJKNTVW]\s*")
 """A symbol behind a power of ten is a unit: `1.6 \\times 10^{-19} C`."""
 _RAISED_ENDING: Final = re.compile(r"(?a)(?<=\d)\s?\^\s?\{?\s?(st|nd|rd|th)(?:\s?\}|(?![A-Za-z]))")
 _SPELLED_CHARS_MAX: Final = 80
+_PERCENT: Final = re.compile(r"(?P<number>[A-Za-z][A-Za-z -]*?) (?:percent|per cent)")
 _PREFIXED: Final = re.compile(r"(?a)0(?P<mark>[xXbBoO])(?P<digits>[0-9A-Fa-f]+)")
 _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
@@ -58,6 +59,10 @@ def read_spelled(text: str, _reader: Reader) -> Answer | None:
     value = spelled.number(said)
     if value is not None:
         return Number(value=value, form=form)
+    share = _PERCENT.fullmatch(said) if len(said) <= _SPELLED_CHARS_MAX else None
+    value = spelled.number(share["number"]) if share is not None else None
+    if value is not None:
+        return Number(value=value, is_percent=True, form=form)
     found = units.compound(text) or units.compound(spelled.in_digits(said))
     if found is not None:
         return Number(value=found.value, unit=found.unit, form=form, is_compound=True)

@@ -14,9 +14,10 @@ from assay.verifiers.math.grammar.brackets import (
     read_empty_set,
     read_matrix,
     read_outward,
+    read_solutions,
     read_union,
 )
-from assay.verifiers.math.grammar.calendar import read_date, read_time
+from assay.verifiers.math.grammar.calendar import read_date, read_hours, read_time
 from assay.verifiers.math.grammar.chains import read_chain
 from assay.verifiers.math.grammar.lists import read_list, read_plus_minus
 from assay.verifiers.math.grammar.numbers import (
@@ -47,6 +48,7 @@ CHARS_MAX: Final = 4_000
 _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     # Forms that are one element although they contain words or commas.
     read_date,
+    read_hours,
     read_outward,
     read_reals,
     read_empty_set,
@@ -55,6 +57,7 @@ _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     read_foreign_decimal,
     read_cases,
     read_parts,
+    read_solutions,
     # Several elements.
     read_list,
     # One element.

@@ -92,6 +92,8 @@ class Time:
     """`am`, `pm`, or empty."""
     terms: tuple[int, ...] = ()
     form: str = ""
+    is_duration: bool = False
+    """`1h30`: of the day, or as long as 90 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Date:
     month: int
     day: int
     form: str = ""
+    weekday: int = -1
+    """From 0 for Monday; -1 if the text does not say it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.tree import Answer, Element, Reader, Words
+from assay.verifiers.math.lexicon.months import FULL_DAY
 
 RELATION: Final = re.compile(r"[<>]|\\(?:le|ge|neq|equiv|approx|sim)(?![A-Za-z])|!=|<=|>=")
 WORD: Final = re.compile(r"[A-Za-z]{3,}")
@@ -99,6 +100,8 @@ def read_words(text: str, _reader: Reader) -> Answer | None:
 def meaning(said: str) -> str:
     """Words that have one meaning as an answer, in one spelling."""
     form = words_form(said)
+    if form in FULL_DAY:
+        return FULL_DAY[form]
     if form in _DNE:
         return "does not exist"
     if form in _UNDEFINED:

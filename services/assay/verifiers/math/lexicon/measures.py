@@ -88,11 +88,11 @@ _DERIVED: Final = {
 }
 """In the order in which they follow from one another."""
 _FAMILIES: Final = (
-    ("s", {"min": 60, "h": 3_600, "day": 86_400, "week": 604_800}),
+    ("s", {"min": 60, "h": 3_600, "day": 86_400, "week": 604_800, "fortnight": 1_209_600}),
     ("in", {"in": 1, "ft": 12, "yd": 36, "mi": 63_360}),
     ("oz", {"oz": 1, "lb": 16}),
     ("cent", {"cent": 1, "$": 100}),
-    ("month", {"month": 1, "year": 12}),
+    ("month", {"month": 1, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}),
     ("cup", {"cup": 1, "pint": 2, "quart": 4, "gallon": 16}),
 )
 """Units of one kind that have no prefix."""

@@ -13,6 +13,7 @@ _ROUND: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eigh
 _ONES: Final = {word: value for value, word in enumerate(_SMALL)}
 _TENS: Final = {word: 10 * value for value, word in enumerate(_ROUND, 2)}
 _SCALES: Final = {
+    "dozen": 12,
     "thousand": 10**3,
     "lakh": 10**5,
     "million": 10**6,
@@ -80,6 +81,10 @@ def number(text: str) -> Fraction | None:
     words = [word for word in re.split(r"[\s-]+", said) if word]
     if not 0 < len(words) <= _WORDS_MAX:
         return None
+    if words in (["half", "a", "dozen"], ["a", "half", "dozen"]):
+        return Fraction(6)
+    if words[0] == "a" and words[1:2] and (words[1] in _SCALES or words[1] == "hundred"):
+        words = ["one", *words[1:]]
     if words[0] in ("minus", "negative"):
         value = _unsigned(words[1:])
         return None if value is None else -value
@@ -152,7 +157,8 @@ def counted(text: str) -> tuple[Fraction, str] | None:
         return Fraction(1, _PARTS[half["part"]]), said[half.end() :]
     words = said.split(" ")
     for length in range(min(len(words) - 1, _WORDS_MAX), 0, -1):
-        value = number(" ".join(words[:length])) if words[0][:1].isalpha() else None
+        is_said = words[0][:1].isalpha() or words[1] == "and"
+        value = number(" ".join(words[:length])) if is_said else None
         if value is not None:
             rest = words[length:]
             is_counted = _APART.isdisjoint(word.lower() for word in rest)

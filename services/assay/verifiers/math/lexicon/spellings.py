@@ -4,6 +4,7 @@ Regular expressions that are applied in this order; all are linear in the text.
 """
 
 import re
+from fractions import Fraction
 from typing import Final
 
 from assay.verifiers.math.lexicon.units import COUNTERS
@@ -86,6 +87,20 @@ _SCALED: Final = re.compile(
     rf"(?P<scale>{'|'.join(_POWERS)})s?(?![A-Za-z])(?P<close>\s?\}})?"
 )
 """`2.5 million`, `2.5 \\text{ million dollars}`."""
+
+
+_DOZENS: Final = re.compile(
+    r"(?ai)(?<![\w.,/}])(?P<value>\d{1,9}(?:\.\d{1,4})?)(?:\s|~|\\[,;: ]){0,3}"
+    r"(?P<open>\\(?:text\w{0,6}|math\w{1,6}|mbox)\s?\{\s?)?dozens?(?:\sof)?(?![A-Za-z])(?P<close>\s?\})?"
+)
+"""`3 dozen eggs`, `3 \\text{ dozen}`: an amount, and no unit that may be left out."""
+
+
+def _in_ones(match: re.Match[str]) -> str:
+    count = Fraction(match["value"]) * 12
+    if count.denominator != 1:
+        return match[0]
+    return f"{count} " + (match["open"] or "" if not match["close"] else "")
 
 
 def _power_of_ten(match: re.Match[str]) -> str:
@@ -229,6 +244,12 @@ SPELLINGS: Final = (
         lambda m: f"\\text{{{m[1]}}}",
     ),
     (_CHINESE_LEAD, lambda _: ""),
+    (
+        re.compile(
+            r"^(?:\u6240\u4ee5|\u56e0\u6b64|\u6545|\u5373|\u5219|\u89e3\u5f97)[,:\uff0c\uff1a]?\s?(?=[$\\A-Za-z(-])"
+        ),
+        lambda _: "",
+    ),
     (re.compile(r"\\smash\s*(?:\[[bt]\])?\s*\{([^{}]*)\}"), lambda m: m[1]),
     (
         re.compile(r"(?a)\\(?:text|mathrm)\s*\{\s*Rs\.?\s*\}\s*(?=\d)|(?<![A-Za-z])Rs\.?\s*(?=\d)"),
@@ -254,6 +275,7 @@ SPELLINGS: Final = (
     ),
     (re.compile(r"\\textdollar(?![A-Za-z])\s?"), lambda _: "\\$"),
     (_SCALED, _power_of_ten),
+    (_DOZENS, _in_ones),
     (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
@@ -276,7 +298,9 @@ SPELLINGS: Final = (
     (re.compile(r"\\mathbb\s+([A-Z])(?![A-Za-z])"), lambda m: f"\\mathbb{{{m[1]}}}"),
     (_BASIS, lambda m: f"\\basis{m[1] or m[2]} "),
     (
-        re.compile(r"(?a)(?:\{\s*\})?(?:_\{?(\d+)\}?|\^\{?(\d+)\}?)\s?C_\{?(\d+)\}?"),
+        re.compile(
+            r"(?a)(?<![A-Za-z)}\]])(?:\{\s*\})?(?:_\{?(\d+)\}?|\^\{?(\d+)\}?)\s?C_\{?(\d+)\}?"
+        ),
         lambda m: f"\\binom{{{m[1] or m[2]}}}{{{m[3]}}}",
     ),
     (re.compile(r"(?a)\\sqrt\s?\[(\d+)\]\s?(\w)"), lambda m: f"\\sqrt[{m[1]}]{{{m[2]}}}"),
@@ -342,7 +366,7 @@ SPELLINGS: Final = (
     (
         re.compile(
             r"(?a)(?<![\\A-Za-z])(ln|log|exp|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan)"
-            r"(?=\s?[({^_\d])"
+            r"(?=\s?[({^_\d]|\s(?:\\[a-z]|[A-Za-z](?![A-Za-z])))"
         ),
         lambda m: f"\\{m[1]}",
     ),
@@ -378,6 +402,14 @@ SPELLINGS: Final = (
     (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
     (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
     (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
-    (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
+    (
+        re.compile(r"(?ai)(?<=\d)(?:\s+to\s+|\s?\\text\s?\{\s?to\s?\}\s?)(?=\d)"),
+        lambda _: ":",
+    ),
+    (re.compile(r"(?a)\\pi\s?(?=\(\d{1,9}(?:\.\d{1,9})?\)\s?\^)"), lambda _: "\\pi \\cdot "),
+    (
+        re.compile(r"(?a)\\root\s?\{?(\d{1,3})\}?\s?\\of\s?(?:\{([^{}]{1,60})\}|(\w))"),
+        lambda m: f"\\sqrt[{m[1]}]{{{m[2] or m[3]}}}",
+    ),
 )
 """Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""

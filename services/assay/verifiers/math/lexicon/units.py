@@ -39,6 +39,10 @@ _UNITS: Final = {
     "week": "weeks \u5468",
     "month": "months \u6708",
     "year": "years yr yrs \u5e74",
+    "fortnight": "fortnights",
+    "decade": "decades",
+    "century": "centuries",
+    "millennium": "millennia millenniums",
     "rad": "radian radians",
     "v": "volt volts",
     "a": "ampere amperes amp amps",
@@ -107,7 +111,7 @@ NOT_UNITS: Final = frozenset(
         *("squared", "cubed", "half", "halves", "tenth", "tenths", "hundredth", "hundredths"),
         *("thousandth", "thousandths", "fifth", "fifths", "sixth", "sixths", "eighth", "eighths"),
         *("hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
-        *("billions", "trillion", "trillions", "factorial", "between"),
+        *("billions", "trillion", "trillions", "factorial", "between", "dozen", "dozens"),
     ]
 )
 """Words that say something about a number or change it; none of them is part of a unit."""
@@ -142,7 +146,8 @@ def compound(text: str) -> Compound | None:
     at = 0
     while at < len(text.rstrip()):
         match = _PART.match(text, at)
-        unit = _UNIT_OF.get((match["said"] or match["word"]).lower()) if match else None
+        said = (match["said"] or match["word"]).lower() if match else ""
+        unit = "min" if said == "m" and parts and parts[-1][1] == "h" else _UNIT_OF.get(said)
         if match is None or unit is None or len(parts) == _PARTS_MAX:
             return None
         parts.append((Fraction(match["value"]), unit))
