@@ -135,10 +135,21 @@ def command(name: str, module: str) -> list[str]:
     return [sys.executable, "-m", module]
 
 
+SEES_US = """
+import subprocess, sys
+import assay.worker.build
+subprocess.run([sys.executable, "-c", ""], check=True)  # as a host starts its slots
+"""
+
+
 def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
+    """Below those that connections get: a part that is started again must find it free."""
+    for _ in range(100):
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("0.0.0.0", port))
+            return str(port)
+    raise RuntimeError("no port is free")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +197,7 @@ async def own_network() -> AsyncIterator[Network]:
             ip("-n", name, "link", "set", device, "up")
         within = ["ip", "netns", "exec", name]
         user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
-        trying = [*within, *user, sys.executable, "-c", "import assay.worker.build"]
+        trying = [*within, *user, sys.executable, "-c", SEES_US]
         sees_us = await asyncio.to_thread(_succeeds, trying)
         prefix = [*within, *(user if sees_us else ())]
         yield Network(prefix=prefix, here=here, there=there, link=f"va{tag}")

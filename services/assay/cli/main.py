@@ -68,7 +68,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.operate.live:watch",
             "Follow a batch to its end; exit 3 when requests of it have no reward.",
         ),
-        "batch": Entry("assay.cli.operate.batch:batch", "One batch, described."),
+        "batch": Entry("assay.cli.operate.batch:batch", "One batch: describe it, cancel it."),
         "pipelines": Entry(
             "assay.cli.operate.pipelines:pipelines",
             "List the pipelines and the form of their references and settings.",

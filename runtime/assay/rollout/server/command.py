@@ -18,11 +18,12 @@ KEEP_ALIVE_S: Final = 75
 """For a connection without a call; clients must be the first to close theirs."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from assay.rollout.cuda.engine import CudaEngine
-    from assay.rollout.models import Engine
+    from assay.rollout.models import Engine, Model
     from assay.rollout.models.tokenizer import Tokenizer
+    from assay.rollout.server.local import LocalEngine, LocalOptions
 
 
 class DeviceName(Enum):
@@ -64,6 +65,21 @@ def _stage_below(root: Path, engine: Engine | CudaEngine) -> Callable[[int, str]
     return stage
 
 
+def _opened(
+    model: Model, token_bytes: Sequence[bytes] | None, options: LocalOptions
+) -> LocalEngine:
+    """The engine; says what it runs on, or ends with what is missing."""
+    from assay.rollout.server.local import open_local
+
+    try:
+        local = open_local(model, token_bytes, options)
+    except (CudaError, UnsupportedModel) as error:
+        typer.echo(f"--device {options.device}: {error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"device: {local.device} {local.device_reason}".rstrip(), err=True)
+    return local
+
+
 def serve(
     model: Annotated[Path, typer.Argument(exists=True, help="Folder, .gguf or .bin.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -92,7 +108,7 @@ def serve(
     from assay.rollout.models import load_model
     from assay.rollout.models.engine import EngineSettings
     from assay.rollout.server.app import Served, build_app
-    from assay.rollout.server.local import LocalOptions, open_local
+    from assay.rollout.server.local import LocalOptions
 
     tokenizer = _tokenizer(model)
     with ExitStack() as stack:
@@ -107,13 +123,8 @@ def serve(
             adapter_rank_max=adapter_rank,
             cpu=EngineSettings(threads=threads, seq_len_max=seq_len),
         )
-        try:
-            local = open_local(loaded, token_bytes, options)
-        except (CudaError, UnsupportedModel) as error:
-            typer.echo(f"--device {device.value}: {error}", err=True)
-            raise typer.Exit(1) from error
+        local = _opened(loaded, token_bytes, options)
         stack.callback(local.close)
-        typer.echo(f"device: {local.device} {local.device_reason}".rstrip(), err=True)
         served = Served(
             name=name or model.stem,
             vocab_size=vocab_size,
