@@ -10,7 +10,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
-from assay.verifiers.code import definition
+from assay.verifiers.code import settings as code_settings
 from assay.verifiers.code.cpp import compiler as compilers
 from assay.verifiers.code.settings import STANDARDS, CppSettings
 
@@ -74,7 +74,7 @@ def test_what_no_standard_takes_has_the_error_of_the_first(bench: Any) -> None:
 def test_a_standard_that_the_compiler_does_not_know_is_not_tried(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(definition, "STANDARDS", ("c++17", "gnu++99", "gnu++14"))
+    monkeypatch.setattr(code_settings, "STANDARDS", ("c++17", "gnu++99", "gnu++14"))
     source = f"{INCLUDED}int main() {{ {IN_STANDARDS['gnu++14']} }}\n"
     assert bench.judge(CPP, source, {"tests": [{"stdout": "ok\n"}]}).reward == 1.0
     ended = bench.judge(CPP, "int main() { return y; }", ADD)
