@@ -117,8 +117,7 @@ def open_server(
     """A server behind `edge`, whose methods are found by their names.
 
     Generated code also registers each method by itself. The library then waits for the next call of
-    each, so that every call costs a wait on as many futures as there are methods: an eighth of the
-    API's time for a `Score`.
+    each, so that every call costs a wait on as many futures as there are methods.
     """
     server = grpc.aio.server(interceptors=[edge], options=options)
     server.add_registered_method_handlers = _not_registered  # type: ignore[method-assign]

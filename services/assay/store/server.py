@@ -1,8 +1,7 @@
 """A server: where its URL says that it is, what is said to it first, and its error replies.
 
 The library of the server would do the same. It is not used: it imports itself whole, with its
-commands, clusters and metrics, which is 8 MiB in each process of the platform, and a sixth of a
-second of CPU time before each starts.
+commands, clusters and metrics, in each process of the platform and before each command.
 """
 
 import asyncio
