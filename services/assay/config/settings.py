@@ -23,7 +23,7 @@ from assay.config.telemetry import TelemetrySettings
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset(
     {
-        *("ASSAY_CA", "ASSAY_CERTIFICATE", "ASSAY_KEY"),
+        *("ASSAY_CA", "ASSAY_CERTIFICATE", "ASSAY_KEY", "ASSAY_CUDA_CACHE"),
         *("ASSAY_VENV", "ASSAY_TOKEN", "ASSAY_URL", "ASSAY_PIPELINE", "ASSAY_PIPELINE_SETTINGS"),
         *("ASSAY_TASK", "ASSAY_DEADLINE_S", "ASSAY_PATIENCE_S", "ASSAY_STEP_SIZE"),
     }
