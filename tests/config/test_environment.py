@@ -91,5 +91,7 @@ def test_a_variable_within_one_that_holds_nothing_is_refused_by_name() -> None:
 
 def test_variables_of_parts_without_settings_stand_beside_them() -> None:
     """The client's, the adapters', and the CUDA engine's folder, which a service may have, too."""
-    variables = dict.fromkeys(["ASSAY_TOKEN", "ASSAY_CA", "ASSAY_CUDA_CACHE"], "x")
+    client = "ASSAY_TOKEN", "ASSAY_CA", "ASSAY_ROLLOUT_URL"
+    names = *client, "ASSAY_CUDA_CACHE", "ASSAY_ROLLOUT_API_KEY"
+    variables = dict.fromkeys(names, "x")
     assert read_tree(Settings, variables, prefix=ENV_PREFIX, ignored=NOT_SETTINGS) == {}
