@@ -249,6 +249,7 @@ RETRIES: Final = [
             "                    self._parts",
         ),
         ("        if self._wakes_served < mine:\n", "        if self._wakes_served < 0:\n"),
+        ("                self._give_past_fresh()\n", ""),
     ),
     *_of(
         "retries",

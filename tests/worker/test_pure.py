@@ -331,6 +331,30 @@ def test_claims_are_given_out_in_order_within_the_bounds(
     assert given_out == each
 
 
+@given(
+    fresh=st.lists(st.booleans(), max_size=12),
+    slots_idle=st.integers(1, 4),
+    batch_max=st.integers(1, 8),
+)
+def test_what_any_slot_may_judge_passes_the_first_claims_that_need_a_fresh_one(
+    fresh: list[bool], slots_idle: int, batch_max: int
+) -> None:
+    each = [held(str(number)) for number in range(len(fresh))]
+    for one, needs_fresh in zip(each, fresh, strict=True):
+        one.fresh = needs_fresh
+    waiting = Waiting(batch_max=batch_max)
+    waiting.add(each)
+    taken = waiting.take_past_fresh(slots_idle=slots_idle)
+    assert bool(taken) == (False in fresh)
+    assert not any(one.fresh for one in taken)
+    assert not taken or taken[0] is each[fresh.index(False)]
+    left = [one for one in each if one not in taken]
+    while len(waiting):
+        for one in waiting.take(slots_idle=1):
+            assert one is left.pop(0), "what is left keeps its order"
+    assert not left
+
+
 def test_who_is_run_again_comes_first() -> None:
     waiting = Waiting(batch_max=8)
     first, second, third = held("1"), held("2"), held("3")

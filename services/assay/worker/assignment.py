@@ -326,6 +326,16 @@ class Waiting:
         """The works for one of the idle slots: an even share, in order, within the bounds."""
         return self._taken(self._share(slots_idle), ASSIGNMENT_BYTES_MAX)
 
+    def take_past_fresh(self, *, slots_idle: int) -> list[HeldClaim]:
+        """The same without the first claims that need a fresh slot; none if all need one."""
+        behind = next((at for at, held in enumerate(self._claims) if not held.fresh), None)
+        if behind is None:
+            return []
+        first = [self._claims.popleft() for _ in range(behind)]
+        taken = self.take(slots_idle=slots_idle)
+        self.add_again(first)
+        return taken
+
     def _share(self, slots: int) -> int:
         return min(self._batch_max, -(-len(self._claims) // max(1, slots)))
 

@@ -35,16 +35,15 @@ from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.auditing.searches import GroupSearches
 from assay.worker.finish import times
 from assay.worker.parts import HostParts
-from assay.worker.reports import note_reaped
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
 from assay.worker.slots.pool import SlotCounts, SlotPool
 from assay.worker.slots.process import SlotProcess
+from assay.worker.sweeps import reap
 
 BEAT_S_MAX: Final = 1.0
 """Leases are renewed at a third of their length or sooner: a beat also returns cancellations."""
-REAP_JOBS_MAX: Final = 1_000
 
 log = structlog.get_logger(__name__)
 
@@ -261,10 +260,20 @@ class Supervisor:
             slots_idle = self._pool.idle
             slot = self._pool.take_idle(fresh=self._waiting.needs_fresh)
             if slot is None:
+                self._give_past_fresh()
                 return
             self._begin(slot, self._send(slot, self._waiting.take(slots_idle=slots_idle)))
         if not self._pool.has_surplus:
             self._ahead.give()
+
+    def _give_past_fresh(self) -> None:
+        """The first claim waits for a fresh slot that starts: idle slots judge what follows it."""
+        while slots_idle := self._pool.idle:
+            held = self._waiting.take_past_fresh(slots_idle=slots_idle)
+            slot = self._pool.take_idle(fresh=False) if held else None
+            if slot is None:
+                return
+            self._begin(slot, self._send(slot, held))
 
     def _send(self, slot: SlotProcess, held: list[HeldClaim]) -> Assignment:
         assignment = Assignment(held=held, individually=self._spec.cpu_s_max is not None)
@@ -400,7 +409,9 @@ class Supervisor:
             await self._clock.sleep(every_s)
             self._limits.look_for_stopped(longer_than_s=self._spec.lease_s)
             self._give_out()  # what is ahead of a long work, to others
-            self._attempts.give_back(self._waiting.take_stale(self._clock.monotonic_ns()))
+            if stale := self._waiting.take_stale(self._clock.monotonic_ns()):
+                self._attempts.give_back(stale)
+                self._pump()
             await self._beat_once()
 
     async def _beat_once(self) -> None:
@@ -443,19 +454,8 @@ class Supervisor:
         slot.kill("its lease was lost")
 
     async def reap(self) -> bool:
-        """Requeue requests with expired leases, of other hosts or of this one before a restart;
-        end overdue batches. Returns whether there were any."""
-        if not self._parts.health.is_up or self._beaten_ns < self._parts.health.regained_ns:
-            return False
-        try:
-            reaped = await self._parts.store.reap(
-                self.stage, attempts_max=self._parts.attempts_max, jobs_max=REAP_JOBS_MAX
-            )
-        except AssayError as error:
-            self._parts.health.failed(error)
-            return False
-        note_reaped(self.stage, reaped, self._parts.metrics)
-        return bool(reaped.redelivered or reaped.dead or reaped.expired or reaped.completed)
+        """See `sweeps.reap`."""
+        return await reap(self._parts, self.stage, beaten_ns=self._beaten_ns)
 
     # -- the end -------------------------------------------------------------------------------
     def begin_drain(self) -> None:

@@ -186,6 +186,7 @@ class InstantChecks:
             self._slots(supervisor, slots)
             self._starts_no_more(life.node.name, supervisor, len(slots))
             self._not_in_vain(life.node.name, supervisor, slots)
+            self._gives_out(supervisor)
             self._note_idle(life, supervisor)
 
     def _slots(self, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
@@ -235,6 +236,12 @@ class InstantChecks:
         for slot in slots:
             known = {lost.get((node, lease)) for lease in _works_on(slot)}
             require(known != {now_s}, "a slot works for a lease that is lost")
+
+    def _gives_out(self, supervisor: Supervisor) -> None:
+        """A claim that any slot may judge does not wait beside an idle one of its own host."""
+        waiting = supervisor._waiting._claims  # noqa: SLF001
+        waits = any(not held.fresh for held in waiting) and not supervisor._is_draining  # noqa: SLF001
+        require(not (waits and supervisor._pool.idle), "a claim waits beside an idle slot")  # noqa: SLF001
 
     def _note_idle(self, life: HostNode, supervisor: Supervisor) -> None:
         """Note since when the host could claim a request.
