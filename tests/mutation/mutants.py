@@ -89,7 +89,7 @@ LEASES: Final = [
         ("        leases = list(self._held)\n", "        leases = list(self._held)[1:]\n"),
         ("            self._lose(lost)\n", ""),
         ("        self._held.pop(held.claim.lease, None)\n", "        pass\n"),
-        (" or self._beaten_ns < self._parts.health.regained_ns", " or self._beaten_ns == 0"),
+        (" or beaten_ns < parts.health.regained_ns", " or beaten_ns == 0"),
     ),
     *_of(
         "leases",

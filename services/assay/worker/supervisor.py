@@ -251,7 +251,7 @@ class Supervisor:
     def _give_out(self) -> None:
         if self._is_draining:
             return
-        self._waiting.add_again(self._ahead.take_late(self._clock.monotonic_ns()))
+        self._run_again(self._ahead.take_late(self._clock.monotonic_ns()))
         while self._pool.idle:
             if not len(self._waiting):
                 self._waiting.add_again(self._ahead.take_back())
