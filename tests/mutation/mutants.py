@@ -89,6 +89,10 @@ LEASES: Final = [
         ("        leases = list(self._held)\n", "        leases = list(self._held)[1:]\n"),
         ("            self._lose(lost)\n", ""),
         ("        self._held.pop(held.claim.lease, None)\n", "        pass\n"),
+    ),
+    *_of(
+        "leases",
+        f"{WORKER}/sweeps.py",
         (" or beaten_ns < parts.health.regained_ns", " or beaten_ns == 0"),
     ),
     *_of(
