@@ -217,13 +217,6 @@ def test_a_sentence_is_short_enough_to_read_once(page: Path) -> None:
 
 def test_sentences_are_found_over_lines_and_in_items_and_rows() -> None:
     lines = ["One", "two `a b. C` three. Four", "", "* five [six](x y)", "  seven.", "| 8 | 9 |"]
-        "One",
-        "two `a b. C` three. Four",
-        "",
-        "* five [six](x y)",
-        "  seven.",
-        "| eight | nine |",
-    ]
     page = "\n".join([*lines, "", "    code"])
     assert [text for _, text in sentences(page)] == [
         *("One two CODE three.", "Four", "* five [six] seven."),
