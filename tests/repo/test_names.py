@@ -118,7 +118,7 @@ def test_a_name_has_one_meaning_in_a_process(process: str) -> None:
 
 
 def words() -> Counter[str]:
-    """How often each word stands in the texts of the repository."""
+    """How often each word occurs in the texts of the repository."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     found = Counter[str]()
     for name in listed.stdout.decode().split("\0"):
