@@ -23,13 +23,13 @@ proto:  ## regenerate the protobuf modules
 	@.venv/bin/python scripts/generate_proto.py
 
 accuracy:  ## agreement of rewards with public labels (needs ../shared/data)
-	@.venv/bin/python benchmarks/accuracy.py
+	@.venv/bin/python -m benchmarks.verdicts.accuracy
 
 bench:  ## throughput and latency, side by side with the alternatives
-	@.venv/bin/python benchmarks/throughput.py
+	@.venv/bin/python -m benchmarks.service.throughput
 
 chaos:  ## 10,000 requests under kill -9 of workers, API and store
-	@.venv/bin/python benchmarks/chaos.py
+	@.venv/bin/python -m benchmarks.service.chaos
 
 fuzz:  ## candidates of known reward, hostile and honest, in every pipeline (SEED=, MINUTES=)
 	@.venv/bin/python -m tests.fuzz.verdicts --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)

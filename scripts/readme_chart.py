@@ -2,7 +2,7 @@
 
     python scripts/readme_chart.py
 
-The table is what `python benchmarks/planner/live.py` measures and prints; nothing is measured here.
+The table is what `python -m benchmarks.planner.live` measures and prints; nothing is measured here.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Every policy against every stress: python benchmarks/planner/beyond.py [--part P]
+"""Every policy against every stress: python -m benchmarks.planner.beyond [--part P]
 
 single: one task under each stress. tenants: 1 to 12 tenants with different pipelines. stock: the
 stock autoscalers with their utilisation target swept, to compare at equal p95 d.
@@ -7,7 +7,10 @@ stock autoscalers with their utilisation target swept, to compare at equal p95 d
 import argparse
 from dataclasses import replace
 
-from common import (
+from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe, TickingPolicy
+from assay.sim.pools.runner import Options
+from assay.sim.pools.workload import TaskLoad, Workload, steady
+from benchmarks.planner.common import (
     CUDA,
     CUDA_STAGES,
     POLICIES,
@@ -21,10 +24,6 @@ from common import (
     simulate,
     stressed,
 )
-
-from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe, TickingPolicy
-from assay.sim.pools.runner import Options
-from assay.sim.pools.workload import TaskLoad, Workload, steady
 
 JUDGE = 2
 MIXED_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))

@@ -1,4 +1,4 @@
-"""The order of batches under caps, against the exact optimum: python benchmarks/planner/caps.py
+"""The order of batches under caps, against the exact optimum: python -m benchmarks.planner.caps
 
 Small cases, three batches of three requests on two stages with two and one slots, solved exactly
 (OR-tools). The optimum knows every duration and may serve requests in any order, also within a
@@ -11,7 +11,6 @@ import argparse
 from dataclasses import dataclass
 
 import numpy as np
-from optimum import least_idle
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import SECOND_NS, Ints, to_ns
@@ -19,6 +18,7 @@ from assay.model.observation import Cause, Observation, OpenBatch, PoolView, Tas
 from assay.planner.core.demand import Guess, assemble, ranks
 from assay.planner.core.plan import best_order
 from assay.planner.core.trial import Trial
+from benchmarks.planner.optimum import least_idle
 
 CAPS = (2, 1)
 BATCHES = 3

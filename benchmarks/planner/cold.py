@@ -1,4 +1,4 @@
-"""Cost of starting without history: python benchmarks/planner/cold.py [--seeds 5]
+"""Cost of starting without history: python -m benchmarks.planner.cold [--seeds 5]
 
 The first five iterations of one task, planned without any history and with that of five earlier
 batches, on the same batches. Regret of an iteration: its cost without history minus its cost with
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from common import CUDA, CUDA_STAGES, STRESSES, save_rows, simulate, stressed
 
 from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
@@ -20,6 +19,7 @@ from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.result import Result
 from assay.sim.pools.runner import Options
 from assay.sim.pools.workload import Workload
+from benchmarks.planner.common import CUDA, CUDA_STAGES, STRESSES, save_rows, simulate, stressed
 
 ITERATIONS = 5
 BASE = STRESSES[0]

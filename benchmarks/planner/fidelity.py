@@ -1,4 +1,4 @@
-"""DistRS's own experiments on our simulator: python benchmarks/planner/fidelity.py [--quick]
+"""DistRS's own experiments on our simulator: python -m benchmarks.planner.fidelity [--quick]
 
 Figures 10 and 11 (six staggered tasks, colocated and disaggregated), 13 (one task), 14 (two batches
 100 s apart, EBF against FCFS over a sweep of GPUs). Real: arrivals. Simulated: durations, platform.
@@ -8,7 +8,6 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, copies, row, save_rows, simulate, stressed
 
 from assay.model.arrays import to_ns
 from assay.model.queueing import (
@@ -21,6 +20,17 @@ from assay.model.queueing import (
 )
 from assay.sim.pools.runner import Options
 from assay.sim.pools.workload import Workload
+from benchmarks.planner.common import (
+    CUDA,
+    CUDA_STAGES,
+    POLICIES,
+    STRESSES,
+    copies,
+    row,
+    save_rows,
+    simulate,
+    stressed,
+)
 
 SETTINGS = {
     "colocated": (6, 300.0, 130.0),

@@ -1,6 +1,6 @@
 """The first plan of an installation, with and without machine code in its wheel.
 
-    python benchmarks/planner/first_plan.py
+    python -m benchmarks.planner.first_plan
 
 Each line is a process with an empty cache that imports the planner and plans a synthetic batch
 twice, as the planning process does before it is ready: seconds by the clock, and of CPU.

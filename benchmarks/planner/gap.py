@@ -1,4 +1,4 @@
-"""Gap to the optimum: python benchmarks/planner/gap.py
+"""Gap to the optimum: python -m benchmarks.planner.gap
 
 small: cases of ten requests and two stages, solved exactly (OR-tools), against Algorithm 1 and the
 certificate's bound. full: the workers that each policy held in whole runs, against the bound of
@@ -8,8 +8,6 @@ its batches (the work itself and one start-up for each worker that any schedule 
 import argparse
 
 import numpy as np
-from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, row, save_rows, simulate, stressed
-from optimum import least_cost
 
 from assay.model.arrays import to_ns
 from assay.model.queueing import Constraints, Demand, by_stage
@@ -17,6 +15,17 @@ from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
 from assay.sim.pools.certificate import bound, certify
 from assay.sim.pools.runner import Options
+from benchmarks.planner.common import (
+    CUDA,
+    CUDA_STAGES,
+    POLICIES,
+    STRESSES,
+    row,
+    save_rows,
+    simulate,
+    stressed,
+)
+from benchmarks.planner.optimum import least_cost
 
 COST = (1, 10)
 

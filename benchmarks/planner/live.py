@@ -1,6 +1,6 @@
 """The planner on this machine, on real work: two tasks, three batches each, changing pool sizes.
 
-    python benchmarks/planner/live.py [--batches 3] [--span-s 40] [--json] [--figure FILE]
+    python -m benchmarks.planner.live [--batches 3] [--span-s 40] [--json] [--figure FILE]
 
 The same run twice, each on a platform of its own: with the planner (pools from 0 up), and with
 static pools as large as the planner's ever were. `code.cpp` requests are the right and wrong
@@ -15,27 +15,23 @@ import asyncio
 import contextlib
 import itertools
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from assay.cli.operate.status_client import list_pools
+from assay.cli.plan.plot import Point, plot_stages
+from assay.client import Client, Request
+from assay.core.ids import TaskId, TenantId
+from assay.sim.files import read_arrivals
+from assay.store.port import Store
+from assay.store.valkey import open_store
+from benchmarks.harness.platform_run import Run, local_platform
+from benchmarks.harness.report import OUT, Report
+from benchmarks.harness.workloads import SHARED, gsm8k
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from platform_run import Run, local_platform  # noqa: E402 - the folder above
-from report import OUT, Report  # noqa: E402
-from workloads import SHARED, gsm8k  # noqa: E402
-
-from assay.cli.operate.status_client import list_pools  # noqa: E402
-from assay.cli.plan.plot import Point, plot_stages  # noqa: E402
-from assay.client import Client, Request  # noqa: E402
-from assay.core.ids import TaskId, TenantId  # noqa: E402
-from assay.sim.files import read_arrivals  # noqa: E402
-from assay.store.port import Store  # noqa: E402
-from assay.store.valkey import open_store  # noqa: E402
-
 SOLUTIONS = ROOT / "tests" / "verifiers" / "solutions"
 PROBLEMS = SHARED / "sandboxfusion" / "code_eval_code_contests.jsonl"
 ARRIVALS = SHARED / "arrivals" / "polytrace_search_r1.csv"

@@ -1,6 +1,6 @@
-"""CPU time and memory of plans of many stages: python benchmarks/planner/many_stages.py
+"""CPU time and memory of plans of many stages: python -m benchmarks.planner.many_stages
 
-The load of `benchmarks/kubernetes_scale.py` (tasks of four stages, one open batch each) goes
+The load of `benchmarks.kubernetes.scale` (tasks of four stages, one open batch each) goes
 to a planning session in this process; the first row reads eight past batches per task. With
 `--shared`, all tasks have their first stage in common, so that nothing can be planned apart.
 """
@@ -8,19 +8,15 @@ to a planning session in this process; the first row reads eight past batches pe
 import argparse
 import asyncio
 import resource
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from kubernetes_load import Load, ModelStore, S
 
 from assay.config.planning import PlanSettings
 from assay.core.records import OpenWork, TaskRecord
 from assay.edge.clock import Clock
 from assay.planner.session.messages import PoolState, Snapshot, StageLimits, TaskHistory
 from assay.planner.session.session import Session
+from benchmarks.kubernetes.load import Load, ModelStore, S
 
 PER_STAGE_PER_MINUTE = 5_000
 PODS_PER_STAGE = 50

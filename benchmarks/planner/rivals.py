@@ -1,8 +1,8 @@
-"""`assay` over the best rival of each mix: python benchmarks/planner/rivals.py
+"""`assay` over the best rival of each mix: python -m benchmarks.planner.rivals
 
 Every rival is tuned for every mix, over `--seeds` workloads; the mixes are the named ones below and
 those drawn from seeds 1 to `--drawn`. Two processes; some 15 minutes on two quiet cores.
-`benchmarks/planner/tables.py` puts the table into docs/planner.md.
+`benchmarks.planner.tables` puts the table into docs/planner.md.
 """
 
 import argparse
@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from common import OUT, arrivals
-
 from assay.sim.laboratory.mixes import draw_mix, named_mixes
 from assay.sim.laboratory.report import SUMMARY_HEAD, summary
 from assay.sim.laboratory.stress import REFERENCES, RIVALS, run
+from benchmarks.planner.common import OUT, arrivals
 
 NAMED = (
     "six tenants",

@@ -1,4 +1,4 @@
-"""Duration of planning and simulating: python benchmarks/planner/speed.py
+"""Duration of planning and simulating: python -m benchmarks.planner.speed
 
 `distrs`: Algorithm 2 + Algorithm 1 with the timeout rule. `assay`: a full plan (20 futures, search
 of the peaks, shape, two peak factors) at the opening of a batch, and a second one with known
@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from common import CUDA, CUDA_STAGES, OUT, POLICIES, STRESSES, Stage, copies, simulate, stressed
 
 from assay.model.arrays import to_ns
 from assay.model.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
@@ -29,6 +28,17 @@ from assay.planner.session.progress import Progress
 from assay.sim.policies.distrs import Distrs
 from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.workload import StageLoad, TaskLoad, draw_workload, steady
+from benchmarks.planner.common import (
+    CUDA,
+    CUDA_STAGES,
+    OUT,
+    POLICIES,
+    STRESSES,
+    Stage,
+    copies,
+    simulate,
+    stressed,
+)
 
 EXACT_MAX = 70_000
 """Up to this many requests, all are planned one by one to compare."""

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/planner.md: python benchmarks/planner/tables.py [NAME ...]
+"""Tables and figures of docs/planner.md: python -m benchmarks.planner.tables [NAME ...]
 
 Fills the space between `<!-- NAME -->` and `<!-- end -->`; figures go to docs/figures/planner/.
 """
@@ -13,10 +13,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import CUDA, CUDA_STAGES, OUT, POLICIES, ROOT, STRESSES, simulate, stressed
 
 from assay.sim.plots import plot_lines, plot_pools
 from assay.sim.pools.runner import Options
+from benchmarks.planner.common import (
+    CUDA,
+    CUDA_STAGES,
+    OUT,
+    POLICIES,
+    ROOT,
+    STRESSES,
+    simulate,
+    stressed,
+)
 
 DOC = ROOT / "docs" / "planner.md"
 FIGURES = ROOT / "docs" / "figures" / "planner"

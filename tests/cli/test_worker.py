@@ -1,19 +1,54 @@
-"""`assay worker-token`: tokens that the API takes, and durations that it refuses."""
+"""`assay worker` serves; `assay worker-token` makes tokens that the API takes."""
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.running import PROCESS_S_MAX
 from typer.testing import CliRunner
 
 from assay.cli.main import app
 from assay.cli.platform.worker import DAYS_MAX, UNITS_S, duration
+from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock
 from assay.edge.work.tokens import WorkerKeys
+from assay.store.port import Store
 
 KEY = "k" * 40
+
+
+async def test_a_worker_serves_the_stages_of_its_options_until_it_is_stopped(
+    tmp_path: Path, store_settings: StoreSettings, store: Store
+) -> None:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
+    given = ("--stage", "noop", "--slots", "1", "--data-dir", str(tmp_path))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "assay.cli", "worker", *given),
+        env={
+            **inherited,
+            "ASSAY_STORE__URL": store_settings.url,
+            "ASSAY_STORE__SHARD": store_settings.shard,
+            "ASSAY_WORKER__CONTROL_PORT": "0",
+        },
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(PROCESS_S_MAX):
+            while not (hosts := await store.hosts()):
+                assert process.returncode is None
+                await asyncio.sleep(0.05)
+        assert hosts[0].stages == ("noop",)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), PROCESS_S_MAX) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def test_a_token_says_its_stages_and_its_end(tmp_path: Path) -> None:

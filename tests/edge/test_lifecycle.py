@@ -69,7 +69,7 @@ SERVICE = """
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.edge import lifecycle
-import asyncio, os
+import asyncio, os, sys
 
 async def serve():
     with lifecycle.starting():
@@ -78,7 +78,7 @@ async def serve():
             case "file": open("/proc/none")
             case "down": raise DependencyDown("the store is\\naway")
 
-lifecycle.run_service("service", serve(), run=asyncio.run)
+lifecycle.run_service("service", serve(), run=asyncio.run, given=sys.argv[1:])
 """
 
 

@@ -33,11 +33,11 @@ SESSIONS = "OPENREWARD_SESSION_URL"
 async def run(
     package: str, url: str, *arguments: str | Path, program: str = "", left_out: str = ""
 ) -> Any:
-    """Run a program of this folder in an environment with the trainer; its last line as JSON.
+    """Run a program of the folders here in an environment with the trainer; its last line as JSON.
 
     `left_out` are packages, separated by commas, that need a GPU.
     """
-    path = HERE / f"in_{program or package}.py"
+    (path,) = HERE.glob(f"*/in_{program or package}.py")
     if left_out:
         path, arguments = HERE / "without_gpu.py", (left_out, path, *arguments)
     return await run_program(path, package, *arguments, environment={"ASSAY_URL": url})
@@ -120,7 +120,7 @@ async def test_five_steps_of_trl_through_the_open_reward_standard(
     await run_worker(FewJudged(), stage="extract")
     url = api.addresses.http
     found = await run_program(
-        HERE / "in_trl_tools.py", "openreward", "ors", url, environment={SESSIONS: url}
+        HERE / "trainers" / "in_trl_tools.py", "openreward", "ors", url, environment={SESSIONS: url}
     )
     check_steps(found)
 

@@ -81,6 +81,36 @@ def test_a_batch_like_its_history_changes_little(seed):
     assert 0.75 < found < 1.35
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), share=st.floats(0.01, 0.4), so_far=st.lists(st.floats(1.0, 100.0))
+)
+def test_hangs_that_history_has_too_say_nothing_about_the_pace(seed, share, so_far):
+    """However long they have run: of a batch like its history, as many requests hang."""
+    hangs = max(int(share * 400), 1)
+    timeout = to_ns(10**6)
+    past, mine = drawn_times(seed + 1, 400), drawn_times(seed, 200)
+    past[:hangs] = timeout
+    done = mine[hangs // 2 :]
+    longest = past[hangs:].max()
+    running = np.resize([longest * one for one in so_far or [100.0]], hangs // 2).astype(np.int64)
+    found = stretch(done, running, past, timeout)
+    assert found == pytest.approx(
+        stretch(done, np.full(hangs // 2, longest), past, timeout), rel=0.07
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), factor=st.floats(1.5, 4.0), hangs=st.integers(0, 40))
+def test_a_slow_batch_is_not_taken_for_one_of_hangs(seed, factor, hangs):
+    """All of its requests have outlived all of history: it is slow, whatever hung there."""
+    past = drawn_times(seed, 400)
+    past[:hangs] = TIMEOUT
+    now = min(int(factor * past[hangs:].max()), TIMEOUT - 1)
+    found = stretch(np.zeros(0, np.int64), np.full(200, now), past, TIMEOUT)
+    assert found > 0.9 * now / past[hangs:].max()
+
+
 def test_two_slow_requests_do_not_overturn_history():
     found = stretch(np.array([to_ns(60)] * 2), np.zeros(0, np.int64), drawn_times(1, 400), TIMEOUT)
     assert 1.0 <= found < 2.2

@@ -15,6 +15,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 SOURCES = ("services", "runtime", "simulator", "proto")
 MODULES_MAX = 14
 FILES_MAX = 5
+CANDIDATES = {"tests/verifiers/solutions"}
+"""Folders of responses that tests send, not of modules."""
 
 
 def packages() -> dict[str, Path]:
@@ -48,12 +50,36 @@ def test_a_change_touches_at_most_five_files() -> None:
         assert 1 <= len(files) <= FILES_MAX, f"{what}: {files}"
 
 
-@pytest.mark.parametrize("name", sorted(packages()))
-def test_a_package_is_small_enough_to_read(name: str) -> None:
-    if name == "assay.v1":
-        return  # generated
-    modules = [path.name for path in packages()[name].glob("*.py") if path.name != "__init__.py"]
-    assert len(modules) <= MODULES_MAX, modules
+def folders_of_modules() -> Iterator[tuple[str, list[str]]]:
+    """Every folder with the modules that are imported or run: generated ones and tests are not."""
+    for top in (*SOURCES, "benchmarks", "scripts", "tests"):
+        for folder in (ROOT / top, *(ROOT / top).rglob("*/")):
+            name = str(folder.relative_to(ROOT))
+            modules = [
+                path.name
+                for path in folder.glob("*.py")
+                if not path.name.startswith("test_")
+                and path.name not in {"__init__.py", "conftest.py"}
+                and "_pb2" not in path.name
+            ]
+            if modules and name not in CANDIDATES:
+                yield name, modules
+
+
+@pytest.mark.parametrize(("name", "modules"), sorted(folders_of_modules()))
+def test_a_package_is_small_enough_to_read(name: str, modules: list[str]) -> None:
+    assert len(modules) <= MODULES_MAX, f"{name}: {modules}"
+
+
+def test_every_folder_of_modules_is_looked_at() -> None:
+    found = dict(folders_of_modules())
+    assert {"services/assay/store", "benchmarks/planner", "tests/mutation"} <= found.keys()
+
+
+def test_the_page_names_every_package_of_benchmarks() -> None:
+    named = re.findall(r"^\| `(benchmarks\.\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    folders = [path.parent.name for path in (ROOT / "benchmarks").glob("*/__init__.py")]
+    assert sorted(named) == sorted(f"benchmarks.{name}" for name in folders)
 
 
 def imported_on_import(tree: ast.AST) -> Iterator[str]:

@@ -170,6 +170,29 @@ def parse(what: str, name: str, given: Sequence[Sequence[str]]) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
 
 
+def texts() -> Iterator[tuple[str, str]]:
+    """What is written by hand and tracked, with its name."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in listed.stdout.decode().split("\0"):
+        if Path(name).suffix in {".py", ".md", ".toml", ".yml", ".yaml", ""} and name:
+            path = ROOT / name
+            if path.is_file() and path != Path(__file__):
+                yield name, path.read_text("utf-8", errors="replace")
+
+
+def test_a_measurement_is_named_as_the_module_that_is_run() -> None:
+    """A dotted name everywhere, of a module that exists; never the path of a file."""
+    by_path = re.compile(r"python\S*\s+benchmarks/")
+    named = re.compile(r"(?<![\w/.])benchmarks\.(\w+)\.(\w+)")
+    wrong = [
+        f"{name}: {match[0]}"
+        for name, text in texts()
+        for match in (*by_path.finditer(text), *named.finditer(text))
+        if not match.re.groups or not (ROOT / "benchmarks" / match[1] / f"{match[2]}.py").exists()
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("arguments", of("make"))
 def test_make_has_the_target(arguments: list[str]) -> None:
     done = subprocess.run(["make", "-n", *arguments], cwd=ROOT, capture_output=True, check=False)

@@ -1,7 +1,12 @@
-"""One name has one meaning inside one process: no two modules of a process define the same one."""
+"""One name has one meaning inside one process: no two modules of a process define the same one.
+
+And every name of a module has a reader.
+"""
 
 import ast
-from collections import defaultdict
+import re
+import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +15,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("services", "runtime", "simulator")
+TEXTS = {
+    ".py",
+    ".md",
+    ".lua",
+    ".proto",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".js",
+    ".html",
+    ".c",
+    ".h",
+    ".cu",
+    "",
+}
 PROCESSES = {
     "API": ("assay.reward.__main__", "assay.reward.server", "assay.reward.build"),
     "planner": ("assay.planner.build",),
@@ -95,3 +115,38 @@ def ambiguous(entries: tuple[str, ...]) -> dict[str, list[str]]:
 def test_a_name_has_one_meaning_in_a_process(process: str) -> None:
     assert len(loaded(PROCESSES[process])) >= 15
     assert ambiguous(PROCESSES[process]) == {}
+
+
+def words() -> Counter[str]:
+    """How often each word occurs in the texts of the repository."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    found = Counter[str]()
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if path.suffix in TEXTS and path.is_file() and "_pb2" not in name:
+            found.update(re.findall(r"\w+", path.read_text("utf-8", errors="replace")))
+    return found
+
+
+def test_every_name_of_a_module_is_read_somewhere() -> None:
+    """Functions, classes, constants and aliases; what a decorator takes is read by it."""
+    count = words()
+    unread = [
+        f"{module}: {name}"
+        for module in modules()
+        if "_pb2" not in module
+        for node in read(module).body
+        for name in names_made(node)
+        if count[name] == 1
+    ]
+    assert unread == []
+
+
+def names_made(node: ast.stmt) -> Iterator[str]:
+    if (
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.decorator_list
+    ) or isinstance(node, ast.ClassDef):
+        yield node.name
+    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))

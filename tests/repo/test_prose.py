@@ -2,6 +2,8 @@
 
 An area is added to `AREAS` once it is clean; then it stays clean. Python files are read for their
 docstrings, comments and messages, C files for their comments, pages as they are without code.
+
+No sentence of a page has more than `WORDS_MAX` words; a piece of code counts as one.
 """
 
 import io
@@ -121,6 +123,10 @@ AREAS = (
     "services/assay/worker",
     "tests",
 )
+WORDS_MAX = 48
+PAGES = sorted(
+    {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")}
+)
 KINDS = {".py", ".md", ".sh", ".lua", ".proto", ".c", ".h", ""}
 
 
@@ -172,3 +178,47 @@ def test_the_idioms_are_found_where_they_are(tmp_path: Path) -> None:
     text = " ".join(text for _, text in prose(page))
     hits = [match[0] for pattern in BANNED for match in re.finditer(pattern, text)]
     assert hits == ["anew", "queue a stage"]
+
+
+def sentences(page: str) -> Iterator[tuple[int, str]]:
+    """Each sentence of a page, with the line of the paragraph, item or row that it is in."""
+    for line, paragraph in paragraphs(page):
+        plain = re.sub(r"`[^`]*`", "CODE", paragraph)
+        plain = re.sub(r"\]\([^)]*\)", "]", plain)
+        for cell in plain.split(" | "):
+            for sentence in re.split(r"(?<=[.!?])[\"')\]*]*\s+(?=[^a-z])", cell):
+                yield line, sentence
+
+
+def paragraphs(page: str) -> Iterator[tuple[int, str]]:
+    """Each paragraph, item and row in one line, with the number of the first; no code."""
+    text = re.sub(r"^```.*?^```", _blank, page, flags=re.DOTALL | re.MULTILINE)
+    begun, held = 0, list[str]()
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        item = re.match(r"\s*(?:[*-] |\d+\. |\||#|>)", line)
+        is_code = line.startswith("    ") and not held and not item
+        if held and (item or not line.strip()):
+            yield begun, " ".join(held)
+            held.clear()
+        if line.strip() and not is_code:
+            begun = begun if held else number
+            held.append(line.strip())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_sentence_is_short_enough_to_read_once(page: Path) -> None:
+    long = [
+        f"line {line}, {count} words: {text[:80]}"
+        for line, text in sentences(page.read_text("utf-8"))
+        if (count := len(text.split())) > WORDS_MAX
+    ]
+    assert long == []
+
+
+def test_sentences_are_found_over_lines_and_in_items_and_rows() -> None:
+    lines = ["One", "two `a b. C` three. Four", "", "* five [six](x y)", "  seven.", "| 8 | 9 |"]
+    page = "\n".join([*lines, "", "    code"])
+    assert [text for _, text in sentences(page)] == [
+        *("One two CODE three.", "Four", "* five [six] seven."),
+        *("| 8", "9 |"),
+    ]

@@ -1,6 +1,6 @@
 """One tenant attacks in every way we know; the other's calls all succeed and nothing grows.
 
-The attacks are those of `benchmarks/tenants.py` in short; times are measured there, not here.
+The attacks are those of `benchmarks.tenants.interference` in short; times are measured there.
 """
 
 from __future__ import annotations

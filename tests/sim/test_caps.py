@@ -1,21 +1,15 @@
 """Under caps: the order of batches that a plan chooses, between the deadlines' and the optimum."""
 
-import runpy
-import sys
-from pathlib import Path
-
 import pytest
-
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "planner"
 
 
 @pytest.fixture
-def case(monkeypatch):
+def case():
     """The benchmark's cases."""
     pytest.importorskip("ortools")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield runpy.run_path(str(FOLDER / "caps.py"))["case"]
-    sys.modules.pop("optimum", None)
+    from benchmarks.planner.caps import case
+
+    return case
 
 
 def test_an_order_costs_the_trainers_no_less_than_the_optimum_and_less_than_the_deadlines(case):

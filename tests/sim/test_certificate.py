@@ -1,8 +1,5 @@
 """Lower bound <= optimum <= plan."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +11,6 @@ from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
 from assay.sim.pools.certificate import Bound, bound, certify
 
-ROOT = Path(__file__).resolve().parents[2]
 requests = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=8
 )
@@ -24,7 +20,8 @@ requests = st.lists(
 @given(requests=requests, delay=st.integers(0, 6))
 def test_bound_below_optimum_below_algorithm_1(requests, delay):
     pytest.importorskip("ortools")
-    least_cost = runpy.run_path(str(ROOT / "benchmarks" / "planner" / "optimum.py"))["least_cost"]
+    from benchmarks.planner.optimum import least_cost
+
     demand = demand_of([r for r, _, _ in requests], [[a, b] for _, a, b in requests])
     due = limits_of(demand, delay).finish_ns
     optimum, _ = least_cost(

@@ -7,11 +7,12 @@ others. Prints one JSON object.
 import itertools
 import json
 import random
-import runpy
 import sys
 import tempfile
 from importlib.machinery import PathFinder
 from pathlib import Path
+
+from benchmarks.verdicts.generated_golds import golds
 
 from assay.verifiers.local import LocalPipelines
 from assay.verifiers.math import controls, warm
@@ -20,7 +21,6 @@ from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.reading import read_gold
 from assay.verifiers.text.answers import Strategy
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 20_261_122
 FUNCTIONS = """
 sin cos tan csc sec cot arcsin arccos arctan arccsc arcsec arccot sinh cosh tanh
@@ -133,7 +133,7 @@ class Watch:
 
 
 def _corpus(draw: random.Random) -> list[str]:
-    made = runpy.run_path(str(ROOT / "benchmarks" / "generated_golds.py"))["golds"](draw, 65)
+    made = golds(draw, 65)
     called = [f"\\{f}({x})" for f, x in itertools.product(FUNCTIONS.split(), ARGUMENTS)]
     return [*made, *FORMS, *called]
 

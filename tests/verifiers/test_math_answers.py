@@ -1,11 +1,10 @@
 """The grammar of answers: what each form equals, what it does not, in every carrier.
 
-Golds come from tables and, by seed, from the generator that `benchmarks/golds.py` uses too.
+Golds come from tables and, by seed, from the generator that `benchmarks.verdicts.golds` uses too.
 """
 
 import json
 import random
-import runpy
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.verdicts.generated_golds import golds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,11 +27,7 @@ from assay.verifiers.math.verify import judge as compare
 
 Judge = Callable[..., Ended]
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = list(
-    runpy.run_path(str(ROOT / "benchmarks" / "generated_golds.py"))["golds"](
-        random.Random(20_261_122), 390
-    )
-)
+GENERATED = list(golds(random.Random(20_261_122), 390))
 
 PIECES = (
     *"0123456789.,;:=+-_^()[]{}%$& x",
@@ -390,9 +386,13 @@ def test_a_period_is_what_the_last_digits_repeat_three_times(shown: str, meant: 
 
 def test_nothing_is_imported_after_the_warm_up() -> None:
     """In a process of its own: here, other tests have imported what they like."""
-    script = Path(__file__).with_name("late_imports.py")
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=600
+        [sys.executable, "-m", "tests.verifiers.late_imports"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
     )
     said = json.loads(done.stdout)
     assert said["compared"] > 300

@@ -3,7 +3,14 @@
 import random
 
 import pytest
-from tests.fuzz.verdicts.disguises import CARRIERS, FLOODS, SHAPES, filled, fits, three_values
+from tests.fuzz.verdicts.mathematics.disguises import (
+    CARRIERS,
+    FLOODS,
+    SHAPES,
+    filled,
+    fits,
+    three_values,
+)
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer

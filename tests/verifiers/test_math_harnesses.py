@@ -1,9 +1,9 @@
 """Golds and answers in the spellings of public data sets get the verdict that a person gives."""
 
 import pytest
-from tests.fuzz.verdicts.equivalents import SAME_IN_OTHER_WORDS
-from tests.fuzz.verdicts.harnesses import PAIRS, response_of
-from tests.fuzz.verdicts.pairs import Pairs
+from tests.fuzz.verdicts.mathematics.equivalents import SAME_IN_OTHER_WORDS
+from tests.fuzz.verdicts.mathematics.harnesses import PAIRS, response_of
+from tests.fuzz.verdicts.mathematics.pairs import Pairs
 
 from assay.verifiers.math import warm
 from assay.verifiers.math.definition import MathSettings

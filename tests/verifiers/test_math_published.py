@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from tests.fuzz.verdicts.published import CARRIERS, FAMILIES
-from tests.fuzz.verdicts.statements import Family, filled, values
+from tests.fuzz.verdicts.mathematics.published import CARRIERS, FAMILIES
+from tests.fuzz.verdicts.mathematics.statements import Family, filled, values
 from tests.verifiers.test_math_disguises import passes
 
 DRAWS = 2

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from tests.fuzz.verdicts.notations import CARRIERS, NOTATIONS, Notation
-from tests.fuzz.verdicts.spellings import SPELLINGS, Spellings
+from tests.fuzz.verdicts.mathematics.notations import CARRIERS, NOTATIONS, Notation
+from tests.fuzz.verdicts.mathematics.spellings import SPELLINGS, Spellings
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer

@@ -3,7 +3,14 @@
 import random
 
 import pytest
-from tests.fuzz.verdicts.statements import BOXED, SENTENCES, Family, carriers, filled, values
+from tests.fuzz.verdicts.mathematics.statements import (
+    BOXED,
+    SENTENCES,
+    Family,
+    carriers,
+    filled,
+    values,
+)
 from tests.verifiers.test_math_disguises import passes
 
 DRAWS = 2

@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fuzz.verdicts.harnesses import response_of
-from tests.fuzz.verdicts.pairs import Pairs
-from tests.fuzz.verdicts.styles import STYLES
+from tests.fuzz.verdicts.mathematics.harnesses import response_of
+from tests.fuzz.verdicts.mathematics.pairs import Pairs
+from tests.fuzz.verdicts.mathematics.styles import STYLES
 
 from assay.verifiers.math import grammar, warm
 from assay.verifiers.math.definition import MathSettings

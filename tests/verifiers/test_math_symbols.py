@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzz.verdicts.harnesses import response_of
-from tests.fuzz.verdicts.pairs import Pairs
-from tests.fuzz.verdicts.symbols import SYMBOLS
+from tests.fuzz.verdicts.mathematics.harnesses import response_of
+from tests.fuzz.verdicts.mathematics.pairs import Pairs
+from tests.fuzz.verdicts.mathematics.symbols import SYMBOLS
 
 from assay.verifiers.math import warm
 from assay.verifiers.math.definition import MathSettings

@@ -1,4 +1,4 @@
-"""Rewards agree with labels on real programs; the whole tables are `benchmarks/accuracy.py`.
+"""Rewards agree with labels on real programs; the whole tables are `benchmarks.verdicts.accuracy`.
 
 Here every right solution meets the first tests of its problem, every wrong one all of them.
 """

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from tests.fuzz.verdicts.forgers import FORGERS, VALUE_TESTS, called
-from tests.fuzz.verdicts.shapes import SHAPES, Shape
+from tests.fuzz.verdicts.code.forgers import FORGERS, VALUE_TESTS, called
+from tests.fuzz.verdicts.code.shapes import SHAPES, Shape
 
 from assay.core.verdict import Ended
 

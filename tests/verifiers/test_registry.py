@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.config.settings import VerifierSettings
+from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.intake import parse_reference, parse_settings
@@ -137,3 +138,12 @@ def test_no_pipeline_module_lies_outside_the_package() -> None:
         module = load_handler(stage).__module__
         assert module.startswith("assay.verifiers.")
         assert Path(sys.modules[module].__file__ or "").exists()
+
+
+def test_a_pipeline_of_an_entry_point_can_be_a_component(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = replace(NOOP, spec=replace(NOOP.spec, name=PipelineName("mine")))
+    pipelines = load_pipelines(found=[entry(monkeypatch, mine)])
+    settings = b'{"components": {"a": {"pipeline": "mine"}}}'
+    assert parse_settings(pipelines[PipelineName("composite")], settings)
+    with pytest.raises(InvalidRequest, match="'mine' cannot be a component"):
+        parse_settings(load_pipelines(found=())[PipelineName("composite")], settings)

@@ -6,11 +6,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fuzz.verdicts.labels import CHOICES as LETTERS
-from tests.fuzz.verdicts.labels import SHAPES, label_response
-from tests.fuzz.verdicts.picks import NOT_PICKED, PICKED
-from tests.fuzz.verdicts.selections import LABELS as FOUR
-from tests.fuzz.verdicts.selections import NOT_SELECTED, SELECTED, selection
+from tests.fuzz.verdicts.text.labels import CHOICES as LETTERS
+from tests.fuzz.verdicts.text.labels import SHAPES, label_response
+from tests.fuzz.verdicts.text.picks import NOT_PICKED, PICKED
+from tests.fuzz.verdicts.text.selections import LABELS as FOUR
+from tests.fuzz.verdicts.text.selections import NOT_SELECTED, SELECTED, selection
 
 from assay.verifiers.text.answers import Strategy
 from assay.verifiers.text.choice import read_choice

@@ -1,6 +1,7 @@
 """`python -m assay.rollout`: serve rollouts of one model until stopped by a signal."""
 
 import gc
+import sys
 
 from assay.config.extras import needed
 
@@ -25,4 +26,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    lifecycle.run_service("rollout", serve(), run=uvloop.run)
+    lifecycle.run_service("rollout", serve(), run=uvloop.run, given=sys.argv[1:])

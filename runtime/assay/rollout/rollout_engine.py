@@ -131,7 +131,7 @@ class RolloutEngine(Protocol):
         ...
 
     def stats(self) -> EngineStats:
-        """A snapshot."""
+        """The counters at this moment."""
         ...
 
     def close(self, timeout_s: float = ...) -> None:

@@ -51,6 +51,14 @@ out = TextConsole()
 err = TextConsole(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Pipeline = Annotated[str, typer.Option(help="`assay pipelines` lists them.")]
+PipelineSettings = Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")]
+Url = Annotated[str, typer.Option(help="host:port; default: the running one, or its own.")]
+ResponseField = Annotated[str, typer.Option(help="Key of the response.")]
+ReferenceField = Annotated[str, typer.Option(help="Key of the reference.")]
+IdField = Annotated[str, typer.Option(help="Key of the request id.")]
+GroupField = Annotated[str, typer.Option(help="Key of the group id.")]
+SettingsField = Annotated[str, typer.Option(help="Key of a row's own settings.")]
 DataDir = Annotated[
     Path | None, typer.Option(help="Store, sockets, logs; default: ASSAY_DATA_DIR or ~/.local.")
 ]

@@ -12,17 +12,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 from pydantic import ValidationError
 
 from assay.config.environment import UnknownSettingError
-from assay.config.settings import ENV_PREFIX
+from assay.config.settings import ENV_PREFIX, Settings, load_settings
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
+from assay.edge import logs, tracing
+from assay.edge.tracing import Tracer
 
 EXIT_UNAVAILABLE: Final = 69
 """`EX_UNAVAILABLE` of sysexits.h: a dependency does not answer; a later start may succeed."""
@@ -161,21 +163,58 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
             ready.unlink()
 
 
+class Service(Protocol):
+    """What a process serves."""
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+
+
+class BuildService(Protocol):
+    """Make a service of its settings; called inside the event loop that will run it."""
+
+    def __call__(self, settings: Settings, *, tracer: Tracer | None) -> Service: ...
+
+
+async def serve(name: str, build: BuildService) -> None:
+    """Load the settings, build the service, run it."""
+    with starting():
+        settings = load_settings()
+    endpoint = settings.telemetry.otlp_endpoint
+    tracer = tracing.tracer(service=f"assay-{name}", endpoint=endpoint)
+    logs.configure(settings.telemetry, tracer=tracer)
+    try:
+        with starting():
+            service = build(settings, tracer=tracer if endpoint else None)
+        await service.run()
+    finally:
+        tracer.close()
+
+
 def run_service(
-    name: str, serve: Coroutine[Any, Any, None], *, run: Callable[[Coroutine[Any, Any, None]], None]
+    name: str,
+    serving: Coroutine[Any, Any, None],
+    *,
+    run: Callable[[Coroutine[Any, Any, None]], None],
+    given: Sequence[str] = (),
 ) -> None:
     """Run a service to its end; an error of the contract becomes one line and an exit code.
 
-    It takes no arguments: one that is given is refused, and `--help` tells where the settings are.
+    Args:
+        name: what its lines on stderr begin with.
+        serving: the service.
+        run: runs a coroutine in a new event loop.
+        given: arguments of the process. It takes none: one that is given is refused, and `--help`
+            tells where the settings are.
     """
-    if given := sys.argv[1:]:
-        serve.close()
+    if given:
+        serving.close()
         for_help = given[0] in {"-h", "--help"}
         refused = "" if for_help else f"unknown argument {given[0]!r}; "
         sys.stderr.write(f"{name}: {refused}{USAGE}\n")
         sys.exit(0 if for_help else EXIT_CONFIGURATION)
     try:
-        run(serve)
+        run(serving)
     except AssayError as error:
         line = f"{name}: {error.reason}: {' '.join(error.message.split())}"
         sys.stderr.write(f"{line}\n")

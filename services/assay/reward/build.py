@@ -55,7 +55,7 @@ class RewardApi:
     """Where hosts without access to the store ask for work."""
 
     async def start(self) -> Addresses:
-        """Listen."""
+        """Open the ports; calls are served from now on."""
         addresses = await self.server.start()
         if self.workers is not None:
             addresses = replace(addresses, workers=await self.workers.start())

@@ -10,7 +10,7 @@ from assay.core.records import Artifact, BatchRecord, ResultRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDraft:
-    """RegisterTask."""
+    """What `RegisterTask` asks for, from either door; not yet checked."""
 
     task_id: str
     pipeline: str
@@ -22,7 +22,7 @@ class TaskDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDraft:
-    """OpenBatch."""
+    """What `OpenBatch` asks for, from either door; not yet checked."""
 
     task_id: str
     batch_id: str = ""

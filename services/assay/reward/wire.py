@@ -42,7 +42,6 @@ BATCH_STATE: Final = {
 
 # -- in ------------------------------------------------------------------------------------------
 def task_draft(task: reward_pb2.Task) -> TaskDraft:
-    """RegisterTask."""
     return TaskDraft(
         task_id=task.task_id,
         pipeline=task.pipeline,
@@ -54,7 +53,6 @@ def task_draft(task: reward_pb2.Task) -> TaskDraft:
 
 
 def batch_draft(request: reward_pb2.OpenBatchRequest) -> BatchDraft:
-    """OpenBatch."""
     return BatchDraft(
         task_id=request.task_id,
         batch_id=request.batch_id,
@@ -81,7 +79,6 @@ def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[Request
 
 
 def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
-    """Score."""
     return ScoreDraft(
         task_id=request.task_id,
         pipeline=request.pipeline,

@@ -124,7 +124,7 @@ class PythonRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """The result of a run."""
+    """How a run ended, what it printed and left behind, and what it used."""
 
     status: RunStatus
     exit_code: int | None

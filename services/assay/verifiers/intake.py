@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from assay.core.errors import InvalidRequest
+from assay.core.ids import PipelineName
 from assay.core.response import response_bytes, response_text
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference
 
@@ -42,7 +43,7 @@ def parse_settings(definition: PipelineDefinition, data: bytes) -> PipelineSetti
     Raises:
         InvalidRequest: `field` starts with `settings`.
     """
-    return _parse(definition.settings, data or b"{}", field="settings")
+    return _parse(definition.settings, data or b"{}", "settings", definition.beside)
 
 
 def parse_reference(definition: PipelineDefinition, data: bytes) -> Reference:
@@ -51,15 +52,20 @@ def parse_reference(definition: PipelineDefinition, data: bytes) -> Reference:
     Raises:
         InvalidRequest: `field` starts with `reference`.
     """
-    return _parse(definition.reference, data or b"{}", field="reference")
+    return _parse(definition.reference, data or b"{}", "reference", definition.beside)
 
 
-def _parse(model: type[_ModelT], data: bytes, *, field: str) -> _ModelT:
+def _parse(
+    model: type[_ModelT],
+    data: bytes,
+    field: str,
+    context: Mapping[PipelineName, PipelineDefinition],
+) -> _ModelT:
     value = plain_json(data, field)
     if not isinstance(value, dict):
         raise InvalidRequest(f"{field} is a JSON object", field=field)
     try:
-        return model.model_validate(value)
+        return model.model_validate(value, context=context)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         path = _path(field, first["loc"])

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.config.settings import SandboxSettings, VerifierSettings
-from assay.core.ids import StageName
+from assay.core.ids import PipelineName, StageName
 from assay.core.outcome import Outcome
 from assay.core.pipeline import PipelineSpec, StageSpec
 from assay.core.tools.quick import quick
@@ -292,6 +292,11 @@ class PipelineDefinition:
     """The same request gets the same verdict by the same version, so that it may be judged once."""
     tools: Tools = Tools()
     """Part of the pipeline's version; see `assay.verifiers.version`."""
+    beside: "Mapping[PipelineName, PipelineDefinition]" = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """All pipelines that were loaded with this one: settings may name some of them. They are the
+    context in which settings are validated; `load_pipelines` fills it."""
 
     @property
     def group_stage(self) -> StageName | None:

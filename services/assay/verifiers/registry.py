@@ -7,6 +7,7 @@ without importing any handler.
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
@@ -95,7 +96,9 @@ def load_pipelines(
     for entry in entry_points(group=ENTRY_POINT_GROUP) if found is None else found:
         for definition in _definitions(entry, limits):
             _add(definition, pipelines, stages, source=entry.value)
-    return MappingProxyType(pipelines)
+    loaded = MappingProxyType(pipelines)
+    pipelines.update({name: replace(one, beside=loaded) for name, one in pipelines.items()})
+    return loaded
 
 
 def stages_of(

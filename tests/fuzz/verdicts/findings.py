@@ -8,23 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.fuzz.verdicts.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
-from tests.fuzz.verdicts.cpp import cpp_case
-from tests.fuzz.verdicts.disguises import disguise_case
-from tests.fuzz.verdicts.documents import document_case, text_case
-from tests.fuzz.verdicts.forgers import forger_case, shape_case
-from tests.fuzz.verdicts.functions import function_case
-from tests.fuzz.verdicts.harnesses import harness_case
-from tests.fuzz.verdicts.instructed import instructed_case
-from tests.fuzz.verdicts.keywords import keyword_case
-from tests.fuzz.verdicts.labels import label_case
-from tests.fuzz.verdicts.lies import lie_case
-from tests.fuzz.verdicts.notations import notation_case
-from tests.fuzz.verdicts.published import published_case
-from tests.fuzz.verdicts.python import python_case, stdio_case
-from tests.fuzz.verdicts.selections import selection_case
-from tests.fuzz.verdicts.spellings import spelling_case
+from tests.fuzz.verdicts.code.cpp import cpp_case
+from tests.fuzz.verdicts.code.forgers import forger_case, shape_case
+from tests.fuzz.verdicts.code.functions import function_case
+from tests.fuzz.verdicts.code.lies import lie_case
+from tests.fuzz.verdicts.code.python import python_case, stdio_case
+from tests.fuzz.verdicts.code.unusual import unusual_case
+from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
+from tests.fuzz.verdicts.mathematics.disguises import disguise_case
+from tests.fuzz.verdicts.mathematics.harnesses import harness_case
+from tests.fuzz.verdicts.mathematics.notations import notation_case
+from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.spellings import spelling_case
+from tests.fuzz.verdicts.mathematics.statements import statement_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
@@ -35,9 +32,12 @@ from tests.fuzz.verdicts.stages.queries import query_case
 from tests.fuzz.verdicts.stages.readers import reader_case
 from tests.fuzz.verdicts.stages.sources import source_case
 from tests.fuzz.verdicts.stages.transcripts import transcript_case
-from tests.fuzz.verdicts.statements import statement_case
-from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
-from tests.fuzz.verdicts.unusual import unusual_case
+from tests.fuzz.verdicts.text.documents import document_case, text_case
+from tests.fuzz.verdicts.text.instructed import instructed_case
+from tests.fuzz.verdicts.text.keywords import keyword_case
+from tests.fuzz.verdicts.text.labels import label_case
+from tests.fuzz.verdicts.text.selections import selection_case
+from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, schema_case
 
 from assay.client import Client, Request, Result
 from assay.core.errors import InvalidRequest

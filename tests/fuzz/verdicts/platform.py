@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from unittest.mock import patch
 
-from tests.fuzz.verdicts import functions
+from tests.fuzz.verdicts.code import functions
 from tests.fuzz.verdicts.stages import judges
 
 from assay.cli.platform.addresses import Addresses

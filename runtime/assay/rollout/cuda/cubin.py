@@ -15,7 +15,6 @@ from assay.rollout.cuda.errors import CorruptCubin
 _FRAME_SIZE = 0x11
 _REGISTERS = 0x2F
 _SIZED_VALUE = 0x04
-_SYMBOL_TABLE = 2
 SECTIONS_MAX = 4096
 
 

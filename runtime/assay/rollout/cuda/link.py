@@ -276,11 +276,11 @@ class HostLink:
         return ct.string_at(self._cell("tokens_at", slot, start), 4 * n)
 
     def logps(self, slot: int, start: int, n: int) -> bytes:
-        """float32."""
+        """Of the same positions, as float32."""
         return ct.string_at(self._cell("logps_at", slot, start), 4 * n)
 
     def versions(self, slot: int, start: int, n: int) -> bytes:
-        """uint32."""
+        """Of the same positions, as uint32."""
         return ct.string_at(self._cell("versions_at", slot, start), 4 * n)
 
     def _cell(self, name: str, slot: int, position: int) -> int:

@@ -98,7 +98,7 @@ class Credits:
         return True
 
     def give(self) -> None:
-        """Return one."""
+        """Give back one credit that was taken."""
         assert self.free < self._limit, "a credit came back twice"  # noqa: S101 - an invariant
         self.free += 1
 
@@ -277,7 +277,7 @@ class Ledger:
         self._free.append(RolloutRef(row.ref.slot, row.ref.generation % 0xFFFFFFFF + 1))
 
     def stats(self) -> RemoteStats:
-        """A snapshot."""
+        """The counters at this moment; they belong together."""
         return RemoteStats(
             submitted=self.submitted,
             completed=self.completed,

@@ -42,12 +42,9 @@ def worker(
     if slots is not None:
         overrides["ASSAY_WORKER__SLOTS"] = str(slots)
     settings_with(data_dir, **overrides)
-    import uvloop
+    from assay.worker.__main__ import main
 
-    from assay.edge import lifecycle
-    from assay.worker.__main__ import serve
-
-    lifecycle.run_service("worker", serve(), run=uvloop.run)
+    main()
 
 
 def worker_token(

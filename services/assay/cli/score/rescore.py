@@ -17,7 +17,23 @@ from typing import IO, Annotated, Any, Final, NamedTuple
 import typer
 from rich.table import Table
 
-from assay.cli.console import EXIT_DIFFERS, AsJson, DataDir, err, out, print_json, settings_object
+from assay.cli.console import (
+    EXIT_DIFFERS,
+    AsJson,
+    DataDir,
+    GroupField,
+    IdField,
+    Pipeline,
+    PipelineSettings,
+    ReferenceField,
+    ResponseField,
+    SettingsField,
+    Url,
+    err,
+    out,
+    print_json,
+    settings_object,
+)
 from assay.cli.files import output_file
 from assay.cli.score.command import Job, score_rows, seekable
 from assay.cli.score.jsonl import Fields, parse_row, read_lines
@@ -73,16 +89,16 @@ def rescore(
     results: Annotated[
         Path, typer.Argument(exists=True, dir_okay=False, help="The output of that `score`.")
     ],
-    pipeline: Annotated[str, typer.Option(help="`assay pipelines` lists them.")],
+    pipeline: Pipeline,
     output: Annotated[Path, typer.Option("--out", help="Where the new results go.")],
-    settings: Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")] = "{}",
-    url: Annotated[str, typer.Option(help="host:port; default: the running one, or its own.")] = "",
+    settings: PipelineSettings = "{}",
+    url: Url = "",
     data_dir: DataDir = None,
-    response_field: Annotated[str, typer.Option(help="Key of the response.")] = "response",
-    reference_field: Annotated[str, typer.Option(help="Key of the reference.")] = "reference",
-    id_field: Annotated[str, typer.Option(help="Key of the request id.")] = "request_id",
-    group_field: Annotated[str, typer.Option(help="Key of the group id.")] = "group_id",
-    settings_field: Annotated[str, typer.Option(help="Key of a row's own settings.")] = "settings",
+    response_field: ResponseField = "response",
+    reference_field: ReferenceField = "reference",
+    id_field: IdField = "request_id",
+    group_field: GroupField = "group_id",
+    settings_field: SettingsField = "settings",
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -37,12 +37,12 @@ class StartTimes(Protocol):
 
     @property
     def p50_s(self) -> float:
-        """Median."""
+        """Half of them took at most this long."""
         ...
 
     @property
     def p90_s(self) -> float:
-        """0.9 quantile."""
+        """Nine of ten took at most this long."""
         ...
 
 

@@ -147,7 +147,7 @@ class WorkerCallers:
 
     @property
     def ask_for_token(self) -> bool:
-        """Always."""
+        """A worker always shows one: there is no way in without."""
         return True
 
     def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> WorkerCaller:

@@ -12,7 +12,7 @@ differ by what was learned in between, not by chance.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,26 @@ def choose_past(past: Sequence[PastBatch], share: float) -> PastBatch:
     return past[min(int(np.searchsorted(edges, share, side="right")), len(past) - 1)]
 
 
+class Source(NamedTuple):
+    """An open batch, and what its futures are drawn from."""
+
+    task: TaskView
+    batch: OpenBatch
+    past: tuple[PastBatch, ...]
+    """Newest first, at the pace of the open batch."""
+    luck: Floats
+    """(futures, requests + 1): a number in [0, 1) per request, and one that chooses the past."""
+    rank: int
+    """Among the open batches."""
+    size: int
+    """Requests of the whole batch."""
+
+    @property
+    def open_requests(self) -> int:
+        """Those in it and those to come."""
+        return len(self.batch.stage) + max(self.size - self.batch.arrived, 0)
+
+
 def draw_futures(
     now_ns: int,
     active: Sequence[tuple[TaskView, OpenBatch]],
@@ -95,21 +115,17 @@ def draw_futures(
         size = batch.size or max(batch.arrived, len(past[0].arrived_ns))
         random = np.random.default_rng([seed, batch.number, size])
         luck = random.random((count, max(size, batch.arrived) + 1))
-        sources.append((task, batch, past, luck, int(mine), size))
+        sources.append(Source(task, batch, past, luck, int(mine), size))
     shares = shares_of([task for task, _ in active])
     return [draw_future(now_ns, k, count, sources, shares) for k in range(count)]
-
-
-Source = tuple[TaskView, OpenBatch, tuple[PastBatch, ...], Floats, int, int]
-"""Task, batch, past, chance (futures, requests + 1), rank among the open batches, size."""
 
 
 def draw_future(
     now_ns: int, k: int, count: int, sources: Sequence[Source], shares: tuple[Ints, Floats]
 ) -> Future:
     """The k-th future; `shares` are the batches' tenants and the tenants' weights."""
-    sizes = [len(batch.stage) + max(size - batch.arrived, 0) for _, batch, _, _, _, size in sources]
-    requests, stages = sum(sizes), len(sources[0][0].timeout_ns)
+    sizes = [source.open_requests for source in sources]
+    requests, stages = sum(sizes), len(sources[0].task.timeout_ns)
     release = np.empty(requests, np.int64)
     service = np.zeros((requests, stages), np.int64)
     key = np.empty(requests, np.int64)
@@ -133,7 +149,7 @@ def draw_future(
         key[part] |= rank << SEQUENCE_BITS
     batch_of = np.repeat(np.arange(len(sources)), sizes)
     tenant, weight = shares
-    several = [source[:2] for source in sources]
+    several = [(source.task, source.batch) for source in sources]
     own = None
     if any(not task.barrier for task, _ in several):
         own = own_ends(several, sizes, release, service.sum(axis=1))

@@ -34,12 +34,15 @@ HALVINGS: Final = 16
 
 
 @jit
-def hazard(at: float, times: Floats, total: Floats) -> float:
-    """Cumulative hazard of history at `at`; beyond its longest it grows with the logarithm, so
-    that each doubling of the time leaves half."""
+def hazard(at: float, times: Floats, total: Floats, hangs: float) -> float:
+    """Cumulative hazard of history at `at`.
+
+    What runs longer than all of history is one of its hangs, which end at the timeout only, or one
+    more slow request, of which each doubling of the time leaves half.
+    """
     n = len(times)
     if at >= times[n - 1]:
-        return float(total[n - 1] + np.log(at / times[n - 1]))
+        return float(total[n - 1] + np.log((hangs + 1) / (hangs + times[n - 1] / at)))
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -51,21 +54,21 @@ def hazard(at: float, times: Floats, total: Floats) -> float:
 
 
 @jit
-def expected_ends(factor: float, seen: Floats, times: Floats, total: Floats) -> float:
+def expected_ends(factor: float, seen: Floats, times: Floats, total: Floats, hangs: float) -> float:
     """How many requests were to end by now under the factor."""
     expected = 0.0
     for k in range(len(seen)):
-        expected += hazard(seen[k] / factor, times, total)
+        expected += hazard(seen[k] / factor, times, total, hangs)
     return expected
 
 
 @jit
-def best_stretch(seen: Floats, ends: float, times: Floats, total: Floats) -> float:
+def best_stretch(seen: Floats, ends: float, times: Floats, total: Floats, hangs: float) -> float:
     """The factor under which as many requests were expected to end as did: by halving, in logs."""
     low, high = np.log(STRETCH_MIN), np.log(STRETCH_MAX)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if expected_ends(np.exp(middle), seen, times, total) > ends:
+        if expected_ends(np.exp(middle), seen, times, total, hangs) > ends:
             low = middle
         else:
             high = middle
@@ -104,10 +107,11 @@ def stretch(done_ns: Ints, running_ns: Ints, past_ns: Ints, timeout_ns: int) -> 
     left = len(past_ns) / len(known) * len(times) - np.arange(len(times))
     total = np.cumsum(1.0 / np.maximum(left, 1.0))
     sample = thinned(seen)
-    factor = best_stretch(sample, len(finished) * len(sample) / len(seen), times, total)
+    hangs = float(len(past_ns) - len(known))
+    factor = best_stretch(sample, len(finished) * len(sample) / len(seen), times, total, hangs)
     # The weight of the evidence: requests that ended, or should have ended under history, each
     # counted once.
-    expected = expected_ends(1.0, sample, times, total) * len(seen) / len(sample)
+    expected = expected_ends(1.0, sample, times, total, hangs) * len(seen) / len(sample)
     weight = max(float(len(finished)), min(expected, float(len(seen))))
     factor = factor ** (weight / (weight + SHRINK))
     return 1.0 if abs(np.log(factor)) < STRETCH_SLACK else factor

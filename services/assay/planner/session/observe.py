@@ -363,7 +363,7 @@ def number_of(tenant: TenantId, task_id: TaskId, number: int) -> int:
 
 
 def open_batch(work: OpenWork, snapshot: Snapshot, history: Sequence[PastBatch]) -> OpenBatch:
-    """An open batch."""
+    """What the plan needs of an open batch: who has arrived, who runs since when, who has ended."""
     batch, now_ns, requests = work.batch, snapshot.now_ns, work.requests
     arrived = min(batch.submitted, batch.ended + len(requests))
     arrived = max(arrived, len(requests))

@@ -73,7 +73,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
-    """A plan."""
+    """A plan as it is kept and shown: per stage over time, and per batch."""
 
     made_ns: int
     bin_ns: int

@@ -61,7 +61,7 @@ class Shelf(Protocol):
         ...
 
     async def put(self, key: str, content: bytes) -> None:
-        """Keep this."""
+        """Keep `content` for `TTL_S`."""
         ...
 
 
@@ -102,7 +102,7 @@ class Begun:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """An episode."""
+    """An episode: one problem, and what was submitted for it."""
 
     environment: Environment
     problem: Problem

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Annotated, Any, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
@@ -14,6 +13,7 @@ from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.core.verdict import COMPONENT_NAME_CHARS_MAX
 from assay.sandbox.port import MIB
 from assay.verifiers.composite.combine import Combination
+from assay.verifiers.intake import parse_settings
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference, StageDefinition
 
 COMPOSITE: Final = PipelineName("composite")
@@ -47,9 +47,9 @@ class CompositeSettings(PipelineSettings):
     """How their rewards become one."""
 
     @model_validator(mode="after")
-    def _usable(self) -> "CompositeSettings":
+    def _usable(self, info: ValidationInfo) -> "CompositeSettings":
         for name, component in self.components.items():
-            _check(name, component)
+            _check(name, component, info.context or {})
         weights = [one.weight for one in self.components.values() if not one.optional]
         if self.combine is Combination.MEAN and not any(weights):
             raise ValueError("components: one that is not optional needs a weight")
@@ -63,19 +63,11 @@ class CompositeReference(Reference):
     """Name -> reference for its verifier; `{}` for those that are left out."""
 
 
-@cache
-def known_pipelines() -> Mapping[PipelineName, PipelineDefinition]:
-    """All pipelines of this installation, to check settings with."""
-    from assay.verifiers.registry import load_pipelines  # it imports this module
-
-    return load_pipelines()
-
-
-def _check(name: str, component: ComponentSettings) -> None:
-    from assay.verifiers.intake import parse_settings
-
+def _check(
+    name: str, component: ComponentSettings, pipelines: Mapping[PipelineName, PipelineDefinition]
+) -> None:
     place = f"components.{name}"
-    definition = known_pipelines().get(PipelineName(component.pipeline))
+    definition = pipelines.get(PipelineName(component.pipeline))
     if definition is None or definition.spec.name == COMPOSITE:
         raise ValueError(f"{place}.pipeline: {component.pipeline!r} cannot be a component")
     if definition.group_stage is not None:

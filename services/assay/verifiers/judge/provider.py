@@ -61,7 +61,7 @@ class ReplyBroken(JudgeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A reply."""
+    """A model's reply to a prompt, and what it cost."""
 
     text: str
     model: str

@@ -29,7 +29,7 @@ _DETECTS_MODULES: Final = range(20, 22)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """A compilation."""
+    """The command that compiles a program, in a box with these files."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes]

@@ -5,7 +5,7 @@ before the first verdict under a memory limit a trivial program runs under it: i
 program of the language can be judged here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -33,8 +33,6 @@ from assay.verifiers.languages.go_packages import GoPackages, go_packages
 from assay.verifiers.languages.language import GO, LANGUAGES, Language
 from assay.verifiers.languages.toolchains import Toolchain, ToolMissing, find_toolchain
 from assay.verifiers.port import Artifacts
-
-OpenLauncher = Callable[[Inside], CommandLauncher]
 
 
 class Programs:

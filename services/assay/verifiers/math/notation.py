@@ -154,7 +154,6 @@ _NEGATIVE: Final = re.compile(rf"(?ai)^(?:negative|minus)\s+(?=[\d.\\{CURRENCY}]
 _LEADING_RELATION: Final = re.compile(r"\s*(?:=|\\(?:approx|simeq|cong)(?![A-Za-z]))\s*(?=\S)")
 _AND_OR: Final = re.compile(r"(?a)\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SAYS_TEXT: Final = re.compile(r"(?a)\\text\s*\{([^{}]*)\}")
-_OPENERS: Final = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\langle": "\\rangle"}
 _CLOSERS: Final = frozenset({")", "]", "}", "\\}", "\\rangle"})
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _WRAPPERS: Final = (

@@ -212,7 +212,7 @@ def near(one: Value, other: Value) -> bool:
 
 
 def constant(value: Fraction) -> Expression:
-    """A number."""
+    """The expression of a number: no variable changes it."""
     said = complex(float(value))
     return Expression(lambda _: said, frozenset())
 

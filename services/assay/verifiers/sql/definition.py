@@ -26,7 +26,6 @@ DATABASES_MAX: Final = 16
 SETUP_CHARS_MAX: Final = 4_000_000
 QUERY_CHARS_MAX: Final = 100_000
 ROWS_MAX: Final = 100_000
-COLUMNS_MAX: Final = 1_000
 WORDS: Final = frozenset({"sql", "sqlite", "sqlite3", "duckdb", "postgresql", "postgres", "mysql"})
 
 

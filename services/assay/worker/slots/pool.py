@@ -78,7 +78,7 @@ class Spawn(Protocol):
     """Starts a task; its failure is a bug and ends the host."""
 
     def __call__(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        """Start it."""
+        """Start `work` under this name."""
 
 
 class SlotPool:

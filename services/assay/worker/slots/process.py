@@ -21,8 +21,6 @@ LAST_WORDS_S: Final = 1.0
 
 
 class SlotState(enum.Enum):
-    """The state of a slot."""
-
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"

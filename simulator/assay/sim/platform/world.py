@@ -216,7 +216,6 @@ class World:
 
     # -- nodes ---------------------------------------------------------------------------------
     def start_api(self, name: str) -> None:
-        """Start an API."""
         node = self._node(name)
         ids = iter(range(10**9))
         service = RewardService(
@@ -302,7 +301,6 @@ class World:
         self.findings.append(await tasks.failed)
 
     def start_planner(self, name: str) -> None:
-        """Start a planner."""
         node = self._node(name)
         store = self._store(node)
         settings = PlannerSettings(lease_s=LEASE_S)

@@ -49,7 +49,7 @@ class PoolWorld(Protocol):
 
     @property
     def now_ns(self) -> int:
-        """The present."""
+        """The virtual time."""
 
     def open_batch(self, task: int, iteration: int, deadline_ns: int) -> None:
         """Open a batch: its rollouts start now."""
@@ -82,7 +82,7 @@ class BaseWorld:
 
     @property
     def now_ns(self) -> int:
-        """The present."""
+        """The virtual time."""
         return int(self.state.now_ns[0])
 
     def open_batch(self, task: int, iteration: int, deadline_ns: int) -> None:

@@ -92,7 +92,7 @@ class Model:
 
     @property
     def queue(self) -> QueueModel:
-        """Its state."""
+        """The model's state, to be compared with the store's."""
         return self._memory.model
 
     def carry_out(self, name: str, args: Sequence[Any], options: dict[str, Any], at_ns: int) -> Any:  # noqa: ANN401 - any command

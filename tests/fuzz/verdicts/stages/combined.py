@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.fuzz.verdicts.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.case import Case, one_of
-from tests.fuzz.verdicts.documents import text_case
-from tests.fuzz.verdicts.instructed import instructed_case
-from tests.fuzz.verdicts.keywords import keyword_case
-from tests.fuzz.verdicts.python import stdio_case
+from tests.fuzz.verdicts.code.python import stdio_case
+from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.stages.queries import query_case
-from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
+from tests.fuzz.verdicts.text.documents import text_case
+from tests.fuzz.verdicts.text.instructed import instructed_case
+from tests.fuzz.verdicts.text.keywords import keyword_case
+from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, schema_case
 
 _PARTS: Final[dict[Callable[[random.Random], Case], float]] = {
     answer_case: 4, bomb_case: 1, choice_case: 2, exact_case: 1, regex_case: 1, schema_case: 1,

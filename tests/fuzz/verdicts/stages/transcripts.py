@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.fuzz.verdicts.case import Case, Expected, one_of
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.programs import LANGUAGES_HERE
-from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
+from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, schema_case
 
 _ODD: Final = (
     "", "\ud800", "\udcff\udc80", "\0", "\ufeff", "\U0001f600", "\ud83d", "é\u0301", "\u2028", "\\", '"',

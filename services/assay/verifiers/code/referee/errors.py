@@ -10,10 +10,11 @@ from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Malformed, Value
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType, TracebackType
 
-    from assay.verifiers.code.referee.link import Link
+    Ask = Callable[..., Value]
+    """Send an operation with its operands to the program; its answer."""
 
 _SHOWN_MAX: Final = 10**100
 _LIBRARY: Final = frozenset(
@@ -25,11 +26,11 @@ _LIBRARY: Final = frozenset(
 treat as errors, such as `unittest.SkipTest`, are left out."""
 
 
-def exception_class(link: Link, form: list[Any]) -> type[BaseException]:
+def exception_class(ask: Ask, form: list[Any]) -> type[BaseException]:
     """A class of the program: `["h", number, "exception", name, base]`."""
     _, number, _, name, base = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
-    return _exception_class(link, number, name, exception_named(base))
+    return _exception_class(ask, number, name, exception_named(base))
 
 
 def library_exception(form: list[Any]) -> type[BaseException] | None:
@@ -51,7 +52,7 @@ def exception_named(name: object) -> type[BaseException]:
 
 
 def _exception_class(
-    link: Link, number: int, name: str, base: type[BaseException]
+    ask: Ask, number: int, name: str, base: type[BaseException]
 ) -> type[BaseException]:
     """Represents an exception class of the program in the tests."""
 
@@ -59,7 +60,7 @@ def _exception_class(
         if wanted.startswith("__"):
             raise AttributeError(wanted)
         if "_assay_proxy" not in self.__dict__:  # created by the tests: the program creates it too
-            made = link.ask("call", type_of(self), self.args, {})
+            made = ask("call", type_of(self), self.args, {})
             self.__dict__["_assay_proxy"] = getattr(made, "__dict__", {}).get("_assay_proxy")
         if self.__dict__["_assay_proxy"] is None:
             raise AttributeError(wanted)

@@ -22,9 +22,29 @@ from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Protocol
 
-    from assay.verifiers.code.referee.values import Decoder, Encoder, Value, WireForm
+    Value = Any
+    """Any value of a program or a test."""
+    WireForm = Any
+    """JSON as received or as it will be sent; may be hostile."""
+
+    class Encoder(Protocol):
+        """What makes the wire forms of the values inside of one."""
+
+        def many(self, values: Iterable[Value], depth: int) -> list[WireForm]:
+            """Their wire forms."""
+
+        def mutable(self, tag: str, value: object, depth: int, *extra: WireForm) -> WireForm:
+            """The wire form of a container, numbered so that its identity is kept."""
+
+    class Decoder(Protocol):
+        """What makes the values of the wire forms inside of one."""
+
+        def many(self, forms: WireForm, depth: int) -> list[Value]:
+            """Their values."""
+
 
 _PATHS: Final[dict[str, type[pathlib.PurePath]]] = {
     kind.__name__: kind for kind in (pathlib.PurePosixPath, pathlib.PureWindowsPath)

@@ -19,8 +19,24 @@ from assay.verifiers.code.referee.values import Malformed, Value, type_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
     from types import TracebackType
+    from typing import Protocol
 
-    from assay.verifiers.code.referee.link import Link
+    from assay.verifiers.code.referee.errors import Control
+
+    class Asked(Protocol):
+        """The way to the program's process, as a proxy uses it."""
+
+        control: Control
+
+        def ask(self, operation: str, *operands: object) -> Value:
+            """The answer to an operation."""
+
+        def ask_for(self, kind: type, operation: str, *operands: object) -> Value:
+            """The answer, which has to be of this type."""
+
+        def unusable(self, why: str) -> BaseException:
+            """The error that says why the tests cannot be used."""
+
 
 _CLASSES_MAX: Final = 512
 _SHOWN: Final = frozenset(
@@ -66,7 +82,7 @@ def _is_object(value: object) -> bool:
 class Proxy:
     """An object of the candidate; each operation on it is a request."""
 
-    def __init__(self, link: Link, number: int, name: str) -> None:
+    def __init__(self, link: Asked, number: int, name: str) -> None:
         self.__dict__.update(_assay_link=link, _assay_number=number, __name__=name)
 
     def __getattr__(self, name: str) -> Value:
@@ -302,7 +318,7 @@ class IteratorProxy(Proxy):
         return self._assay_link.ask("next", self)
 
 
-def proxy(link: Link, form: list[Any]) -> object:
+def proxy(link: Asked, form: list[Any]) -> object:
     """The proxy for an object: `["h", number, kind, name, _]`."""
     _, number, kind, name, _ = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
@@ -384,7 +400,7 @@ class ProgramPath(pathlib.PurePosixPath):
     """
 
     __slots__ = ()
-    _assay_link: Link
+    _assay_link: Asked
 
     @property  # type: ignore[misc]  # isinstance reads it as it is
     def __class__(self) -> type:
@@ -400,6 +416,6 @@ class ProgramPath(pathlib.PurePosixPath):
         return (type_of(self), (str(self),))
 
 
-def program_path(link: Link) -> type[ProgramPath]:
+def program_path(link: Asked) -> type[ProgramPath]:
     """The class of the paths that come over this link, and of those that are made from them."""
     return type("PosixPath", (ProgramPath,), {"__slots__": (), "_assay_link": link})

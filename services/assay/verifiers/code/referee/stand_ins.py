@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Value = Any
-Touch = "Callable[[int, str, list[Value]], Value]"
 
 
 class StandIn:

@@ -1,0 +1,1 @@
+"""The planner on a cluster of simulated pods."""

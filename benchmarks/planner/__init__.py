@@ -1,0 +1,1 @@
+"""The planner against other policies, against exact optima, and on real work."""

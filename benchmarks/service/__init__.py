@@ -1,0 +1,1 @@
+"""Speed, memory and recovery of the reward service, beside what would be used instead."""

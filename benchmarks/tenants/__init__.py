@@ -1,0 +1,1 @@
+"""What one tenant can make others wait for."""

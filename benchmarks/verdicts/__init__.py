@@ -1,0 +1,1 @@
+"""Whether rewards are right: agreement with labels, golds, published suites."""
