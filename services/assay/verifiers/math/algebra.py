@@ -37,6 +37,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Sum,
     Symbol,
     exp,
+    log,
     simplify,
     solve,
 )
@@ -74,7 +75,7 @@ _CONSTANTS: Final = frozenset({"c", "k", "c_{1}", "c_1"})
 """How the parser calls the constant of integration, `C` or `K`."""
 _IN_ORDER: Final = "_unsorted_args"
 """Where latex2sympy keeps the relations of a chain; sympy sorts them."""
-_TINY: Final = 1e-3
+_TINY_POWER: Final = -3
 _SCALED_DIGITS: Final = 30
 _ZERO_PLACES: Final = 9
 """Places of a constant that must be zero, beyond `float_rounding`."""
@@ -186,8 +187,9 @@ def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy obj
         return False
     names = sorted({one.name for one in gold.free_symbols | answer.free_symbols} - {"i"})
     have_unit = [_has_unit(side) for side in (gold, answer)]
-    if not any(have_unit) or gold.has(Float) or answer.has(Float):
+    if not any(have_unit):
         return False
+    gold, answer = _without_decimals(gold), _without_decimals(answer)
     if names and (len(names) > _NAMES_MAX or not (all(have_unit) or _has_phase(gold, answer))):
         return False
     draw = random.Random(len(names))  # noqa: S311 - points, not secrets
@@ -348,10 +350,12 @@ def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a symp
     """Compare numbers that rounding would make zero as multiples of the gold."""
     if not (_is_constant(gold) and _is_constant(answer)):
         return gold, answer
-    size = _size(gold)
-    if size is None or size >= _TINY:
+    if not gold and answer.is_zero is False and not answer.has(Float):
+        return Number(0), Number(1)  # not zero, however small
+    places = _zeros(gold)
+    if places is None:
         return gold, answer
-    factor = Number(10) ** (_magnitude(size) if size else _ZERO_PLACES)
+    factor = Float(10, 2 * _SCALED_DIGITS) ** places  # of any exponent, which a float has not
     return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
 
 
@@ -359,6 +363,10 @@ def _exact(value: Any) -> Any:  # noqa: ANN401 - a sympy object
     """A constant with decimals in it (`12 \\cdot 7^{0.5}`) with fractions in their place."""
     if not _is_constant(value) or isinstance(value, Number):
         return value
+    return _without_decimals(value)
+
+
+def _without_decimals(value: Any) -> Any:  # noqa: ANN401 - a sympy object
     return value.xreplace({one: Rational(str(one)) for one in value.atoms(Float)})
 
 
@@ -366,16 +374,13 @@ def _is_constant(value: Any) -> bool:  # noqa: ANN401 - a sympy object
     return bool(getattr(value, "is_number", False))
 
 
-def _size(value: Any) -> float | None:  # noqa: ANN401 - a sympy object
+def _zeros(value: Any) -> int | None:  # noqa: ANN401 - a sympy object
+    """Places up to the first digit of a tiny number that is not 0; `None` if it is not tiny."""
     try:
-        return float(abs(value.evalf(20)))
+        size = abs(value.evalf(20))
+        if not size:
+            return _ZERO_PLACES
+        power = float(log(size) / log(10))
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
-
-
-def _magnitude(size: float) -> int:
-    digits = 0
-    while size < 1 and digits < 400:
-        size *= 10
-        digits += 1
-    return digits
+    return math.ceil(-power) if power < _TINY_POWER else None
