@@ -43,7 +43,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
 )
 from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
-from assay.verifiers.math import notation, sums
+from assay.verifiers.math import notation, numeric, sums
 from assay.verifiers.math.definition import MathSettings
 
 _NORMAL: Final = NormalizationConfig(
@@ -62,10 +62,23 @@ _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
 DEPTH_MAX: Final = 24
 """Maximum bracket depth; the parser's time grows fast with it."""
 _PARSED_MAX: Final = 2_048
-_POWER: Final = re.compile(
-    r"(?a)(?P<base>\d+)\)?\s*\^[\s{(]*(?P<power>\d+)(?:\)?\s*\^[\s{(]*(?P<tower>\d+))?"
+_POWER: Final = re.compile(r"(?a)\d+(?:\)?\s*\^[\s{(]*\d+)+")
+_BASES: Final = re.compile(r"(?a)\d+")
+_FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d+)[\s)}]*(?P<marks>!(?:[\s)}]*!)*)")
+_FACTORIAL_MAX: Final = 99_999
+_TWICE_MAX: Final = 8
+"""`(8!)!` is computed, `(9!)!` is not."""
+_GROUP_OF: Final = re.compile(r"\(([^()]{1,80})\)\s*!")
+_BINOMIAL: Final = re.compile(
+    r"\\binom\s?\{([^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}\s?\{([^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}"
 )
-_FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
+_CHOSEN_MAX: Final = 20_000
+_UP_TO: Final = re.compile(
+    r"\\(?P<kind>sum|prod)(?:\\limits)?\s?_\s?\{[^{}]{1,40}\}\s?\^\s?"
+    r"(?:\{(?P<high>[^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}|\d)(?P<body>[^=]{0,200})"
+)
+_TERMS_MAX: Final = 10_000
+_NO_POLYNOMIAL: Final = re.compile(r"\\(?!cdot|times|left|right)|/|\^\s?\{?\s?-")
 _DIGITS_MAX: Final = 10**7
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
@@ -138,22 +151,54 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
 
 
 def _is_huge(text: str) -> bool:
-    """Whether a power or a factorial of plain integers has too many digits to be computed."""
-    return _FACTORIAL.search(text) is not None or any(
-        _digits(match["base"], match["power"], match["tower"]) > _DIGITS_MAX
-        for match in _POWER.finditer(text)
+    """Whether it has a number of too many digits, which the computer algebra would compute in one
+    step that no timer interrupts: a power, a factorial, a binomial coefficient, a sum of them."""
+    return (
+        any(map(_is_huge_power, _POWER.findall(text)))
+        or any(map(_is_huge_factorial, _FACTORIAL.finditer(text)))
+        or any(_exceeds(group, _FACTORIAL_MAX) for group in _GROUP_OF.findall(text))
+        or any(_is_huge_binomial(*pair) for pair in _BINOMIAL.findall(text))
+        or any(map(_has_too_many_terms, _UP_TO.finditer(text)))
     )
 
 
-def _digits(base: str, power: str, tower: str | None) -> float:
-    """Approximate number of digits of `base^power^tower`."""
-    size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
-    exponent = _log10(power) * (float(tower[:300]) if tower else 1)
-    return size * 10 ** min(exponent, 300)
+def _is_huge_power(tower: str) -> bool:
+    """`2^{3^4}`, from its top down."""
+    *bases, top = _BASES.findall(tower)
+    exponent = _log10(top)
+    for base in reversed(bases):
+        size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
+        digits = size * 10 ** min(exponent, 300)
+        if digits > _DIGITS_MAX:
+            return True
+        exponent = digits
+    return False
 
 
 def _log10(digits: str) -> float:
     return math.log10(max(1, int(digits[:300]))) + max(0, len(digits) - 300)
+
+
+def _is_huge_factorial(match: re.Match[str]) -> bool:
+    most = _TWICE_MAX if match["marks"].count("!") > 1 else _FACTORIAL_MAX
+    return len(match["digits"]) > 9 or int(match["digits"]) > most
+
+
+def _is_huge_binomial(upper: str, lower: str) -> bool:
+    n, k = numeric.approximate(upper), numeric.approximate(lower)
+    return n is not None and k is not None and min(abs(k), abs(n - k)) > _CHOSEN_MAX
+
+
+def _has_too_many_terms(match: re.Match[str]) -> bool:
+    """The terms of a polynomial are added by a formula."""
+    if not _exceeds(match["high"] or "", _TERMS_MAX):
+        return False
+    return match["kind"] == "prod" or _NO_POLYNOMIAL.search(match["body"]) is not None
+
+
+def _exceeds(text: str, most: int) -> bool:
+    value = numeric.approximate(text) if text else None
+    return value is not None and value > most
 
 
 def equal(gold: str, answer: str, settings: MathSettings) -> bool:
