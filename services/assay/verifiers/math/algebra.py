@@ -59,7 +59,7 @@ _COMPLEX_ROUNDING: Final = 1e-20
 _COMPLEX_POINTS: Final = 4
 _NAMES_MAX: Final = 4
 _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
-DEPTH_MAX: Final = 24
+DEPTH_MAX: Final = 14
 """Maximum bracket depth; the parser's time grows fast with it."""
 _PARSED_MAX: Final = 2_048
 _POWER: Final = re.compile(r"(?a)\d+(?:\)?\s*\^[\s{(]*\d+)+")

@@ -72,7 +72,7 @@ _CONDITION: Final = re.compile(
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
-_RELATION: Final = re.compile(r"[<>,]|\\(?:le|ge|neq?|in)(?![A-Za-z])")
+_RELATION: Final = re.compile(r"[<>,]|\\(?:[lg]e(?:q|qslant)?|neq?|in)(?![A-Za-z])")
 
 
 class Labelled(NamedTuple):
