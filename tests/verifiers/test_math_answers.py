@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -274,9 +274,9 @@ def test_a_reference_is_audited_once(judge: Judge, monkeypatch: pytest.MonkeyPat
 
     seen: list[object] = []
 
-    def counted(response: str, given: MathSettings) -> object:
+    def counted(response: str, given: MathSettings, answers: Sequence[str]) -> object:
         seen.append(response)
-        return final_answer(response, given)
+        return final_answer(response, given, answers)
 
     monkeypatch.setattr(audit, "final_answer", counted)
     judge("math", "1", {"answers": ["8191"]})

@@ -37,12 +37,13 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Sum,
     Symbol,
     exp,
+    log,
     simplify,
     solve,
 )
 from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
-from assay.verifiers.math import notation, sums
+from assay.verifiers.math import notation, numeric, sums
 from assay.verifiers.math.definition import MathSettings
 
 _NORMAL: Final = NormalizationConfig(
@@ -58,13 +59,26 @@ _COMPLEX_ROUNDING: Final = 1e-20
 _COMPLEX_POINTS: Final = 4
 _NAMES_MAX: Final = 4
 _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
-DEPTH_MAX: Final = 24
+DEPTH_MAX: Final = 14
 """Maximum bracket depth; the parser's time grows fast with it."""
 _PARSED_MAX: Final = 2_048
-_POWER: Final = re.compile(
-    r"(?a)(?P<base>\d+)\)?\s*\^[\s{(]*(?P<power>\d+)(?:\)?\s*\^[\s{(]*(?P<tower>\d+))?"
+_POWER: Final = re.compile(r"(?a)\d+(?:\)?\s*\^[\s{(]*\d+)+")
+_BASES: Final = re.compile(r"(?a)\d+")
+_FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d+)[\s)}]*(?P<marks>!(?:[\s)}]*!)*)")
+_FACTORIAL_MAX: Final = 99_999
+_TWICE_MAX: Final = 8
+"""`(8!)!` is computed, `(9!)!` is not."""
+_GROUP_OF: Final = re.compile(r"\(([^()]{1,80})\)\s*!")
+_BINOMIAL: Final = re.compile(
+    r"\\binom\s?\{([^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}\s?\{([^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}"
 )
-_FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
+_CHOSEN_MAX: Final = 20_000
+_UP_TO: Final = re.compile(
+    r"\\(?P<kind>sum|prod)(?:\\limits)?\s?_\s?\{[^{}]{1,40}\}\s?\^\s?"
+    r"(?:\{(?P<high>[^{}]{1,40}(?:\{[^{}]{1,20}\})?)\}|\d)(?P<body>[^=]{0,200})"
+)
+_TERMS_MAX: Final = 10_000
+_NO_POLYNOMIAL: Final = re.compile(r"\\(?!cdot|times|left|right)|/|\^\s?\{?\s?-")
 _DIGITS_MAX: Final = 10**7
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
@@ -74,7 +88,7 @@ _CONSTANTS: Final = frozenset({"c", "k", "c_{1}", "c_1"})
 """How the parser calls the constant of integration, `C` or `K`."""
 _IN_ORDER: Final = "_unsorted_args"
 """Where latex2sympy keeps the relations of a chain; sympy sorts them."""
-_TINY: Final = 1e-3
+_TINY_POWER: Final = -3
 _SCALED_DIGITS: Final = 30
 _ZERO_PLACES: Final = 9
 """Places of a constant that must be zero, beyond `float_rounding`."""
@@ -137,22 +151,54 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
 
 
 def _is_huge(text: str) -> bool:
-    """Whether a power or a factorial of plain integers has too many digits to be computed."""
-    return _FACTORIAL.search(text) is not None or any(
-        _digits(match["base"], match["power"], match["tower"]) > _DIGITS_MAX
-        for match in _POWER.finditer(text)
+    """Whether it has a number of too many digits, which the computer algebra would compute in one
+    step that no timer interrupts: a power, a factorial, a binomial coefficient, a sum of them."""
+    return (
+        any(map(_is_huge_power, _POWER.findall(text)))
+        or any(map(_is_huge_factorial, _FACTORIAL.finditer(text)))
+        or any(_exceeds(group, _FACTORIAL_MAX) for group in _GROUP_OF.findall(text))
+        or any(_is_huge_binomial(*pair) for pair in _BINOMIAL.findall(text))
+        or any(map(_has_too_many_terms, _UP_TO.finditer(text)))
     )
 
 
-def _digits(base: str, power: str, tower: str | None) -> float:
-    """Approximate number of digits of `base^power^tower`."""
-    size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
-    exponent = _log10(power) * (float(tower[:300]) if tower else 1)
-    return size * 10 ** min(exponent, 300)
+def _is_huge_power(tower: str) -> bool:
+    """`2^{3^4}`, from its top down."""
+    *bases, top = _BASES.findall(tower)
+    exponent = _log10(top)
+    for base in reversed(bases):
+        size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
+        digits = size * 10 ** min(exponent, 300)
+        if digits > _DIGITS_MAX:
+            return True
+        exponent = digits
+    return False
 
 
 def _log10(digits: str) -> float:
     return math.log10(max(1, int(digits[:300]))) + max(0, len(digits) - 300)
+
+
+def _is_huge_factorial(match: re.Match[str]) -> bool:
+    most = _TWICE_MAX if match["marks"].count("!") > 1 else _FACTORIAL_MAX
+    return len(match["digits"]) > 9 or int(match["digits"]) > most
+
+
+def _is_huge_binomial(upper: str, lower: str) -> bool:
+    n, k = numeric.approximate(upper), numeric.approximate(lower)
+    return n is not None and k is not None and min(abs(k), abs(n - k)) > _CHOSEN_MAX
+
+
+def _has_too_many_terms(match: re.Match[str]) -> bool:
+    """The terms of a polynomial are added by a formula."""
+    if not _exceeds(match["high"] or "", _TERMS_MAX):
+        return False
+    return match["kind"] == "prod" or _NO_POLYNOMIAL.search(match["body"]) is not None
+
+
+def _exceeds(text: str, most: int) -> bool:
+    value = numeric.approximate(text) if text else None
+    return value is not None and value > most
 
 
 def equal(gold: str, answer: str, settings: MathSettings) -> bool:
@@ -186,8 +232,9 @@ def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy obj
         return False
     names = sorted({one.name for one in gold.free_symbols | answer.free_symbols} - {"i"})
     have_unit = [_has_unit(side) for side in (gold, answer)]
-    if not any(have_unit) or gold.has(Float) or answer.has(Float):
+    if not any(have_unit):
         return False
+    gold, answer = _without_decimals(gold), _without_decimals(answer)
     if names and (len(names) > _NAMES_MAX or not (all(have_unit) or _has_phase(gold, answer))):
         return False
     draw = random.Random(len(names))  # noqa: S311 - points, not secrets
@@ -348,10 +395,12 @@ def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a symp
     """Compare numbers that rounding would make zero as multiples of the gold."""
     if not (_is_constant(gold) and _is_constant(answer)):
         return gold, answer
-    size = _size(gold)
-    if size is None or size >= _TINY:
+    if not gold and answer.is_zero is False and not answer.has(Float):
+        return Number(0), Number(1)  # not zero, however small
+    places = _zeros(gold)
+    if places is None:
         return gold, answer
-    factor = Number(10) ** (_magnitude(size) if size else _ZERO_PLACES)
+    factor = Float(10, 2 * _SCALED_DIGITS) ** places  # of any exponent, which a float has not
     return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
 
 
@@ -359,6 +408,10 @@ def _exact(value: Any) -> Any:  # noqa: ANN401 - a sympy object
     """A constant with decimals in it (`12 \\cdot 7^{0.5}`) with fractions in their place."""
     if not _is_constant(value) or isinstance(value, Number):
         return value
+    return _without_decimals(value)
+
+
+def _without_decimals(value: Any) -> Any:  # noqa: ANN401 - a sympy object
     return value.xreplace({one: Rational(str(one)) for one in value.atoms(Float)})
 
 
@@ -366,16 +419,13 @@ def _is_constant(value: Any) -> bool:  # noqa: ANN401 - a sympy object
     return bool(getattr(value, "is_number", False))
 
 
-def _size(value: Any) -> float | None:  # noqa: ANN401 - a sympy object
+def _zeros(value: Any) -> int | None:  # noqa: ANN401 - a sympy object
+    """Places up to the first digit of a tiny number that is not 0; `None` if it is not tiny."""
     try:
-        return float(abs(value.evalf(20)))
+        size = abs(value.evalf(20))
+        if not size:
+            return _ZERO_PLACES
+        power = float(log(size) / log(10))
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
-
-
-def _magnitude(size: float) -> int:
-    digits = 0
-    while size < 1 and digits < 400:
-        size *= 10
-        digits += 1
-    return digits
+    return math.ceil(-power) if power < _TINY_POWER else None

@@ -55,6 +55,10 @@ class Audits:
             return f"reference.{name}: more than {_SLOW_CPU_S} s of CPU time for one comparison"
         except RecursionError:
             return "reference.answers cannot be read: nested too deep"
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a reference is at fault for the errors of its test
+            return f"reference.answers cannot be tested: {type(error).__name__}"
 
     def _first_fault(self, reference: MathReference, settings: MathSettings) -> str:
         for at, text in enumerate(reference.answers):
@@ -63,7 +67,7 @@ class Audits:
         self._trying = ("answers", time.process_time())
         for control in controls(reference, settings)[:CONTROLS_MAX]:
             self._trying = (control.name, time.process_time())
-            found = final_answer(control.response, settings)
+            found = final_answer(control.response, settings, reference.answers)
             passed = not isinstance(found, str) and self._judge(reference, found.text, settings)
             if bool(passed) != control.passes:
                 said = "passes" if passed else "does not pass"

@@ -54,7 +54,7 @@ class ExtractHandler:
         quoted = quoted_answer(work.response, reference.answers)
         if quoted is not None:
             return HandedOver(artifact=pack(quoted))
-        found = final_answer(work.response, settings)
+        found = final_answer(work.response, settings, reference.answers)
         if isinstance(found, str):
             evidence = Evidence(verdict="no_answer", error=found)
             return scored(passed=False, settings=settings, evidence=evidence)
@@ -79,8 +79,13 @@ def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
     return None
 
 
-def final_answer(response: str, settings: MathSettings) -> Extracted | str:
-    """The answer that the response ends with, or why it has none."""
+def final_answer(
+    response: str, settings: MathSettings, references: Sequence[str] = ()
+) -> Extracted | str:
+    """The answer that the response ends with, or why it has none.
+
+    What a reference says letter by letter is not cut off: `Cr3+`, `C++`.
+    """
     response = answer_part(response)
     if repeats(response):
         return "the response ends in one phrase repeated many times"
@@ -89,7 +94,12 @@ def final_answer(response: str, settings: MathSettings) -> Extracted | str:
     found = extract(response, settings.strategies)
     if found is None:
         return "no strategy found an answer"
-    if found.strategy in _ENDS_WITH_RESPONSE and is_cut(found.text):
+    said = found.text.strip(_END_MARKS)
+    if (
+        found.strategy in _ENDS_WITH_RESPONSE
+        and is_cut(found.text)
+        and all(said != one.strip(_END_MARKS) for one in references)
+    ):
         return "the response was cut off inside an expression"
     return found
 

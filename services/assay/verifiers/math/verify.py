@@ -9,6 +9,7 @@ import are loaded before that.
 
 import hashlib
 import logging
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ _SENTENCES: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strate
 marks of bold type before it."""
 
 
+_DOTS_AT_END: Final = re.compile(r"(?:\.{3}|\u2026|\\[lc]?dots)[\s$.})\]]{0,9}$")
 _REMEMBERED_MAX: Final = 2_048
 _REPEATED_CHARS_MAX: Final = 400
 """Of the answers together. Longer ones are judged each time: hardly two responses give the same."""
@@ -201,7 +203,8 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
         if gold is None:
             continue
         first = first or gold
-        if notation.peel(said) == peeled:  # the same words, whatever they mean
+        if notation.peel(said) == peeled and _goes_on(said) == _goes_on(text):
+            # the same words, whatever they mean
             return Judged(passed=True, answer=answer, gold=gold, error=error)
         passed, failed = _equal(gold, answer, settings)
         if not passed and labelled is not None:
@@ -218,6 +221,11 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
             return Judged(passed=True, answer=answer, gold=gold, error=error)
     verdict = None if first is None else False
     return Judged(passed=verdict, answer=answer, gold=first, error=error)
+
+
+def _goes_on(text: str) -> bool:
+    """Whether it ends with dots: `0.333...` is not `0.333`, and `1, 2, ...` not `1, 2`."""
+    return _DOTS_AT_END.search(text) is not None
 
 
 def _same_choice(

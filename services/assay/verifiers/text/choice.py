@@ -103,6 +103,10 @@ _BECAUSE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Why, behind a label that stands alone."""
+_AT_ONCE: Final = re.compile(
+    r"(?P<label>\s*[(\[]?\w{1,12}[)\]]?),?\s+(?:because|since)\b[^.!?\n]*", re.IGNORECASE
+)
+"""`B, since A is too large`."""
 _CONCESSION: Final = re.compile(
     r"(?<=\w)[,;]?\s*\b(?:previously|formerly|although|even[ ]though|though|even[ ]if|despite)\b",
     re.IGNORECASE,
@@ -218,7 +222,8 @@ def _without_reason(plain: str) -> str:
     """`B. Because C is too large.`: without the reason, if a label stands alone before it."""
     reason = _BECAUSE.search(plain)
     if reason is None or len(plain[: reason.start()].strip(_MARKS)) > _ALONE_CHARS_MAX:
-        return plain
+        at_once = _AT_ONCE.match(plain)
+        return plain if at_once is None else at_once["label"] + plain[at_once.end() :]
     return plain[: reason.start()] + plain[reason.end() :]
 
 

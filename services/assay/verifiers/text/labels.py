@@ -44,7 +44,8 @@ _LABEL_NOT: Final = re.compile(
 _LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
 _HIDDEN: Final = re.compile(
     r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>"
-    r"|\\(?:[bx]?cancel|sout|h?phantom)[ ]?\{[^{}]*\}",
+    r"|\\(?:[bx]?cancel|sout|h?phantom)[ ]?\{[^{}]*\}"
+    r"|\w[\u0334-\u0338\u20d2\u20d3\u20e5\u20e6]",
     re.IGNORECASE,
 )
 """Text that is struck through or invisible."""
@@ -101,7 +102,8 @@ _REJECT_BEFORE: Final = re.compile(
 _IF_NOT: Final = re.compile(r"\bif[ ]+not[ ]*[(\[]?\s*$", re.IGNORECASE)
 _FILLER: Final = re.compile(
     r"(?:\b(?:the|an?|be|been|options?|choices?|answers?|letters?|labels?|correct|right|likely"
-    r"|probably|either|both|by|with|for|to|go|choose|pick|select|say|just|simply|only|really"
+    r"|probably|either|both|by|with|for|to|go|goes|choose[sn]?|chose|pick(?:s|ed)?"
+    r"|select(?:s|ed)?|says?|said|just|simply|only|really"
     r"|actually|necessarily)|[(\[])\s*$",
     re.IGNORECASE,
 )
@@ -184,8 +186,9 @@ _FOLLOWS_LABEL: Final = re.compile(
     r"|doesn't|does|has|can|could|must|fails?|fit|work|both|only|best|then|therefore|thus"
     r"|here|than|remains?|with|through|thru|plus|vs|versus|otherwise|else|too|also|unless|along|together)\b"
 )
-_GOES_ON: Final = r"(?![\w-]|'\w|\+\+|#(?!\w))"
-"""The letter is part of a longer name: `C++`, `C#`, `B-side`."""
+_GOES_ON: Final = r"(?![\w-]|'\w|\+\+|#(?!\w)|(?<=\d)\.\d)"
+"""The letter is part of a longer name: `C++`, `C#`, `B-side`; or of a number: `2.5`."""
+_BEGINS: Final = r"(?<![\w'-])(?<!\d\.(?=\d))"
 _NAME_BEFORE: Final = re.compile(
     r"\b(?:vitamins?|hepatitis|influenza|types?|grade|plan|schedule|appendix|coefficient)\s{1,4}$",
     re.IGNORECASE,
@@ -193,6 +196,10 @@ _NAME_BEFORE: Final = re.compile(
 """The letter is the end of a name: `vitamin C`."""
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
+
+_ROMAN: Final = re.compile("[IVX]{2,}")
+_ROMAN_NEXT: Final = re.compile(rf"(?:{_PRONOUN_NEXT.pattern}|\s(?:and|only)\b)")
+"""Among Roman numerals `I` is one too: `I and III`."""
 
 
 class Statement(NamedTuple):
@@ -251,7 +258,8 @@ class Labels:
             del self._by_folded[folded]
         ordered = sorted(filter(None, self._by_form), key=len, reverse=True)
         words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in ordered) or "(?!)"
-        self._word = re.compile(rf"(?<![\w'-])(?:{words}){_GOES_ON}", re.IGNORECASE)
+        self._word = re.compile(rf"{_BEGINS}(?:{words}){_GOES_ON}", re.IGNORECASE)
+        self._is_roman = any(map(_ROMAN.fullmatch, self._by_form))
         marked = r"(?:(?<=\()|(?<=option )|(?<=choice )|(?<=letter )|(?<=answer ))"
         self._strong = re.compile(
             rf"{marked}(?:{words}){_GOES_ON}|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
@@ -375,6 +383,8 @@ class Labels:
         if not _WORD_NEXT.match(text, match.end()):
             return match[0].upper() == "I" and text[match.end() : match.end() + 1] == "'"
         follows = _PRONOUN_NEXT if match[0].upper() == "I" else _FOLLOWS_LABEL
+        if self._is_roman and match[0] == "I":
+            follows = _ROMAN_NEXT
         return follows.match(text, match.end()) is None
 
     def _is_asked(self, text: str, at: int) -> bool:

@@ -165,6 +165,7 @@ class Comparison:
             return False  # equal only in form: math-verify ignores these parts
         if left.count("\\equiv") != right.count("\\equiv"):
             return False  # of a chain it compares the ends
+        left, right = letters.indexed(left), letters.indexed(right)
         if letters.are_other_words(left, right) or letters.are_other_names(left, right):
             return False
         right = forms.whole_part(left, right)
@@ -302,6 +303,8 @@ class Comparison:
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):
             return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
+        if gold.kind == "list" and len(gold.items) > len(answer.items):
+            return False  # what the gold says twice is to be said twice
         return self._any_order(gold.items, answer.items)
 
     def _matrices(self, gold: Answer, answer: Answer) -> bool:

@@ -28,8 +28,14 @@ from assay.verifiers.math.lexicon import measures, units
 
 _BARE_UNIT: Final = re.compile(
     r"(?a)(?P<value>-?[\d.,]*\d(?:[eE]-?\d{1,3}|\s?\\(?:times|cdot)\s?10\s?\^\s?(?:\{\s?-?\d{1,3}\s?\}|\d))?"
-    r"|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
+    r"|-?\\frac\{\d+\}\{\d+\})\s*"
+    r"(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?(?:/[A-Za-z]{1,3}(?:\^[23])?)?)"
 )
+_UNIT_FRACTION: Final = re.compile(
+    r"(?a)(?<=[\s\d}])\\frac\s?\{\s?([A-Za-z]{1,3}(?:\^\{?[23]\}?)?)\s?\}"
+    r"\s?\{\s?([A-Za-z]{1,3}(?:\^\{?[23]\}?)?)\s?\}\s*$"
+)
+"""`9.8 \\frac{m}{s^2}`."""
 _PARTIAL: Final = re.compile(
     r"(?a)\\frac\{\\partial\s?([A-Za-z])(?:\([^()]*\))?\}\{\\partial\s?([A-Za-z])\}"
 )
@@ -56,7 +62,7 @@ def word(answer: Answer) -> str:
 def with_unit(said: Element, unit: str) -> Number | None:
     """`5 m` as five meters, where the other side says that there are meters; otherwise `m` is a
     name."""
-    match = _BARE_UNIT.fullmatch(said.text)
+    match = _BARE_UNIT.fullmatch(_UNIT_FRACTION.sub(r"\1/\2", said.text))
     stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
     if match is None:
         return None

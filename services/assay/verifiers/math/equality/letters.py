@@ -19,11 +19,30 @@ _DERIVATIVE: Final = re.compile(
 _PRIMED: Final = re.compile(
     rf"(?a)(?:{_NAME})(?:'{{1,3}}|\s?\^\s?\{{?\s?(?:\\prime\s?){{1,3}}\}}?)"
 )
+_NO_CONSTANT: Final = re.compile(r"(?a)(?<![A-Za-z\\])[eE]_(?:\w|\{\w{1,6}\})")
+"""`E_0`, which the parser cannot read."""
 _TURNED: Final = re.compile(r"(?a)(?<=\^)\s?(?:T(?![\w'])|\{\s?T\s?\})")
 _SKIPPED: Final = (
     r"\\(?:text\w*|math(?:rm|bb|cal|sf|frak)|operatorname|begin|end)\s?\{[^{}]*\}|\\[A-Za-z]+"
 )
 _LETTER: Final = re.compile(rf"(?a)(?P<skipped>{_SKIPPED})|(?P<letter>[A-Za-z])")
+_DIGITS_BEHIND: Final = re.compile(r"(?a)[A-Za-z]\d")
+_WORD: Final = re.compile(
+    rf"(?a)(?P<skipped>{_SKIPPED}|[_^]\s?[A-Za-z])|(?P<before>\d?)(?P<word>[A-Za-z]+)"
+    r"(?:(?P<digits>\d{1,4})(?![\d.]|\s?\\pi|\s?\^\s?\{?\s?\\circ))?"
+)
+_NO_NAMES: Final = frozenset(
+    [
+        *("pi", "sqrt", "log", "ln", "lg", "exp", "sin", "cos", "tan", "cot", "sec", "csc", "mod"),
+        *("arcsin", "arccos", "arctan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    ]
+)
+_INDEXED_X: Final = re.compile(r"(?a)(?<![A-Za-z0-9\\_^])[xX]\d")
+_FACTOR_OF_X: Final = re.compile(r"(?a)(\d)(?=[xX]\d)")
+_BEFORE_FACTORS: Final = frozenset("ik")
+"""`i2` is `2i`, and `k2` may be `2k`, as in `k2\\pi`."""
+_SIGNS_BEHIND_DIGITS: Final = frozenset("eExXCP")
+"""`1e5`, `2x3`, `10C3`."""
 _POWER_OF_TEN: Final = re.compile(r"(?a)(?<=\d)[eE](?=[+-]?\d)")
 _CURRENT: Final = re.compile(r"(?a)(?<![A-Za-z\\])(?:[A-Za-z]I|I\s?[A-Za-z_^'])|\dI\s?[A-Za-z_^]")
 """`IR`, `I^2`, `I_1`: a name, and no imaginary unit."""
@@ -48,12 +67,32 @@ _NO_LABEL: Final = re.compile("[K-Z]")
 """Without such a letter they may be labels of choices or points, whose order says nothing."""
 
 
+def indexed(text: str) -> str:
+    """`v0t` as `v_{0}t`: digits directly behind a letter are its index, and no factor."""
+    if not _DIGITS_BEHIND.search(text):
+        return text
+    if _INDEXED_X.search(text):  # then `2x2` is no dimension
+        text = _FACTOR_OF_X.sub(r"\1 ", text)
+    return _WORD.sub(_with_index, text)
+
+
+def _with_index(match: re.Match[str]) -> str:
+    word, digits = match["word"], match["digits"]
+    if match["skipped"] or not digits or word.lower() in _NO_NAMES:
+        return match[0]
+    if match["before"] and word in _SIGNS_BEHIND_DIGITS:
+        return match[0]
+    if word in _BEFORE_FACTORS and not digits.startswith("0"):
+        return match[0]
+    return f"{match['before']}{word}_{{{digits}}}"
+
+
 def told_apart(gold: str, answer: str) -> tuple[str, str]:
     """Both texts, with other letters for the names that would be taken for others."""
     both = f"{gold} {answer}"
     free = _free(both)
     gold, answer = (_TURNED.sub("{(T)}", text) for text in (gold, answer))
-    for pattern in (_DERIVATIVE, _PRIMED):
+    for pattern in (_DERIVATIVE, _PRIMED, _NO_CONSTANT):
         gold, answer = _renamed(pattern, gold, answer, free)
     for name in _GREEK:
         capital = _command(f"\\{name.capitalize()}")

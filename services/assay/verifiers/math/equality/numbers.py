@@ -79,9 +79,10 @@ def _exponent(value: Fraction) -> int:
 
 
 def proportional(gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+    """Whether two ratios of numbers are one."""
     left = [term.value for term in gold if isinstance(term, Number)]
     right = [term.value for term in answer if isinstance(term, Number)]
-    if not any(left) or not any(right):
+    if len(left) != len(right) or not any(left) or not any(right):
         return left == right
     at = next(index for index, value in enumerate(left) if value)
     return all(

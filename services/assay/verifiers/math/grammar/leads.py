@@ -40,6 +40,8 @@ _LABEL: Final = re.compile(
     rf"|{_OPEN}(?P<b>[A-J]){_CLOSE}\s?(?:\)|[.:](?=[\s}}\\])))"
     rf"{_SPACE}*{_CLOSE}{_SPACE}*(?=\S)"
 )
+_JOINS: Final = re.compile(rf"(?ai){_OPEN}(?:and|or|nor|both|with)(?![A-Za-z])")
+"""`(A) and (B) both ...` is about several labels."""
 _DECORATION: Final = re.compile(
     r"</?(?:b|strong|i|em|u|p|span|div|code|br)\s?/?>|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
     r"|^[^\S\n]*(?:#{1,6}\s+|>\s+(?=\*\*))",
@@ -70,7 +72,7 @@ _CONDITION: Final = re.compile(
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
-_RELATION: Final = re.compile(r"[<>,]|\\(?:le|ge|neq?|in)(?![A-Za-z])")
+_RELATION: Final = re.compile(r"[<>,]|\\(?:[lg]e(?:q|qslant)?|neq?|in)(?![A-Za-z])")
 
 
 class Labelled(NamedTuple):
@@ -128,6 +130,8 @@ def labelled(text: str) -> Labelled | None:
         return None
     rest = text[match.end() :].strip()
     if rest.startswith((",", ";", "/", "&", "+", "-")) or _LABEL.match(f"{rest} ."):
+        return None
+    if _JOINS.match(rest):
         return None
     if not NOT_UNITS.isdisjoint(re.findall(r"[a-z']+", rest.lower())):
         return None

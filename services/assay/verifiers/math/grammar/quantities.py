@@ -29,7 +29,11 @@ _HALVES: Final = frozenset({"am", "pm", "a.m", "p.m"})
 """Of the day."""
 _MINUTES: Final = frozenset({"'", "''"})
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
-_TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
+_TRAILING_WORD: Final = re.compile(
+    r"(?a)(?P<core>.*[\d})\]])\s+"
+    r"(?P<unit>(?:(?:[Ss]quare|[Cc]ubic|sq\.?|cu\.?)\s+)?[A-Za-z]{2,}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)$",
+    re.DOTALL,
+)
 
 
 _SPACED_UNIT: Final = re.compile(
@@ -89,7 +93,7 @@ def read_quantity(text: str, reader: Reader) -> Answer | None:
     match = _TRAILING_TEXT.fullmatch(in_line)
     if match is None:
         match = _TRAILING_WORD.fullmatch(text)
-        if match is not None and match["unit"].lower() not in units.PLAIN:
+        if match is not None and not units.is_plain(match["unit"].lower()):
             match = None
     if match is not None and re.search(r"(?a)\d|\\", match["core"]):
         unit = read_unit(match["unit"])

@@ -5,7 +5,7 @@ from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.tree import Answer, Element, Reader, Words
-from assay.verifiers.math.lexicon.months import FULL_DAY
+from assay.verifiers.math.lexicon.months import FULL_DAY, WEEKDAYS
 
 RELATION: Final = re.compile(r"[<>]|\\(?:le|ge|neq|equiv|approx|sim)(?![A-Za-z])|!=|<=|>=")
 WORD: Final = re.compile(r"[A-Za-z]{3,}")
@@ -35,6 +35,7 @@ _ENDLESS: Final = re.compile(
 )
 _ONLY: Final = re.compile(r"^only (?=[ivx]+$|[a-h]$)|(?<=[ivx]) only$|(?<=^[a-h]) only$")
 """`III only`, of numbered statements."""
+_IT_IS: Final = re.compile(r"^(?:it|this|that) (?:is|was) (?=[a-z]{3})(?!not )")
 _ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
 _FUNCTIONS: Final = frozenset(
     [
@@ -99,7 +100,9 @@ def read_words(text: str, _reader: Reader) -> Answer | None:
 
 def meaning(said: str) -> str:
     """Words that have one meaning as an answer, in one spelling."""
-    form = words_form(said)
+    form = _IT_IS.sub("", words_form(said))
+    if (day := form.removeprefix("on ")) in WEEKDAYS:
+        form = day
     if form in FULL_DAY:
         return FULL_DAY[form]
     if form in _DNE:

@@ -42,9 +42,22 @@ _BRACED: Final = re.compile(
 )
 _OUTSIDE: Final = re.compile(
     r"(?a)(?:\||\\lvert\s?)\s?(?P<name>[a-z])\s?(?:\||\\rvert)\s?"
-    r"(?P<sign>>\s?=?|\\g(?:e|eq|eqslant)(?![A-Za-z]))\s?(?P<bound>\d{1,9}(?:\.\d{1,9})?)"
+    r"(?P<sign>>\s?=?|\\g(?:e|eq|eqslant)(?![A-Za-z]))\s?(?P<bound>\d{1,9}(?:\.\d{1,9})?|(?:\d{1,4}\s?)?\\sqrt\s?(?:\{\d{1,9}\}|\d)"
+    r"|\\[dt]?frac\s?\{\d{1,9}\}\s?\{\d{1,9}\}|\d{1,9}/\d{1,9})"
 )
 """`|x| > 3`."""
+_PARTED: Final = re.compile(
+    r"\s*(?:,\s*(?:\\text\s?\{\s*and\s*\}|and(?![A-Za-z]))?|;|\\land(?![A-Za-z])|(?<![A-Za-z])and(?![A-Za-z])"
+    r"|\\text\s?\{\s*and\s*\})\s*"
+)
+_IS_NOT: Final = re.compile(
+    rf"(?a)(?P<name>[a-z])\s*(?:\\neq?(?![A-Za-z])|!=)\s*(?P<out>{_NUMBER})"
+)
+_ORDER: Final = r"[<>]\s?=?|\\[lg](?:e|eq|eqslant|t)(?![A-Za-z])"
+_RAY: Final = re.compile(
+    rf"(?a)(?P<name>[a-z])\s*(?P<sign>{_ORDER})\s*(?P<bound>{_NUMBER})"
+    rf"|(?P<bound1>{_NUMBER})\s*(?P<sign1>{_ORDER})\s*(?P<name1>[a-z])"
+)
 _TURNED: Final = {">": "<", "=": "\\le", "e": "\\le", "q": "\\le", "t": "\\le"}
 _TELLS: Final = re.compile(r"\\in(?![a-z])|\\ne|!=|(?:\||\\rvert)\s?(?:>|\\g)")
 _MEMBERS_MAX: Final = 200
@@ -66,7 +79,9 @@ def written_out(text: str) -> str:
     braced = _BRACED.fullmatch(bare)
     bare = braced["inner"] if braced else bare
     without = _WITHOUT.fullmatch(bare) or _IN_WITHOUT.fullmatch(bare)
-    return text if without is None else _union(without) or text
+    if without is not None:
+        return _union(without) or text
+    return _cut_out(bare) or text
 
 
 def _members(found: re.Match[str]) -> str | None:
@@ -88,6 +103,45 @@ def _members(found: re.Match[str]) -> str | None:
     if not 0 <= last - first < _MEMBERS_MAX:
         return None
     return f"\\{{{', '.join(map(str, range(first, last + 1)))}\\}}"
+
+
+def _cut_out(text: str) -> str | None:
+    """`x > 0, x \\ne 1`: bounds of one name and the numbers between them that it is not."""
+    names: set[str] = set()
+    outs: list[str] = []
+    bounds: list[tuple[str, bool, bool]] = []
+    for part in _PARTED.split(text):
+        if (out := _IS_NOT.fullmatch(part)) is not None:
+            names.add(out["name"])
+            outs.append(out["out"])
+        elif (ray := _RAY.fullmatch(part)) is not None:
+            name, bound = ray["name"] or ray["name1"], ray["bound"] or ray["bound1"]
+            sign = ray["sign"] or ray["sign1"]
+            names.add(name)
+            is_lower = sign.startswith((">", "\\g")) == (ray["name"] is not None)
+            bounds.append((bound, is_lower, sign.strip() in {"<", ">", "\\lt", "\\gt"}))
+        else:
+            return None
+    if len(names) != 1 or not outs or not 1 <= len(bounds) <= 2:
+        return None
+    if len({is_lower for _, is_lower, _ in bounds}) != len(bounds):
+        return None
+    low = next((one for one in bounds if one[1]), None)
+    high = next((one for one in bounds if not one[1]), None)
+    outs = sorted(set(outs), key=Fraction)
+    first = f"{'(' if low[2] else '['}{low[0]}" if low else "(-\\infty"
+    last = f"{high[0]}{')' if high[2] else ']'}" if high else "\\infty)"
+    inside = all(
+        (low is None or Fraction(low[0]) < Fraction(out))
+        and (high is None or Fraction(out) < Fraction(high[0]))
+        for out in outs
+    )
+    if not inside:
+        return None
+    begins = [first, *(f"({out}" for out in outs)]
+    ends = [*(f"{out})" for out in outs), last]
+    parts = " \\cup ".join(f"{one}, {two}" for one, two in zip(begins, ends, strict=True))
+    return f"{names.pop()} \\in {parts}"
 
 
 def _least(kind: str) -> int | None:

@@ -400,7 +400,7 @@ SPELLINGS: Final = (
         lambda _: "\\infty ",
     ),
     (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
-    (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
+    (re.compile(r"(?a)(?<=[)\]])\s*(?:U|\\text\s?\{\s?U\s?\})\s*(?=[(\[])"), lambda _: "\\cup "),
     (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
     (
         re.compile(r"(?ai)(?<=\d)(?:\s+to\s+|\s?\\text\s?\{\s?to\s?\}\s?)(?=\d)"),

@@ -171,6 +171,8 @@ def is_plain(said: str) -> bool:
     """A unit of several letters, or letters with a power, needs no `\\text`."""
     words = [word for word in said.split() if word.rstrip(".") not in _POWER_WORDS]
     base = re.sub(r"(?a)[\s^{}\d.]", "", "".join(words))
+    if len(words) < len(said.split()) and base in _UNIT_OF:  # `sq m`
+        return True
     return base in PLAIN or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
 
 
