@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.verifiers.code.referee.errors import PARENTS_MAX
 from assay.verifiers.code.referee.frames import Frames
 from assay.verifiers.code.referee.library import PATH, path_form
 from assay.verifiers.code.referee.operations import OPERATIONS, kind_of, linked
@@ -35,6 +36,9 @@ HANDLES_MAX: Final = 200_000
 _ARGUMENTS_CHARS_MAX: Final = 1024 * 1024
 """Bound on an exception's arguments; a larger argument is cut to the beginning of its text."""
 _MRO: Final = type.__dict__["__mro__"]
+_BASES: Final = type.__dict__["__bases__"]
+_ANCESTORS_MAX: Final = 8
+"""Generations of exception classes that are described."""
 
 
 def _at_once() -> None:
@@ -144,7 +148,7 @@ class Candidate:
             return ["y", _name_of(value)]
         return self._numbered(value)
 
-    def _numbered(self, value: Value) -> WireForm:
+    def _numbered(self, value: Value, depth: int = 0) -> WireForm:
         number = self._number_of.get(id(value))
         if number is None:
             number = len(self._objects)
@@ -153,13 +157,15 @@ class Candidate:
             self._objects.append(value)
             self._number_of[id(value)] = number
         kind = kind_of(value)
-        return [
-            "h",
-            number,
-            kind,
-            _name_of(value),
-            builtin_base(value) if kind == "exception" else "",
-        ]
+        parents: WireForm = self._parents(value, depth) if kind == "exception" else ""
+        return ["h", number, kind, _name_of(value), parents]
+
+    def _parents(self, kind: Value, depth: int) -> WireForm:
+        """What an exception class of the program is derived from, at last its builtin base."""
+        bases = _BASES.__get__(kind) if depth < _ANCESTORS_MAX else ()
+        own = [base for base in bases if issubclass(base, BaseException)]
+        forms = [self._class_of(base, depth + 1) for base in own if not is_builtin(base)]
+        return [*forms[: PARENTS_MAX - 1], builtin_base(kind)]
 
     def _brief(self, value: Value) -> WireForm:
         """The form in which the referee sent this object."""
@@ -223,7 +229,7 @@ class Candidate:
         """Describe the exception: its builtin class, the program's class if any, its arguments."""
         kind = type_of(error)
         base = builtin_base(kind)
-        own = None if getattr(builtins, base) is kind else self._class_of(kind)
+        own = None if is_builtin(kind) else self._class_of(kind)
         try:
             text = str.__str__(str(error))[:TEXT_CHARS_MAX]
         except BaseException:  # noqa: BLE001 - the same
@@ -236,12 +242,12 @@ class Candidate:
             arguments = ["l", 0, []]
         return ["raise", base, own, arguments, text, self._numbered(error)]
 
-    def _class_of(self, kind: type) -> WireForm:
+    def _class_of(self, kind: type, depth: int = 0) -> WireForm:
         """Describe an exception class: as one of the standard library, or as one of the program."""
         module: Value = kind.__module__
         if type_of(module) is str and module.partition(".")[0] in sys.stdlib_module_names:
             return ["xs", module, kind.__name__]
-        return self._numbered(kind)
+        return self._numbered(kind, depth)
 
     def lookup(self, name: str) -> object:
         """A global of the program."""
@@ -328,7 +334,8 @@ def _arguments(error: BaseException) -> tuple[Value, ...]:
 def builtin_base(kind: object) -> str:
     """The name of the nearest builtin class."""
     mro: tuple[type, ...] = _MRO.__get__(kind) if issubclass(type_of(kind), type) else ()
-    for base in mro:
-        if base.__module__ == "builtins" and getattr(builtins, base.__name__, None) is base:
-            return str(base.__name__)
-    return "Exception"
+    return next((str(base.__name__) for base in mro if is_builtin(base)), "Exception")
+
+
+def is_builtin(kind: type) -> bool:
+    return kind.__module__ == "builtins" and getattr(builtins, kind.__name__, None) is kind

@@ -3,7 +3,8 @@
 The program names an object by number and an operation from the table below. Invariants: no name
 that begins with an underscore is read or set. Attributes are read or set only on objects whose
 class the tests define or the list below contains. So no frame, module or class of the referee can
-be reached.
+be reached. The methods by which a mock or a test case judges, or is told what to find, are the
+tests' own: `mock.configure_mock(assert_called_with=...)` would replace the judgement.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 LENT_MAX: Final = 200_000
 TESTS: Final = "tests"
 """Module name of the classes and functions that the tests define."""
+_JUDGES: Final = frozenset({"unittest.mock", "unittest.case", "unittest.async_case"})
+"""Modules whose classes judge the program."""
 _OPEN_TYPES: Final = (SimpleNamespace, io.StringIO, io.BytesIO, re.Pattern, re.Match)
 _COMPARED: Final = frozenset(
     {"eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "mod", "contains"}
@@ -103,6 +106,15 @@ def _defines(kind: type, method: str) -> bool:
 def _check_attribute(value: Value, name: Value) -> None:
     if type_of(name) is not str or name.startswith("_") or not _is_open(value):
         raise Malformed("a forbidden attribute")
+    if _judges(type_of(value), name):
+        raise Malformed("a method that judges the program")
+
+
+def _judges(kind: type, name: str) -> bool:
+    """Whether `name` is a method that a mock or a test case has from its library class."""
+    found = getattr(kind, name, None)
+    bases = [base for base in kind.__mro__ if name in vars(base)]
+    return callable(found) and bool(bases) and bases[0].__module__ in _JUDGES
 
 
 def _set(value: Value, name: Value, given: Value) -> None:

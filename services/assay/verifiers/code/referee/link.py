@@ -384,7 +384,10 @@ class Link:
             raise Malformed("an unknown form")
         number = _handle_number(form)
         if number not in self._proxies:
-            made = exception_class(self, form) if form[2] == "exception" else proxy(self, form)
+            if form[2] == "exception":
+                made: object = exception_class(self, form, self._in)
+            else:
+                made = proxy(self, form)
             self._proxies[number] = made
             self._handles[id(made)] = number
         return self._proxies[number]
