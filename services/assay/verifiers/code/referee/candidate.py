@@ -6,6 +6,7 @@ Nothing here is trusted by the referee: the program may change all of it.
 from __future__ import annotations
 
 import builtins
+import importlib
 import json
 import sys
 import traceback
@@ -37,6 +38,9 @@ _ARGUMENTS_CHARS_MAX: Final = 1024 * 1024
 """Bound on an exception's arguments; a larger argument is cut to the beginning of its text."""
 _MRO: Final = type.__dict__["__mro__"]
 _BASES: Final = type.__dict__["__bases__"]
+_OWN_MAX: Final = 20_000
+"""Objects beside which an instance of a type derived from data is sent with its handle; beyond
+them, only its value is sent, as for a list of very many."""
 _ANCESTORS_MAX: Final = 8
 """Generations of exception classes that are described."""
 
@@ -56,8 +60,10 @@ class Candidate:
         """Objects that the tests sent and the forms in which they were sent, by `id`."""
         self._built: dict[int, tuple[object, WireForm]] = {}
         """Linked nodes that were made for the tests and their forms, by `id`."""
-        self._redirected: WireForm = [False, None, None]
-        self._streams = (sys.stdin, sys.stdout, builtins.input)
+        self._redirected: WireForm = [False, None, []]
+        self._streams = (sys.stdin, sys.stdout)
+        self._replaced: list[tuple[ModuleType, str, Value]] = []
+        """Functions in whose place those of the tests stand: module, name, the function."""
         self._module = ModuleType(MODULE)
 
     def serve(self, payload: str) -> None:
@@ -109,15 +115,21 @@ class Candidate:
         if streams == self._redirected:
             return
         self._redirected = streams
-        captured, stdin, asked = streams
-        own_stdin, own_stdout, own_input = self._streams
+        captured, stdin, functions = streams
+        own_stdin, own_stdout = self._streams
         printed = Printed(lambda text: self._frames.send(["printed", text]))
         replaced: Value = {
             "stdout": printed if captured else own_stdout,
             "stdin": self._resolve(stdin) if stdin else own_stdin,
         }
         vars(sys).update(replaced)
-        vars(builtins)["input"] = self._resolve(asked) if asked else own_input
+        for module, name, own in self._replaced:
+            vars(module)[name] = own
+        self._replaced.clear()
+        for module_name, name, form in functions:
+            names = vars(importlib.import_module(module_name))
+            self._replaced.append((sys.modules[module_name], name, names[name]))
+            names[name] = self._resolve(form)
 
     def _made(self, result: object) -> WireForm:
         """Encode instances of the program's classes as objects, even if derived from data types."""
@@ -128,13 +140,23 @@ class Candidate:
     def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> WireForm:
         encoder = self._encoder(known)
         form = encoder.encode(result)
-        if json.dumps(Encoder(self._brief).encode(operands)) == sent:
+        if json.dumps(Encoder(self._brief, own=self._known).encode(operands)) == sent:
             return ["ok", form, None]
         after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
         return ["ok", form, after]
 
     def _encoder(self, known: Sequence[object] = ()) -> Encoder:
-        return Encoder(self._handle, known, is_program=True)
+        return Encoder(self._handle, known, is_program=True, own=self._own)
+
+    def _own(self, value: Value) -> WireForm:
+        """The handle of an instance of a class of the program that is derived from data."""
+        if type_of(value).__module__ != MODULE or len(self._objects) >= _OWN_MAX:
+            return None
+        return self._numbered(value)
+
+    def _known(self, value: Value) -> WireForm:
+        number = self._number_of.get(id(value))
+        return None if number is None else ["h", number]
 
     def _handle(self, value: Value) -> WireForm:
         given = self._given.get(id(value))

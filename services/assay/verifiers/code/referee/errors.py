@@ -71,10 +71,14 @@ def _exception_class(
 ) -> type[BaseException]:
     """Represents an exception class of the program in the tests."""
     libraries = [
-        next(kind for kind in parent.__mro__ if "_assay_number" not in vars(kind))
+        next(
+            kind
+            for kind in parent.__mro__
+            if "_assay_number" not in vars(kind) and issubclass(kind, BaseException)
+        )
         for parent in parents
     ]
-    base = max(libraries, key=lambda kind: len(kind.__mro__))
+    base: type[BaseException] = max(libraries, key=lambda kind: len(kind.__mro__))
 
     def attribute(self: Value, wanted: str) -> Value:
         if wanted.startswith("__"):

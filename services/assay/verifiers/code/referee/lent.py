@@ -9,7 +9,6 @@ tests' own: `mock.configure_mock(assert_called_with=...)` would replace the judg
 
 from __future__ import annotations
 
-import builtins
 import io
 import operator
 import re
@@ -17,7 +16,7 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.stand_ins import SPECIAL
+from assay.verifiers.code.referee.stand_ins import REPLACED, SPECIAL
 from assay.verifiers.code.referee.values import Malformed, Value, WireForm, index_of, type_of
 
 if TYPE_CHECKING:
@@ -163,17 +162,28 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class Streams:
-    """The standard streams that the tests substituted for the referee's own."""
+    """What the tests substituted for the referee's own streams and for functions of the library."""
 
     def __init__(self, lent: Lent) -> None:
         self._lent = lent
-        self._own = (sys.stdin, sys.stdout, builtins.input)
+        self._own = (sys.stdin, sys.stdout)
+        self._functions = [
+            (module, name, vars(found)[name])
+            for module, names in REPLACED.items()
+            if (found := sys.modules.get(module)) is not None
+            for name in names
+        ]
 
     def form(self) -> WireForm:
-        """Whether output is captured, and the substitutes for stdin and for `input`."""
-        stdin, stdout, asked = self._own
+        """Whether output is captured, the substitute for stdin, and those for functions."""
+        stdin, stdout = self._own
         return [
             sys.stdout is not stdout,
             None if sys.stdin is stdin else self._lent.form(sys.stdin),
-            None if builtins.input is asked else self._lent.form(builtins.input),
+            [
+                [module, name, form]
+                for module, name, own in self._functions
+                if (found := vars(sys.modules[module]).get(name)) is not own
+                and (form := self._lent.form(found)) is not None
+            ],
         ]
