@@ -12,13 +12,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final
 
 from assay.core.errors import InvalidRequest
 
-_READERS: Final[dict[bytes, Callable[[IO[bytes]], IO[bytes]]]] = {
-    b"\x1f\x8b": lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file)),
-    b"\xfd7zXZ\0": lambda file: cast("IO[bytes]", lzma.LZMAFile(file)),
+_READERS: Final[dict[bytes, Callable[..., Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\0": lzma.open,
 }
 """First bytes of a compressed file, whatever its name is -> what reads it."""
 _UNREAD: Final = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2"}
