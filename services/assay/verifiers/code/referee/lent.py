@@ -3,7 +3,7 @@
 The program names an object by number and an operation from the table below. Invariants: no name
 that begins with an underscore is read or set. Attributes are read or set only on objects whose
 class the tests define or the list below contains. So no frame, module or class of the referee can
-be reached. The methods by which a mock or a test case judges, or is told what to find, are the
+be reached. The methods by which a mock or a test case judges, or learns what to find, are the
 tests' own: `mock.configure_mock(assert_called_with=...)` would replace the judgement.
 """
 
