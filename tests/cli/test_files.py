@@ -1,8 +1,10 @@
 """Files that users name: what commands read, and what they never replace."""
 
+import bz2
 import codecs
 import gzip
 import json
+import lzma
 import os
 from pathlib import Path
 
@@ -35,7 +37,11 @@ def ids_scored(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "content", [TEXT, codecs.BOM_UTF8 + TEXT, PACKED, gzip.compress(codecs.BOM_UTF8 + TEXT)]
+    "content",
+    [
+        *(TEXT, codecs.BOM_UTF8 + TEXT, PACKED, gzip.compress(codecs.BOM_UTF8 + TEXT)),
+        *(lzma.compress(TEXT), lzma.compress(codecs.BOM_UTF8 + TEXT)),
+    ],
 )
 def test_every_command_reads_a_file_compressed_or_not_with_a_mark_or_without(
     tmp_path: Path, content: bytes
@@ -66,7 +72,24 @@ DAMAGED = {
     "cut before its checksum": PACKED[:-8],
     "changed": PACKED[:30] + bytes(byte ^ 0xFF for byte in PACKED[30:60]) + PACKED[60:],
     "followed by something else": PACKED + b"more",
+    "xz, cut in the middle": lzma.compress(TEXT)[:100],
+    "xz, changed": lzma.compress(TEXT)[:40] + bytes(60) + lzma.compress(TEXT)[100:],
 }
+UNREAD = {
+    "zstd": b"\x28\xb5\x2f\xfd" + bytes(20),
+    "zip": b"PK\x03\x04" + bytes(20),
+    "bzip2": bz2.compress(TEXT),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_file_that_has_to_be_unpacked_first_is_refused_with_its_kind(
+    tmp_path: Path, name: str
+) -> None:
+    path = written(tmp_path / "rows.jsonl", UNREAD[name])
+    for read in (lambda: ids_scored(path), lambda: list(read_records(path))):
+        with pytest.raises(InvalidRequest, match=f"compressed with {name}: unpack it first"):
+            read()
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -6,18 +6,25 @@ over `/dev/null` would take the device from the whole machine).
 
 import codecs
 import gzip
+import lzma
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from assay.core.errors import InvalidRequest
 
-GZIP: Final = b"\x1f\x8b"
-"""The first bytes of a compressed file, whatever its name is."""
-DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error)
+_READERS: Final[dict[bytes, Callable[..., Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
+"""First bytes of a compressed file, whatever its name is -> what reads it."""
+_UNREAD: Final = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2"}
+"""First bytes of files that have to be unpacked first."""
+_FIRST_BYTES: Final = max(map(len, _READERS))
+DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """What reading a compressed file raises that is cut off or changed."""
 
 
@@ -63,14 +70,24 @@ def damage_told() -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[gzip.GzipFile | IO[bytes]]:
-    """Open a file that may be compressed; a pipe is opened once, and is not."""
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that may be compressed; a pipe is opened once, and is not.
+
+    Raises:
+        InvalidRequest: it is compressed in a way that is not read.
+    """
     with path.open("rb") as file:
-        packed = file.seekable() and file.read(len(GZIP)) == GZIP
+        first = file.read(_FIRST_BYTES) if file.seekable() else b""
         if file.seekable():
             file.seek(0)
-        if not packed:
+        for mark, name in _UNREAD.items():
+            if first.startswith(mark):
+                raise InvalidRequest(
+                    f"{path.name} is compressed with {name}: unpack it first", field="file"
+                )
+        reader = next((read for mark, read in _READERS.items() if first.startswith(mark)), None)
+        if reader is None:
             yield file
             return
-        with gzip.GzipFile(fileobj=file) as unpacked:
+        with reader(file) as unpacked:
             yield unpacked

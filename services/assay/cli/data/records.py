@@ -1,10 +1,9 @@
 """Files of data sets as their authors publish them: one record after another, with its line.
 
-`.jsonl` and `.json`, compressed (`.gz`) or not, and `.parquet`. A record that cannot be read comes
-as the reason, never as an exception, so that one bad line ends nothing.
+`.jsonl` and `.json`, compressed (gzip, xz) or not, and `.parquet`. A record that cannot be read
+comes as the reason, never as an exception, so that one bad line ends nothing.
 """
 
-import gzip
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +38,7 @@ def read_records(path: Path) -> Iterator[Read]:
         FailedPrecondition: a parquet file, and pyarrow is not installed.
         OSError: it cannot be read.
     """
-    name = path.name.removesuffix(".gz")
+    name = path.with_suffix("").name if path.suffix in (".gz", ".xz") else path.name
     if name.endswith(".parquet"):
         yield from _parquet(path)
     elif name.endswith(".json") and not _is_lines(path):
@@ -72,7 +71,7 @@ def _lines(path: Path) -> Iterator[Read]:
             yield Read(number, record, min(1.0, raw.tell() / size))
 
 
-def _next_line(file: gzip.GzipFile | IO[bytes]) -> tuple[bytes, bool] | None:
+def _next_line(file: IO[bytes]) -> tuple[bytes, bool] | None:
     """The next line and whether it is whole; one that is too long is skipped to its end."""
     with damage_told():
         line = file.readline(RECORD_BYTES_MAX + 1)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from gzip import GzipFile
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from lzma import LZMAFile
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
@@ -222,7 +223,7 @@ def seekable(path: Path) -> Iterator[IO[bytes]]:
         InvalidRequest: the compressed file is damaged.
     """
     with opened(path) as file:
-        if file.seekable() and not isinstance(file, GzipFile):
+        if file.seekable() and not isinstance(file, GzipFile | LZMAFile):
             yield file
             return
         with tempfile.TemporaryFile() as copy:

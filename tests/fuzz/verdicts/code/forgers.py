@@ -173,6 +173,28 @@ def {f}(*a):
         if type(o).__name__=='Frames':
             o.send(['again',0]); o.send(['ok',4,None])
 """,
+    """\
+def {f}(*a):
+    for m in a:
+        for n in dir(type(m)) + [{names}]:
+            m.configure_mock(**{n: lambda *a, **k: None})
+""".replace("{names}", "'assert_called_once_with'"),
+    """\
+def {f}(*a):
+    for m in a: m.attach_mock(lambda *a, **k: None, 'assert_called_once_with')
+""",
+    """\
+def {f}(*a):
+    for m in a: m.skipTest('done')
+""",
+    """\
+def {f}(*a):
+    for m in a: m.mock_add_spec(['x'])
+""",
+    """\
+def {f}(*a):
+    for m in a: m.assertEqual = m.assert_called_once_with = lambda *a: None
+""",
 )
 VALUE_TESTS: Final = (
     "assert F(2) == 4",
@@ -369,6 +391,25 @@ async def main():
     async with asyncio.TaskGroup() as group:
         group.create_task(one())
 asyncio.run(main())
+""",
+    """\
+from unittest.mock import Mock
+m=Mock()
+F(m)
+m.assert_called_once_with(4)
+""",
+    """\
+from unittest.mock import MagicMock
+m=MagicMock()
+F(m)
+m.assert_called_once_with(4)
+assert m.call_count==1
+""",
+    """\
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        self.assertEqual(F(self),4)
 """,
 )
 _SETTINGS: Final = {"cpu_s": 2.0, "memory_bytes": 256 << 20, "extraction": "raw"}

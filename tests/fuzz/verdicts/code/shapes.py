@@ -1667,4 +1667,184 @@ assert t.rolled
 """,
         ),
     ),
+    Shape(
+        "named tuple with methods, from a function and back",
+        """\
+from typing import NamedTuple
+class P(NamedTuple):
+    x: int
+    y: list
+    def area(self): return self.x*len(self.y)
+def make(a,*b): return P(a,list(b))
+def area(p): return p.area()
+def grow(p): p.y.append(0)
+""",
+        (
+            "assert make(2,3,4).area()==4 and make(2,3)==(2,[3]) and make(1).x==1",
+            "p=make(2,3)\nassert area(p)==2 and [area(q) for q in [p,make(3,1,1)]]==[2,6]",
+            "p=make(2,3)\ngrow(p)\nassert area(p)==4",
+            "assert isinstance(make(1),P) and make(1)._asdict()=={'x':1,'y':[]}",
+            "import copy\np=make(1,5)\nq=copy.deepcopy(p)\nassert q==p and area(copy.copy(p))==1",
+            "a,b=make(1,2)\nassert (a,b)==(1,[2]) and {'k':make(1)}['k'].x==1",
+            "assert make(1)._replace(x=7).x==7 and sorted([make(2),make(1)])[0].x==1",
+        ),
+    ),
+    Shape(
+        "enum that is data",
+        """\
+from enum import IntEnum, StrEnum
+class L(IntEnum):
+    LOW=1
+    HIGH=2
+    @property
+    def loud(self): return self is L.HIGH
+class C(StrEnum):
+    RED='red'
+def level(x): return L.HIGH if x>3 else L.LOW
+def colour(): return C.RED
+def name_of(l): return l.name.lower()
+""",
+        (
+            "assert level(5).name=='HIGH' and level(5)==2 and level(1)<level(5) and level(1)+1==2",
+            "assert level(5) is L.HIGH and isinstance(level(1),L) and level(5).loud",
+            "assert colour().value=='red' and colour()=='red' and colour().upper()=='RED'",
+            "assert name_of(level(5))=='high' and name_of(L.LOW)=='low'",
+            "assert [l.name for l in map(level,[1,9])]==['LOW','HIGH'] and {level(5):1}[2]==1",
+            "import json,copy\nassert json.dumps([level(5),colour()])=='[2, \"red\"]'\n"
+            "assert copy.deepcopy(level(5)).name=='HIGH' and f'{level(5):03d}'=='002'",
+        ),
+    ),
+    Shape(
+        "text and numbers with methods of their own",
+        """\
+class U(str):
+    def shout(self): return self.upper()+'!'
+class M(float):
+    def rounded(self): return round(self,1)
+def text(x): return U(x)
+def money(x): return M(x)
+""",
+        (
+            "assert text('a')=='a' and text('a').shout()=='A!' and text('ab')[::-1]=='ba'",
+            "assert money(2.55)>2.5 and money(2.04).rounded()==2.0 and abs(money(1)-1)<1e-9",
+        ),
+    ),
+    Shape(
+        "exception classes derived from each other",
+        """\
+class AppError(Exception):
+    def __init__(self,code,text):
+        super().__init__(text)
+        self.code=code
+class NotFound(AppError,KeyError): pass
+class Gone(NotFound): pass
+def f(x): raise (NotFound if x else Gone)(7,'bad')
+def codes(): raise __import__('json').JSONDecodeError('x','y',0)
+class Odd(__import__('json').JSONDecodeError): pass
+def odd(): raise Odd('x','y',0)
+""",
+        (
+            """\
+for x in (0,1):
+    try:
+        f(x)
+    except AppError as e:
+        assert e.code==7 and isinstance(e,KeyError) and isinstance(e,NotFound)
+    else:
+        raise AssertionError('nothing raised')
+""",
+            """\
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        with self.assertRaises(AppError) as caught:
+            f(0)
+        self.assertEqual(caught.exception.code,7)
+        with self.assertRaisesRegex(NotFound,'bad'):
+            f(0)
+        with self.assertRaises(LookupError):
+            f(1)
+        with self.assertRaises(ValueError):
+            odd()
+""",
+            """\
+try:
+    f(1)
+except Gone:
+    raise AssertionError('its parent was raised')
+except AppError:
+    pass
+""",
+            "assert issubclass(Gone,AppError) and not issubclass(AppError,NotFound)",
+        ),
+    ),
+    Shape(
+        "functions of the library that tests patch",
+        """\
+import random
+import time
+def wait(): time.sleep(1000); return 1
+def say(x): print('x =',x)
+def roll(): return random.randint(1,6)+random.choice([1,2])
+def now(): return time.time()
+""",
+        (
+            """\
+from unittest.mock import patch
+with patch('time.sleep') as slept:
+    assert wait()==1
+    slept.assert_called_once_with(1000)
+""",
+            """\
+from unittest.mock import patch
+with patch('builtins.print') as printed:
+    say(3)
+printed.assert_called_once_with('x =',3)
+""",
+            """\
+from unittest.mock import patch
+with patch('random.randint',return_value=5), patch('random.choice',side_effect=lambda xs: xs[-1]):
+    assert roll()==7
+assert 2<=roll()<=8
+""",
+            """\
+import time
+from unittest.mock import patch
+with patch('time.time',return_value=12.5):
+    assert now()==12.5
+assert abs(now()-time.time())<60
+""",
+        ),
+    ),
+    Shape(
+        "operators of a class that also answers for itself",
+        """\
+class V:
+    def __init__(s,x,y): s.x,s.y=x,y
+    def __add__(s,o): return V(s.x+o.x,s.y+o.y)
+    def __mul__(s,k): return V(s.x*k,s.y*k)
+    __rmul__=__mul__
+    def __eq__(s,o): return isinstance(o,V) and (s.x,s.y)==(o.x,o.y)
+    def __hash__(s): return hash((s.x,s.y))
+    def __repr__(s): return f'V({s.x}, {s.y})'
+    def __abs__(s): return (s.x**2+s.y**2)**.5
+    def __getitem__(s,i): return (s.x,s.y)[i]
+    def __len__(s): return 2
+""",
+        (
+            """\
+assert 2*V(1,2)==V(2,4) and V(1,2)*2==V(2,4)
+assert repr(V(1,2))=='V(1, 2)' and len(V(1,2))==2
+assert abs(V(3,4))==5 and V(3,4)[0]==3 and len({V(1,2),V(1,2)})==1
+""",
+            """\
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        self.assertEqual(V(1,2)*3,V(3,6))
+        self.assertEqual(str(V(1,2)),'V(1, 2)')
+        self.assertEqual(len(V(1,2)),2)
+""",
+        ),
+    ),
 )

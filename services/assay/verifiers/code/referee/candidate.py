@@ -6,6 +6,7 @@ Nothing here is trusted by the referee: the program may change all of it.
 from __future__ import annotations
 
 import builtins
+import importlib
 import json
 import sys
 import traceback
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.verifiers.code.referee.errors import PARENTS_MAX
 from assay.verifiers.code.referee.frames import Frames
 from assay.verifiers.code.referee.library import PATH, path_form
 from assay.verifiers.code.referee.operations import OPERATIONS, kind_of, linked
@@ -35,6 +37,12 @@ HANDLES_MAX: Final = 200_000
 _ARGUMENTS_CHARS_MAX: Final = 1024 * 1024
 """Bound on an exception's arguments; a larger argument is cut to the beginning of its text."""
 _MRO: Final = type.__dict__["__mro__"]
+_BASES: Final = type.__dict__["__bases__"]
+_OWN_MAX: Final = 20_000
+"""Objects beside which an instance of a type derived from data is sent with its handle; beyond
+them, only its value is sent, as for a list of very many."""
+_ANCESTORS_MAX: Final = 8
+"""Generations of exception classes that are described."""
 
 
 def _at_once() -> None:
@@ -52,8 +60,10 @@ class Candidate:
         """Objects that the tests sent and the forms in which they were sent, by `id`."""
         self._built: dict[int, tuple[object, WireForm]] = {}
         """Linked nodes that were made for the tests and their forms, by `id`."""
-        self._redirected: WireForm = [False, None, None]
-        self._streams = (sys.stdin, sys.stdout, builtins.input)
+        self._redirected: WireForm = [False, None, []]
+        self._streams = (sys.stdin, sys.stdout)
+        self._replaced: list[tuple[ModuleType, str, Value]] = []
+        """Functions in whose place those of the tests stand: module, name, the function."""
         self._module = ModuleType(MODULE)
 
     def serve(self, payload: str) -> None:
@@ -105,15 +115,21 @@ class Candidate:
         if streams == self._redirected:
             return
         self._redirected = streams
-        captured, stdin, asked = streams
-        own_stdin, own_stdout, own_input = self._streams
+        captured, stdin, functions = streams
+        own_stdin, own_stdout = self._streams
         printed = Printed(lambda text: self._frames.send(["printed", text]))
         replaced: Value = {
             "stdout": printed if captured else own_stdout,
             "stdin": self._resolve(stdin) if stdin else own_stdin,
         }
         vars(sys).update(replaced)
-        vars(builtins)["input"] = self._resolve(asked) if asked else own_input
+        for module, name, own in self._replaced:
+            vars(module)[name] = own
+        self._replaced.clear()
+        for module_name, name, form in functions:
+            names = vars(importlib.import_module(module_name))
+            self._replaced.append((sys.modules[module_name], name, names[name]))
+            names[name] = self._resolve(form)
 
     def _made(self, result: object) -> WireForm:
         """Encode instances of the program's classes as objects, even if derived from data types."""
@@ -124,13 +140,23 @@ class Candidate:
     def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> WireForm:
         encoder = self._encoder(known)
         form = encoder.encode(result)
-        if json.dumps(Encoder(self._brief).encode(operands)) == sent:
+        if json.dumps(Encoder(self._brief, own=self._known).encode(operands)) == sent:
             return ["ok", form, None]
         after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
         return ["ok", form, after]
 
     def _encoder(self, known: Sequence[object] = ()) -> Encoder:
-        return Encoder(self._handle, known, is_program=True)
+        return Encoder(self._handle, known, is_program=True, own=self._own)
+
+    def _own(self, value: Value) -> WireForm:
+        """The handle of an instance of a class of the program that is derived from data."""
+        if type_of(value).__module__ != MODULE or len(self._objects) >= _OWN_MAX:
+            return None
+        return self._numbered(value)
+
+    def _known(self, value: Value) -> WireForm:
+        number = self._number_of.get(id(value))
+        return None if number is None else ["h", number]
 
     def _handle(self, value: Value) -> WireForm:
         given = self._given.get(id(value))
@@ -144,7 +170,7 @@ class Candidate:
             return ["y", _name_of(value)]
         return self._numbered(value)
 
-    def _numbered(self, value: Value) -> WireForm:
+    def _numbered(self, value: Value, depth: int = 0) -> WireForm:
         number = self._number_of.get(id(value))
         if number is None:
             number = len(self._objects)
@@ -153,13 +179,15 @@ class Candidate:
             self._objects.append(value)
             self._number_of[id(value)] = number
         kind = kind_of(value)
-        return [
-            "h",
-            number,
-            kind,
-            _name_of(value),
-            builtin_base(value) if kind == "exception" else "",
-        ]
+        parents: WireForm = self._parents(value, depth) if kind == "exception" else ""
+        return ["h", number, kind, _name_of(value), parents]
+
+    def _parents(self, kind: Value, depth: int) -> WireForm:
+        """What an exception class of the program is derived from, at last its builtin base."""
+        bases = _BASES.__get__(kind) if depth < _ANCESTORS_MAX else ()
+        own = [base for base in bases if issubclass(base, BaseException)]
+        forms = [self._class_of(base, depth + 1) for base in own if not is_builtin(base)]
+        return [*forms[: PARENTS_MAX - 1], builtin_base(kind)]
 
     def _brief(self, value: Value) -> WireForm:
         """The form in which the referee sent this object."""
@@ -223,7 +251,7 @@ class Candidate:
         """Describe the exception: its builtin class, the program's class if any, its arguments."""
         kind = type_of(error)
         base = builtin_base(kind)
-        own = None if getattr(builtins, base) is kind else self._class_of(kind)
+        own = None if is_builtin(kind) else self._class_of(kind)
         try:
             text = str.__str__(str(error))[:TEXT_CHARS_MAX]
         except BaseException:  # noqa: BLE001 - the same
@@ -236,12 +264,12 @@ class Candidate:
             arguments = ["l", 0, []]
         return ["raise", base, own, arguments, text, self._numbered(error)]
 
-    def _class_of(self, kind: type) -> WireForm:
+    def _class_of(self, kind: type, depth: int = 0) -> WireForm:
         """Describe an exception class: as one of the standard library, or as one of the program."""
         module: Value = kind.__module__
         if type_of(module) is str and module.partition(".")[0] in sys.stdlib_module_names:
             return ["xs", module, kind.__name__]
-        return self._numbered(kind)
+        return self._numbered(kind, depth)
 
     def lookup(self, name: str) -> object:
         """A global of the program."""
@@ -328,7 +356,8 @@ def _arguments(error: BaseException) -> tuple[Value, ...]:
 def builtin_base(kind: object) -> str:
     """The name of the nearest builtin class."""
     mro: tuple[type, ...] = _MRO.__get__(kind) if issubclass(type_of(kind), type) else ()
-    for base in mro:
-        if base.__module__ == "builtins" and getattr(builtins, base.__name__, None) is base:
-            return str(base.__name__)
-    return "Exception"
+    return next((str(base.__name__) for base in mro if is_builtin(base)), "Exception")
+
+
+def is_builtin(kind: type) -> bool:
+    return kind.__module__ == "builtins" and getattr(builtins, kind.__name__, None) is kind

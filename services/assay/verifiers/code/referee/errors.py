@@ -10,12 +10,13 @@ from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Malformed, Value
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
 
     Ask = Callable[..., Value]
     """Send an operation with its operands to the program; its answer."""
 
+PARENTS_MAX: Final = 8
 _SHOWN_MAX: Final = 10**100
 _LIBRARY: Final = frozenset(
     {"dataclasses", "json.decoder", "decimal", "queue", "_queue", "asyncio.exceptions", "fractions"}
@@ -26,11 +27,26 @@ _LIBRARY: Final = frozenset(
 treat as errors, such as `unittest.SkipTest`, are left out."""
 
 
-def exception_class(ask: Ask, form: list[Any]) -> type[BaseException]:
-    """A class of the program: `["h", number, "exception", name, base]`."""
-    _, number, _, name, base = form
+def exception_class(
+    ask: Ask, form: list[Any], understood: Callable[[list[Any]], object]
+) -> type[BaseException]:
+    """A class of the program: `["h", number, "exception", name, parents]`.
+
+    Parents are names of builtins or forms of other exception classes, which `understood` reads. So
+    `except` finds a class by one that it is derived from in the program.
+    """
+    _, number, _, name, parents = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
-    return _exception_class(ask, number, name, exception_named(base))
+    if type_of(parents) is not list or not 0 < len(parents) <= PARENTS_MAX:
+        raise Malformed("an exception class without parents")
+    found: list[type[BaseException]] = []
+    for parent in parents:
+        kind = understood(parent) if type_of(parent) is list else exception_named(parent)
+        if not isinstance(kind, type) or not issubclass(kind, BaseException):
+            continue
+        if not any(issubclass(known, kind) for known in found):
+            found.append(kind)
+    return _exception_class(ask, number, name, found or [Exception])
 
 
 def library_exception(form: list[Any]) -> type[BaseException] | None:
@@ -52,9 +68,18 @@ def exception_named(name: object) -> type[BaseException]:
 
 
 def _exception_class(
-    ask: Ask, number: int, name: str, base: type[BaseException]
+    ask: Ask, number: int, name: str, parents: Sequence[type[BaseException]]
 ) -> type[BaseException]:
     """Represents an exception class of the program in the tests."""
+    libraries = [
+        next(
+            kind
+            for kind in parent.__mro__
+            if "_assay_number" not in vars(kind) and issubclass(kind, BaseException)
+        )
+        for parent in parents
+    ]
+    base: type[BaseException] = max(libraries, key=lambda kind: len(kind.__mro__))
 
     def attribute(self: Value, wanted: str) -> Value:
         if wanted.startswith("__"):
@@ -73,7 +98,10 @@ def _exception_class(
         "__new__": lambda kind, *given: base.__new__(kind, *given),
         "__str__": lambda self: self.__dict__.get("_assay_text") or base.__str__(self),
     }
-    return type_of(name, (base,), members)
+    try:
+        return type_of(name, tuple(parents), members)
+    except TypeError:  # parents that Python does not combine
+        return type_of(name, (base,), members)
 
 
 def said_by(error: BaseException) -> str:

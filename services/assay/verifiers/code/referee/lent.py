@@ -3,12 +3,12 @@
 The program names an object by number and an operation from the table below. Invariants: no name
 that begins with an underscore is read or set. Attributes are read or set only on objects whose
 class the tests define or the list below contains. So no frame, module or class of the referee can
-be reached.
+be reached. The methods by which a mock or a test case judges, or learns what to find, are the
+tests' own: `mock.configure_mock(assert_called_with=...)` would replace the judgement.
 """
 
 from __future__ import annotations
 
-import builtins
 import io
 import operator
 import re
@@ -16,7 +16,7 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.stand_ins import SPECIAL
+from assay.verifiers.code.referee.stand_ins import REPLACED, SPECIAL
 from assay.verifiers.code.referee.values import Malformed, Value, WireForm, index_of, type_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LENT_MAX: Final = 200_000
 TESTS: Final = "tests"
 """Module name of the classes and functions that the tests define."""
+_JUDGES: Final = frozenset({"unittest.mock", "unittest.case", "unittest.async_case"})
+"""Modules whose classes judge the program."""
 _OPEN_TYPES: Final = (SimpleNamespace, io.StringIO, io.BytesIO, re.Pattern, re.Match)
 _COMPARED: Final = frozenset(
     {"eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "mod", "contains"}
@@ -103,6 +105,15 @@ def _defines(kind: type, method: str) -> bool:
 def _check_attribute(value: Value, name: Value) -> None:
     if type_of(name) is not str or name.startswith("_") or not _is_open(value):
         raise Malformed("a forbidden attribute")
+    if _judges(type_of(value), name):
+        raise Malformed("a method that judges the program")
+
+
+def _judges(kind: type, name: str) -> bool:
+    """Whether `name` is a method that a mock or a test case has from its library class."""
+    found = getattr(kind, name, None)
+    bases = [base for base in kind.__mro__ if name in vars(base)]
+    return callable(found) and bool(bases) and bases[0].__module__ in _JUDGES
 
 
 def _set(value: Value, name: Value, given: Value) -> None:
@@ -151,17 +162,28 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class Streams:
-    """The standard streams that the tests substituted for the referee's own."""
+    """What the tests substituted for the referee's own streams and for functions of the library."""
 
     def __init__(self, lent: Lent) -> None:
         self._lent = lent
-        self._own = (sys.stdin, sys.stdout, builtins.input)
+        self._own = (sys.stdin, sys.stdout)
+        self._functions = [
+            (module, name, vars(found)[name])
+            for module, names in REPLACED.items()
+            if (found := sys.modules.get(module)) is not None
+            for name in names
+        ]
 
     def form(self) -> WireForm:
-        """Whether output is captured, and the substitutes for stdin and for `input`."""
-        stdin, stdout, asked = self._own
+        """Whether output is captured, the substitute for stdin, and those for functions."""
+        stdin, stdout = self._own
         return [
             sys.stdout is not stdout,
             None if sys.stdin is stdin else self._lent.form(sys.stdin),
-            None if builtins.input is asked else self._lent.form(builtins.input),
+            [
+                [module, name, form]
+                for module, name, own in self._functions
+                if (found := vars(sys.modules[module]).get(name)) is not own
+                and (form := self._lent.form(found)) is not None
+            ],
         ]

@@ -27,7 +27,14 @@ from assay.verifiers.code.referee.errors import (
 from assay.verifiers.code.referee.frames import Frames
 from assay.verifiers.code.referee.lent import Lent, Streams
 from assay.verifiers.code.referee.library import PATH, path_form
-from assay.verifiers.code.referee.proxies import Proxy, program_path, proxy
+from assay.verifiers.code.referee.proxies import (
+    Proxy,
+    handle_of,
+    held,
+    plain,
+    program_path,
+    proxy,
+)
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -101,6 +108,9 @@ class Link:
         self._errors: dict[int, BaseException] = {}
         self._handles: dict[int, int] = {}
         """`id` of an object that represents a program's object but is no `Proxy` -> its number."""
+        self._held_values: dict[int, object] = {}
+        self.only_data = False
+        """Whether a value is nothing but data: with `calls`, which compare exact types."""
         self._path = program_path(self)
         self._lent = Lent()
         self._streams = Streams(self._lent)
@@ -151,7 +161,7 @@ class Link:
             return self._asked(operation, operands)
 
     def _asked(self, operation: str, operands: Sequence[object]) -> Value:
-        encoder = Encoder(self._out)
+        encoder = self._encoder()
         try:
             request = [operation, encoder.encode(list(operands)), self._streams.form()]
         except Malformed as error:
@@ -168,6 +178,9 @@ class Link:
             raise changed from None
         finally:
             self._depth -= 1
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self._out, own=handle_of)
 
     def _reply(self) -> WireForm:
         """The answer; output and requests that the program sends before it are handled first."""
@@ -186,7 +199,7 @@ class Link:
         Raises:
             CandidateGone: as for `ask`, or the answer has another type.
         """
-        answer = self.ask(operation, *operands)
+        answer = plain(self.ask(operation, *operands))
         if type_of(answer) is not kind:
             raise self._lost("protocol_error", f"the program sent no {kind.__name__}")
         return answer
@@ -339,9 +352,9 @@ class Link:
         try:
             _, number, operation, form = message
             operands = Decoder(self._in).decode(form)
-            return ["result", Encoder(self._out).encode(self._touch(number, operation, operands))]
+            return ["result", self._encoder().encode(self._touch(number, operation, operands))]
         except StopIteration as error:
-            return ["end", Encoder(self._out).encode(error.value)]
+            return ["end", self._encoder().encode(error.value)]
         except (Malformed, TypeError, ValueError) as error:
             if self.invalid is not None or not isinstance(error, Malformed):
                 return ["error", self._sent_error(error)]
@@ -360,7 +373,7 @@ class Link:
         if isinstance(proxied, Proxy):
             return ["h", proxied._assay_number]  # noqa: SLF001 - a proxy's own link
         try:
-            arguments = Encoder(self._out).encode(list(error.args))
+            arguments = self._encoder().encode(list(error.args))
         except (Malformed, InvalidTests):
             arguments = ["l", 0, [_text_of(error)]]
         return ["x", self._lent.number(error), builtin_base(type_of(error)), arguments]
@@ -368,6 +381,8 @@ class Link:
     def _in(self, form: list[Any]) -> object:
         """A handle of the candidate, or an object of the tests that the candidate returns."""
         tag = form[0]
+        if tag == "=" and len(form) == 3:
+            return form[1] if self.only_data else self._held(form[1], form[2])
         if tag in ("k", "o", "I") and len(form) == 2:
             return self._lent.resolve(form[1])
         if tag == "x" and len(form) == 2:
@@ -384,10 +399,22 @@ class Link:
             raise Malformed("an unknown form")
         number = _handle_number(form)
         if number not in self._proxies:
-            made = exception_class(self.ask, form) if form[2] == "exception" else proxy(self, form)
+            if form[2] == "exception":
+                made: object = exception_class(self.ask, form, self._in)
+            else:
+                made = proxy(self, form)
             self._proxies[number] = made
             self._handles[id(made)] = number
         return self._proxies[number]
+
+    def _held(self, value: Value, handle: WireForm) -> Value:
+        """A value of a class of the program's own that is derived from a type of data."""
+        number = _handle_number(handle)
+        known = self._held_values.get(number)
+        if known is None or issubclass(type_of(known), tuple):  # what a tuple holds may change
+            known = held(Proxy(self, number, "object"), value, handle[3])
+            self._held_values[number] = known
+        return known
 
     def _out(self, value: Value) -> WireForm:
         """Values that are not data are sent as references that the peer can resolve."""

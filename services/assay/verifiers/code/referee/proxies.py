@@ -10,11 +10,12 @@ exact type of lengths, texts, hashes and numbers from the program is checked bef
 
 from __future__ import annotations
 
+import copy
 import pathlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.values import Malformed, Value, type_of
+from assay.verifiers.code.referee.values import Malformed, Record, Value, WireForm, type_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
@@ -390,6 +391,90 @@ _KINDS: Final[dict[str, type[Proxy]]] = {
     "caller": CallerProxy,
     "iterator": IteratorProxy,
 }
+
+
+class _Held:
+    """A value of a type of data whose class is the program's: a member of an `IntEnum`, a
+    `NamedTuple` with methods, a `str` with one more.
+
+    For Python it is the value: every method of `int`, `float`, `str` or `tuple` is found before
+    `__getattr__` is called, and no special one is looked up there. Other names are the program's.
+    Sent back, it is the program's own object.
+    """
+
+    def __getattr__(self, name: str) -> Value:
+        return Proxy.__getattr__(self.__dict__["_assay_proxy"], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self.__dict__["_assay_proxy"], name, value)
+
+    def __copy__(self) -> Value:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Value:
+        return self if type_of(plain(self)) not in (tuple, Record) else copy.deepcopy(plain(self))
+
+    def __reduce__(self) -> tuple[Value, ...]:
+        return (_as_it_is, (plain(self),))
+
+
+class _HeldRecord(_Held, Record):
+    def __getattr__(self, name: str) -> Value:
+        try:
+            return Record.__getattr__(self, name)
+        except AttributeError:
+            return _Held.__getattr__(self, name)
+
+
+_PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
+    int: lambda value: int.__add__(value, 0),
+    float: lambda value: float.__neg__(float.__neg__(value)),
+    str: str.__str__,
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+}
+
+
+def held(own: Proxy, value: Value, name: WireForm) -> Value:
+    """The value with the names of the program's object; `name` is that of its class."""
+    base: Any = type_of(value)
+    if base not in _PLAIN and base is not Record:
+        raise Malformed("an object of no type of data")
+    word = name[:80] if type_of(name) is str and name.isidentifier() else "object"
+    kind: Value = _held_class(base, word)
+    if base is Record:
+        label, fields = value.__dict__["_named"]
+        made: Value = Record.__new__(kind, label, tuple(fields), tuple(value))
+    else:
+        made = base.__new__(kind, value)
+    made.__dict__["_assay_proxy"] = own
+    return made
+
+
+@lru_cache(maxsize=_CLASSES_MAX)
+def _held_class(base: type, name: str) -> type:
+    bases = (_HeldRecord,) if base is Record else (_Held, base)
+    return type_of(name, bases, {"__module__": "solution"})
+
+
+def plain(value: Value) -> Value:
+    """The value alone."""
+    if not issubclass(type_of(value), _Held):
+        return value
+    if issubclass(type_of(value), Record):
+        label, fields = value.__dict__["_named"]
+        return Record(label, tuple(fields), tuple(value))
+    return next(read for base, read in _PLAIN.items() if issubclass(type_of(value), base))(value)
+
+
+def handle_of(value: object) -> WireForm:
+    """The form by which the program finds its object; `None` if it is none of the program's."""
+    if not issubclass(type_of(value), _Held):
+        return None
+    return ["h", value.__dict__["_assay_proxy"].__dict__["_assay_number"]]
+
+
+def _as_it_is(value: Value) -> Value:
+    return value
 
 
 class ProgramPath(pathlib.PurePosixPath):

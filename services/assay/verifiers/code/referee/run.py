@@ -171,6 +171,7 @@ def _setup_verdict(code: CodeType, namespace: dict[str, Any], link: Link) -> Ver
 
 def _run_calls(link: Link, tests: dict[str, Any], records: Records) -> None:
     """Call one function with each case's arguments and compare what it returns."""
+    link.only_data = True
     link.start_test()
     try:
         function = _function_named(link, tests["function"])

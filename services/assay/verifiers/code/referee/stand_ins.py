@@ -105,6 +105,14 @@ SPECIAL: Final[dict[str, Callable[..., Value]]] = {
 """Methods that a stand-in has if the class of its object defines them."""
 
 
+REPLACED: Final[dict[str, tuple[str, ...]]] = {
+    "builtins": ("input", "print"),
+    "time": ("sleep", "time"),
+    "random": ("random", "randint", "choice", "uniform", "randrange", "shuffle", "sample"),
+}
+"""Functions of the library that the program uses as the tests have patched them."""
+
+
 def stand_in(touch: Value, form: list[Any]) -> StandIn:
     """Create one from `["k" | "o" | "I", number, name, names of special methods]`."""
     tag, number, name, special = form

@@ -5,7 +5,8 @@ Invariants:
 * decoded values consist of exact builtin types, those of `library`, and `Record`; nothing that the
   sender names (a type, a field, a key) is ever looked up, called, or stored where Python looks for
   a method;
-* an instance of a subclass is sent as the nearest base in the list, read by that base's methods;
+* an instance of a subclass is sent as the nearest base in the list, read by that base's methods; an
+  immutable one of a class of the program with its handle beside it (`["=", value, handle]`);
 * decoding is total: anything that is not a value raises `Malformed`;
 * any other object is encoded by `foreign`.
 """
@@ -78,9 +79,18 @@ class Encoder:
         known: Sequence[object] = (),
         *,
         is_program: bool = False,
+        own: Callable[[object], Any] = lambda _value: None,
     ) -> None:
-        """Start; `is_program`: its values go to the tests."""
+        """Start.
+
+        Args:
+            foreign: the form of an object.
+            known: containers that were sent before.
+            is_program: its values go to the tests.
+            own: the handle of an instance of a subclass; `None` if only its value is sent.
+        """
         self._foreign = foreign
+        self._own = own
         self._is_program = is_program
         self.numbered: list[object] = list(known)
         """Keeps the objects alive, so that each `id` stays unique."""
@@ -138,10 +148,8 @@ class Encoder:
     def _other(self, value: Value, kind: type, depth: int) -> WireForm:
         """A subclass is treated as its nearest base in the list, read by that base's methods."""
         for base in type.__dict__["__mro__"].__get__(kind)[1:-1]:
-            if base in _PLAIN_BASES:
-                return self.encode(_PLAIN_BASES[base](value), depth)
-            if base is tuple:
-                return self._record(value, kind, depth + 1)
+            if base in _PLAIN_BASES or base is tuple:
+                return self._immutable(value, kind, base, depth)
             write = _WRITERS.get(base)
             if write is not None:
                 return write(self, value, depth + 1)
@@ -149,11 +157,23 @@ class Encoder:
                 return self.encode(value.item(), depth + 1)
         return self._namespace(value, depth) or self._foreign(value)
 
+    def _immutable(self, value: Value, kind: type, base: type, depth: int) -> WireForm:
+        handle = self._own(value)
+        if handle is not None and not self._is_program:
+            return handle
+        if base is tuple:
+            form = self._record(value, kind, depth + 1)
+        else:
+            form = self.encode(_PLAIN_BASES[base](value), depth)
+        return form if handle is None else ["=", form, handle]
+
     def _namespace(self, value: Value, depth: int) -> WireForm | None:
         return library.namespace_form(self, value, depth + 1) if self._is_program else None
 
     def _record(self, value: Value, kind: type, depth: int) -> WireForm:
         items = self.many(tuple.__iter__(value), depth)
+        if kind is Record:
+            return ["n", vars(value)["_named"][0], list(value._fields), items]
         fields: Value = next(
             (vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)),
             vars(kind).get("__match_args__"),  # `os.terminal_size` and the like
@@ -266,6 +286,8 @@ class Decoder:
             return self._mutable(_MUTABLE[tag](*form[3:]), form[1], form[2], depth + 1)
         if tag == "i":
             return int(form[1], 16)
+        if tag == "=":
+            return self._foreign(["=", self._value(form[1], depth + 1), form[2]])
         read = _READERS.get(tag)
         if read is None:
             return self._foreign(form)

@@ -50,6 +50,8 @@ _TAKE_FUNCTIONS: Final = frozenset(
 _TAKE_CLASSES: Final = frozenset(
     {"assertRaises", "assertRaisesRegex", "assertWarns", "assertIsInstance", "assertNotIsInstance"}
 )
+_ANSWERED: Final = frozenset({"repr", "str", "len", "hash", "bool", "abs", "int", "float"})
+"""Builtins that ask an object about itself."""
 _COMPARE: Final = ("assert", "close", "equal", "approx")
 """Substrings of the names of methods that compare their arguments."""
 
@@ -280,7 +282,7 @@ def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
         if len(sides) == 2:
             objects |= called[0] & called[1] & (_made_by(sides[0]) | _made_by(sides[1]))
         if any(not _names_in(side) for side in sides):
-            data.update(*called)
+            data.update(*map(_valued, sides))
     return objects, data
 
 
@@ -310,6 +312,25 @@ def _bare_calls(node: ast.AST) -> set[str]:
         if not isinstance(inner, ast.Attribute):
             found.add(_called_name(inner))
             waiting.extend(ast.iter_child_nodes(inner))
+    return found - {""}
+
+
+def _valued(node: ast.AST) -> set[str]:
+    """As `_bare_calls`, without names whose object only answers for itself, without an operand:
+    `len(T(2)) == 3` and `T(2)[0] == 4` do not say that `T(2)` is data; `abs(T(2) - 4) < 1` does."""
+    found: set[str] = set()
+    waiting = [(node, True)]
+    while waiting:
+        inner, is_value = waiting.pop()
+        if isinstance(inner, ast.Attribute):
+            continue
+        if is_value:
+            found.add(_called_name(inner))
+        if isinstance(inner, ast.BinOp):
+            is_value = True
+        elif isinstance(inner, ast.Subscript) or _called_name(inner) in _ANSWERED:
+            is_value = False
+        waiting.extend((child, is_value) for child in ast.iter_child_nodes(inner))
     return found - {""}
 
 
