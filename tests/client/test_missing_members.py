@@ -4,7 +4,8 @@ when, and with whom. Service, store and worker host are real; nobody waits for e
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.running import worker_process
@@ -14,7 +15,6 @@ from assay.core.errors import Conflict, FailedPrecondition, InvalidRequest
 from assay.core.ids import StageName
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.running import RunApi
@@ -37,21 +37,24 @@ def store_settings(store_settings: StoreSettings) -> StoreSettings:
     return store_settings.model_copy(update={"batch_overdue_s": OVERDUE_S})
 
 
-@pytest.fixture
-async def client(
-    run_api: RunApi, store_settings: StoreSettings, tmp_path: Path
-) -> AsyncIterator[Client]:
-    api = await run_api(deadline_min_s=0.0)
-    async with (
-        worker_process(store_settings, tmp_path, *STAGES),
-        Client(api.addresses.grpc) as opened,
-    ):
-        yield opened
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """A client with its task, and the store behind the service."""
 
+    client: Client
+    task: Task
+    store: Store
 
-@pytest.fixture
-async def task(client: Client) -> Task:
-    return await client.register_task("concise", pipeline="math.concise")
+    async def open(self, **fields: Any) -> Batch:
+        return await self.client.open_batch(self.task, **fields)
+
+    async def until_waiting(self, batch: Batch, count: int) -> None:
+        """Until so many have passed the first stage and wait for their group."""
+        async with asyncio.timeout(WAIT_S):
+            while (await batch.status()).queued != count or any(
+                depth.queued or depth.running for depth in await self.store.depths(STAGES)
+            ):
+                await asyncio.sleep(0.01)
 
 
 def _member(name: str, response: str = RIGHT, group: str = "g") -> Request:
@@ -69,15 +72,6 @@ def _outcomes(scores: Scores) -> dict[str, str]:
     return {result.request_id: result.outcome.value for result in scores.results}
 
 
-async def _until_waiting(store: Store, batch: Batch, count: int) -> None:
-    """Until so many have passed the first stage and wait for their group."""
-    async with asyncio.timeout(WAIT_S):
-        while (await batch.status()).queued != count or any(
-            depth.queued or depth.running for depth in await store.depths(STAGES)
-        ):
-            await asyncio.sleep(0.01)
-
-
 async def _until_ended(batch: Batch, count: int) -> None:
     async with asyncio.timeout(WAIT_S):
         while (await batch.status()).ended < count:
@@ -89,12 +83,10 @@ async def _collected(batch: Batch) -> Scores:
         return await batch.collect()
 
 
-async def test_one_that_never_comes_is_not_waited_for_once_the_batch_is_sealed(
-    client: Client, task: Task, store: Store
-) -> None:
-    batch = await client.open_batch(task, group_size=3)
+async def _one_that_never_comes_is_not_waited_for_once_the_batch_is_sealed(drive: Drive) -> None:
+    batch = await drive.open(group_size=3)
     await batch.submit(PAIR)
-    await _until_waiting(store, batch, 2)
+    await drive.until_waiting(batch, 2)
     assert not (await batch.status()).ended, "the third may still come"
     await batch.seal()
     scores = await _collected(batch)
@@ -103,11 +95,9 @@ async def test_one_that_never_comes_is_not_waited_for_once_the_batch_is_sealed(
     assert summary.group_id == "g"
 
 
-async def test_of_a_batch_that_no_one_seals_all_expire_and_none_has_a_reward(
-    client: Client, task: Task
-) -> None:
+async def _of_a_batch_that_no_one_seals_all_expire_and_none_has_a_reward(drive: Drive) -> None:
     """Some seconds after its deadline, by the setting; a member that comes later is refused."""
-    batch = await client.open_batch(task, group_size=3, deadline_s=0.5)
+    batch = await drive.open(group_size=3, deadline_s=0.5)
     await batch.submit(PAIR)
     scores = await _collected(batch)
     assert _rewards(scores) == {"a": None, "b": None}
@@ -116,13 +106,11 @@ async def test_of_a_batch_that_no_one_seals_all_expire_and_none_has_a_reward(
         await batch.submit([_member("c")])
 
 
-async def test_a_cancelled_member_leaves_the_others_their_group(
-    client: Client, task: Task, store: Store
-) -> None:
+async def _a_cancelled_member_leaves_the_others_their_group(drive: Drive) -> None:
     """Before it is measured or while it waits; what has a verdict is not taken back."""
-    batch = await client.open_batch(task, group_size=3)
+    batch = await drive.open(group_size=3)
     await batch.submit([*PAIR, _member("c", group="h"), _member("d", group="h")])
-    await _until_waiting(store, batch, 4)
+    await drive.until_waiting(batch, 4)
     assert await batch.cancel_requests(["c"]) == 1
     await batch.submit([_member("e"), _member("f", group="h")])
     await _until_ended(batch, 6)  # both groups have their three: no seal is needed
@@ -136,10 +124,10 @@ async def test_a_cancelled_member_leaves_the_others_their_group(
     assert rewards == {"a": 1.25, "e": 1.25, "b": 0.75, "d": 1.0, "f": 1.0}
 
 
-async def test_a_member_that_is_named_for_cancelling_before_it_came_may_still_come(
-    client: Client, task: Task
+async def _a_member_that_is_cancelled_before_it_came_may_still_come(
+    drive: Drive,
 ) -> None:
-    batch = await client.open_batch(task, group_size=2)
+    batch = await drive.open(group_size=2)
     await batch.submit(PAIR[:1])
     assert await batch.cancel_requests(["b"]) == 0
     await batch.submit(PAIR[1:])
@@ -148,11 +136,9 @@ async def test_a_member_that_is_named_for_cancelling_before_it_came_may_still_co
     assert _rewards(await _collected(batch)) == BOTH
 
 
-async def test_a_group_that_is_cancelled_ends_and_takes_no_further_member(
-    client: Client, task: Task
-) -> None:
+async def _a_group_that_is_cancelled_ends_and_takes_no_further_member(drive: Drive) -> None:
     """A member that comes afterwards finds no one to be compared with, and does not wait."""
-    batch = await client.open_batch(task, group_size=3)
+    batch = await drive.open(group_size=3)
     await batch.submit(PAIR)
     assert await batch.cancel_requests(group_ids=["g"]) == 2
     await batch.submit([_member("c")])
@@ -161,8 +147,8 @@ async def test_a_group_that_is_cancelled_ends_and_takes_no_further_member(
     assert _rewards(await _collected(batch)) == {"a": None, "b": None, "c": 1.0}
 
 
-async def test_a_member_that_comes_twice_is_one(client: Client, task: Task, store: Store) -> None:
-    batch = await client.open_batch(task, group_size=2)
+async def _a_member_that_comes_twice_is_one(drive: Drive) -> None:
+    batch = await drive.open(group_size=2)
     await batch.submit(PAIR[:1])
     again = await batch.submit(PAIR[:1])
     assert (again.accepted, again.duplicates) == (0, 1)
@@ -170,7 +156,7 @@ async def test_a_member_that_comes_twice_is_one(client: Client, task: Task, stor
         await batch.submit([_member("a", LONG)])
     with pytest.raises(Conflict):
         await batch.submit([_member("a", group="other")])
-    await _until_waiting(store, batch, 1)
+    await drive.until_waiting(batch, 1)
     await batch.submit([PAIR[0], PAIR[1]])
     await _until_ended(batch, 2)
     assert (await batch.submit(PAIR)).duplicates == 2, "also after its verdict"
@@ -178,8 +164,8 @@ async def test_a_member_that_comes_twice_is_one(client: Client, task: Task, stor
     assert _rewards(await _collected(batch)) == BOTH
 
 
-async def test_a_group_of_one_is_judged_by_itself_and_at_once(client: Client, task: Task) -> None:
-    batch = await client.open_batch(task, group_size=1)
+async def _a_group_of_one_is_judged_by_itself_and_at_once(drive: Drive) -> None:
+    batch = await drive.open(group_size=1)
     await batch.submit([_member("a", group="g"), _member("b", LONG, group="h")])
     await _until_ended(batch, 2)
     with pytest.raises(FailedPrecondition) as caught:
@@ -191,11 +177,9 @@ async def test_a_group_of_one_is_judged_by_itself_and_at_once(client: Client, ta
     assert {one.group_id: one.mean for one in scores.groups} == {"g": 1.0, "h": 1.0}
 
 
-async def test_a_member_that_is_refused_takes_no_place_in_its_group(
-    client: Client, task: Task, store: Store
-) -> None:
+async def _a_member_that_is_refused_takes_no_place_in_its_group(drive: Drive) -> None:
     """Its whole message is refused, so that it may be sent again without it or with it mended."""
-    batch = await client.open_batch(task, group_size=3)
+    batch = await drive.open(group_size=3)
     bad = Request(request_id="c", group_id="g", response=RIGHT, reference={"answers": []})
     for message, field in (
         ([*PAIR, bad], "requests[2].reference.answers"),
@@ -208,9 +192,33 @@ async def test_a_member_that_is_refused_takes_no_place_in_its_group(
     await batch.submit(PAIR)
     with pytest.raises(InvalidRequest):
         await batch.submit([bad])
-    await _until_waiting(store, batch, 2)
+    await drive.until_waiting(batch, 2)
     assert not (await batch.status()).ended
     await batch.submit([_member("c")])
     await _until_ended(batch, 3)
     await batch.seal()
     assert _rewards(await _collected(batch)) == {"a": 1.25, "c": 1.25, "b": 0.75}
+
+
+async def test_nobody_waits_for_a_member_that_does_not_come(
+    run_api: RunApi, store_settings: StoreSettings, store: Store, tmp_path: Path
+) -> None:
+    """One service and one worker for all cases: a worker takes seconds to start."""
+    api = await run_api(deadline_min_s=0.0)
+    async with (
+        worker_process(store_settings, tmp_path, *STAGES),
+        Client(api.addresses.grpc) as client,
+    ):
+        task = await client.register_task("concise", pipeline="math.concise")
+        drive = Drive(client=client, task=task, store=store)
+        for case in (
+            _one_that_never_comes_is_not_waited_for_once_the_batch_is_sealed,
+            _of_a_batch_that_no_one_seals_all_expire_and_none_has_a_reward,
+            _a_cancelled_member_leaves_the_others_their_group,
+            _a_member_that_is_cancelled_before_it_came_may_still_come,
+            _a_group_that_is_cancelled_ends_and_takes_no_further_member,
+            _a_member_that_comes_twice_is_one,
+            _a_group_of_one_is_judged_by_itself_and_at_once,
+            _a_member_that_is_refused_takes_no_place_in_its_group,
+        ):
+            await case(drive)
