@@ -366,8 +366,8 @@ def _bound(host: str, port: int, setting: str) -> socket.socket:
     bare = host.strip("[]")
     family = socket.AF_INET6 if ":" in bare else socket.AF_INET
     with ExitStack() as undo:
-        # asyncio sends at once (TCP_NODELAY) on connections whose protocol is named, and on no other:
-        # the body of an answer would wait some 40 ms until the caller acknowledges its headers.
+        # asyncio sets TCP_NODELAY only where the protocol of a socket is named; without it the body
+        # of an answer waits until the caller has acknowledged its headers.
         kind = socket.SOCK_STREAM, socket.IPPROTO_TCP
         listener = undo.enter_context(socket.socket(family, *kind))
         try:
