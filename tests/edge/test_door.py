@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from assay.config.access import TenantSettings
-from assay.core.errors import DeadlinePassed, Saturated
+from assay.core.errors import DeadlinePassed, Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.edge.access.rules import ANYONE
 from assay.edge.auth import Tenants
@@ -98,11 +98,13 @@ def test_the_only_tenant_may_have_everything() -> None:
 
 
 def test_streams_hold_no_slots_of_calls_and_loads_end_with_their_calls() -> None:
-    door = Door(DoorLimits(calls_max=1, streams_max=1, bytes_max=10))
+    door = Door(DoorLimits(calls_max=1, streams_max=2, bytes_max=10))
     with door.slot(RED, Kind.STREAM), door.slot(RED, Kind.CALL) as load:
         load.add(10)
-        with pytest.raises(Saturated):
-            load.add(1)
+        with pytest.raises(TooLarge, match="limit at once is 10"):
+            load.add(1)  # this call is more than the total by itself
+        with door.slot(BLUE, Kind.STREAM) as other, pytest.raises(Saturated):
+            other.add(1)
         load.release()
         load.release()
         load.add(10)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -362,6 +363,32 @@ async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
     with pytest.raises(OSError, match=r"a\.port: the listener ended"):
         await first.serve()
     await first.stopped()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_an_answer_waits_for_no_acknowledgement_of_its_headers(
+    puppet: Puppet, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """Its body is a segment of its own; without TCP_NODELAY each answer takes 40 ms longer."""
+    at_once: list[int] = []
+    connections = Connections(connections_max=9, per_peer_max=9, body_s_max=1.0)
+    base: Any = http_listener.bounded_protocol(connections)
+
+    class Recorded(base):  # type: ignore[misc]
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            accepted = transport.get_extra_info("socket")
+            at_once.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            super().connection_made(transport)
+
+    monkeypatch.setattr(http_listener, "bounded_protocol", lambda _connections: Recorded)
+    listener = HttpListener(puppet.app, setting="a.port", connections=connections, drain_s=1.0)
+    url = listener.bind(host, 0)
+    await listener.serve()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        await client.get("/open")
+    listener.stop_accepting()
+    await listener.stopped()
+    assert at_once == [1]
 
 
 async def test_a_listener_that_is_stopped_does_not_wait_for_its_tick(

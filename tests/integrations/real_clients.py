@@ -21,7 +21,7 @@ CLIENTS: Final[dict[str, tuple[str, str, str]]] = {
     "trl": (TRAINERS, "trl and not standard", "five steps: function, environment, rollouts; async"),
     "openreward": (TRAINERS, "standard", "five steps of TRL through OpenRewardSpec"),
     "verl": (TRAINERS, "verl", "managers `naive` and ours, agent loop, GRPO's advantages"),
-    "openrlhf": (TRAINERS, "openrlhf", "reward function and dynamic filter"),
+    "openrlhf": (TRAINERS, "openrlhf", "reward function, our endpoint, dynamic filter"),
     "skyrl-gym": (TRAINERS, "skyrl", "registry, episodes, metrics"),
     "tinker-cookbook": (TRAINERS, "tinker", "a group's rollout"),
     "areal": (TRAINERS, "areal", "episodes of RLVRWorkflow"),

@@ -138,13 +138,17 @@ async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_un
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]], abs=1e-6)
 
 
+@pytest.mark.parametrize("by", ["function", "endpoint"])
 @pytest.mark.parametrize("texts", [BASELINE, (RIGHT, WRONG, WRONG)])
 async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
-    api: Any, run_worker: Any, texts: tuple[str, ...]
+    api: Any, run_worker: Any, texts: tuple[str, ...], by: str
 ) -> None:
     await run_worker(Judge(), stage="extract")
-    path = EXAMPLES / "openrlhf_reward.py"
-    found = await run("openrlhf", api.addresses.grpc, path, *texts)
+    urls = {
+        "function": EXAMPLES / "openrlhf_reward.py",
+        "endpoint": f"{api.addresses.http}/v1/openrlhf/math/get_reward",
+    }
+    found = await run("openrlhf", api.addresses.grpc, urls[by], *texts)
     assert found["rewards"] == [float(text == RIGHT) for text in texts]
     assert found["failed"] == [float(text == FAILS) for text in texts]
     assert found["kept"] == (FAILS not in texts)

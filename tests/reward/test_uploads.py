@@ -117,3 +117,25 @@ async def test_over_http_a_file_is_put_under_its_hash(run_api: RunApi) -> None:
         request["artifacts"] = [{"name": "f", "sha256": NAME, "content": "x"}]
         both = await http.post("/v1/batches/b/requests", json={"requests": [request]})
         assert both.status_code == 400
+
+
+async def test_over_http_another_tenants_file_and_none_are_one_answer(run_api: RunApi) -> None:
+    """By a submission and by a score; nothing of the message is stored."""
+    running = await run_api(tenants=TENANTS)
+    async with httpx.AsyncClient(base_url=running.addresses.http, timeout=60) as http:
+        red, blue = ({"authorization": f"Bearer {name}"} for name in TENANTS)
+        assert (await http.put(f"/v1/artifacts/{NAME}", content=CONTENT, headers=red)).is_success
+        await http.post("/v1/tasks", json={"task_id": "t", **functions()}, headers=blue)
+        await http.post("/v1/batches", json={"task_id": "t", "batch_id": "b"}, headers=blue)
+        told = []
+        for name in (NAME, ABSENT):
+            request: dict[str, Any] = {"request_id": "r", "response": "x", "reference": {}}
+            request["artifacts"] = [{"name": "f", "sha256": name}]
+            for path in ("/v1/batches/b/requests", "/v1/score"):
+                body = {"requests": [request]} | ({"task_id": "t"} if "score" in path else {})
+                answer = await http.post(path, json=body, headers=blue)
+                assert answer.status_code == 409
+                told.append((path, answer.json(), set(answer.headers)))
+        assert told[:2] == told[2:]
+        batch = (await http.get("/v1/batches/b", headers=blue)).json()
+        assert batch["submitted"] == 0

@@ -24,7 +24,7 @@ from tests.store.driver import (
 )
 
 from assay.core.advantages import zero_shift_micro
-from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated
+from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
 from assay.core.ids import BatchId, GroupId, JobId, TaskId, TenantId
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
@@ -261,6 +261,33 @@ async def test_a_quota_holds_over_all_batches_and_is_freed_by_ends(
     await drive.submit(requests("4"), "b", quota)
 
 
+@pytest.mark.parametrize("quota", [Quota(requests_open_max=3), Quota(bytes_open_max=14)])
+@pytest.mark.parametrize("held", [0, 2])
+async def test_more_than_a_whole_quota_is_no_matter_of_waiting(
+    drive: Driver, quota: Quota, held: int
+) -> None:
+    """Also while the quota is used up, and beyond what the batch has already or has reserved."""
+    await drive.open("a")
+    await drive.submit(requests("1", "2")[:held], "a", quota)
+    four = requests("3", "4", "5", "6")  # four bytes each
+    await drive.open("b")
+    with pytest.raises(TooLarge, match=r"^(requests|bytes)_open_max: ") as caught:
+        await drive.submit(four, "b", quota)
+    assert caught.value.field == "message"
+    with pytest.raises(TooLarge) as caught:
+        await drive.submit([request("9", response=b"x" * 14)], "b", Quota(bytes_open_max=14))
+    assert caught.value.field == "requests[0]"
+    with pytest.raises(TooLarge):
+        await drive.open("c", quota=quota, requests_reserved=4, bytes_reserved=16)
+    with pytest.raises(NotFound):
+        await drive.batch("c")
+    assert (await drive.batch("b")).submitted == 0
+    await drive.store.cancel(TENANT, BatchId("a"))
+    await drive.submit(four[:3], "b", quota)
+    with pytest.raises(Saturated):  # it has three of them: the fourth waits
+        await drive.submit(four, "b", quota)
+
+
 @pytest.mark.parametrize("quota", [Quota(requests_open_max=3), Quota(bytes_open_max=12)])
 async def test_what_a_batch_reserves_is_its_own_until_it_ends(drive: Driver, quota: Quota) -> None:
     await drive.open("a", quota=quota, requests_reserved=2, bytes_reserved=8)
@@ -293,13 +320,13 @@ async def test_a_task_that_comes_with_its_batch_is_refused_with_it(drive: Driver
         requests_reserved=2,
         bytes_reserved=2,
     )
-    for quota in (
-        Quota(batches_open_max=1),
-        Quota(requests_open_max=1),
-        Quota(bytes_open_max=1),
-        Quota(tasks_max=1),
+    for quota, refusal in (
+        (Quota(batches_open_max=1), Saturated),
+        (Quota(requests_open_max=1), TooLarge),
+        (Quota(bytes_open_max=1), TooLarge),
+        (Quota(tasks_max=1), Saturated),
     ):
-        with pytest.raises(Saturated):
+        with pytest.raises(refusal):
             await drive.store.open_batch(spec, quota, implicit=other)
         with pytest.raises(NotFound):
             await drive.store.get_task(TENANT, other.task_id)
@@ -332,7 +359,7 @@ async def test_a_transcript_and_artifacts_come_back_and_count(drive: Driver, siz
     more = sum(one.payload_bytes for one in attached)
     assert more == 2 * len(b"42") + 3 * len(b"{}") + 4 * size
     await drive.open()
-    with pytest.raises(Saturated):
+    with pytest.raises(TooLarge):
         await drive.submit(attached, quota=Quota(bytes_open_max=more - 1))
     await drive.submit(attached, quota=Quota(bytes_open_max=more))
     assert (await drive.submit(attached)).duplicates == 3

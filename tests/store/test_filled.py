@@ -20,7 +20,14 @@ from tests.store.driver import (
     requests,
 )
 
-from assay.core.errors import AssayError, Conflict, FailedPrecondition, NotFound, Saturated
+from assay.core.errors import (
+    AssayError,
+    Conflict,
+    FailedPrecondition,
+    NotFound,
+    Saturated,
+    TooLarge,
+)
 from assay.core.ids import BatchId, TaskId
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -109,19 +116,21 @@ async def test_the_task_comes_with_its_filled_batch(drive: Driver) -> None:
 
 
 @pytest.mark.parametrize(
-    "quota",
+    ("quota", "refusal"),
     [
-        Quota(batches_open_max=0),
-        Quota(requests_open_max=1),
-        Quota(bytes_open_max=7),
-        Quota(tasks_max=0),
+        (Quota(batches_open_max=0), Saturated),
+        (Quota(requests_open_max=1), TooLarge),
+        (Quota(bytes_open_max=7), TooLarge),
+        (Quota(tasks_max=0), Saturated),
+        (Quota(batches_open_max=0, bytes_open_max=7), TooLarge),
     ],
 )
 async def test_over_a_quota_neither_task_batch_nor_request_is_there(
-    drive: Driver, quota: Quota
+    drive: Driver, quota: Quota, refusal: type[AssayError]
 ) -> None:
+    """What no waiting can help is said first."""
     spec = replace(SPEC, task_id=OTHER.task_id)
-    with pytest.raises(Saturated):
+    with pytest.raises(refusal):
         await drive.store.open_filled(spec, TWO, quota, implicit=OTHER)
     with pytest.raises(NotFound):
         await drive.store.get_task(TENANT, OTHER.task_id)
@@ -139,9 +148,9 @@ async def test_over_a_quota_neither_task_batch_nor_request_is_there(
             Conflict,
             "requests[1].request_id",
         ),
-        (replace(SPEC, requests_reserved=0), TWO, Saturated, None),
+        (replace(SPEC, requests_reserved=0), TWO, TooLarge, "message"),
         (replace(SPEC, requests_reserved=1), TWO, Saturated, None),
-        (replace(SPEC, bytes_reserved=0), TWO, Saturated, None),
+        (replace(SPEC, bytes_reserved=0), TWO, TooLarge, "message"),
         (replace(SPEC, bytes_reserved=7), TWO, Saturated, None),
     ],
 )

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from tests.store.driver import TENANT, Driver, eventually
 
-from assay.core.errors import Saturated
+from assay.core.errors import Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.core.records import Quota
 from assay.store.operations.payloads import PIECE_BYTES
@@ -43,6 +43,17 @@ async def test_the_quota_counts_each_file_once_and_says_when_there_is_room(drive
         await put(drive.store, b"1234", bytes_max=8)
     assert 0 < caught.value.retry_after_s <= 86_400
     await put(drive.store, b"123", bytes_max=8)
+
+
+async def test_a_file_above_the_whole_quota_is_no_matter_of_waiting(drive: Driver) -> None:
+    for first in (b"", b"1234"):
+        if first:
+            await put(drive.store, first, bytes_max=8)
+        with pytest.raises(TooLarge, match="uploads_bytes_max is 8") as caught:
+            await put(drive.store, b"123456789", bytes_max=8)
+        assert caught.value.field == "content"
+    name = await put(drive.store, b"123456789")
+    assert await put(drive.store, b"123456789", bytes_max=8) == name  # it is kept longer
 
 
 async def test_another_tenants_files_do_not_count(drive: Driver) -> None:

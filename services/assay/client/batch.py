@@ -67,7 +67,7 @@ class Batch(Paged):
 
         Raises:
             InvalidRequest: a request is wrong; `field` says which (`requests[3].reference`).
-            TooLarge: a payload is over the service's limit.
+            TooLarge: a payload is over the service's limit, or a request over a whole quota.
             Conflict: a `request_id` exists with other content.
             FailedPrecondition: the batch is sealed, full or cancelled.
             Saturated: a quota was reached during the whole time of the backoff.

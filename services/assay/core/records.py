@@ -157,7 +157,10 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a tenant may hold at once; at a limit, calls raise `Saturated`."""
+    """What a tenant may hold at once; at a limit, calls raise `Saturated`.
+
+    A call that is above one of them by itself can never fit, and raises `TooLarge`.
+    """
 
     requests_open_max: int = 200_000
     bytes_open_max: int = 4 * 1024**3

@@ -114,6 +114,14 @@ def other_request(request_id: RequestId, index: int) -> Conflict:
     return Conflict(message, field=f"requests[{index}].request_id")
 
 
+def never_fits(name: str, most: int, requests: int) -> TooLarge:
+    """A message above a whole quota, which waiting does not help; several requests may fit one by
+    one, and one is named."""
+    field = "requests[0]" if requests == 1 else "message"
+    message = f"{name}: the message is larger than the tenant's whole quota, {most}"
+    return TooLarge(message, field=field)
+
+
 def too_many_requests() -> Saturated:
     """The tenant has `requests_open_max`."""
     message = "the tenant's quota of open requests is used up"
@@ -130,6 +138,12 @@ def too_many_uploads(quota: Quota, *, retry_after_s: float) -> Saturated:
     """The tenant has `uploads_bytes_max`; the first of its files goes after that time."""
     message = f"uploads_bytes_max: {quota.uploads_bytes_max} bytes of uploaded files are used up"
     return Saturated(message, retry_after_s=retry_after_s)
+
+
+def upload_never_fits(quota: Quota, size: int) -> TooLarge:
+    """A file above the tenant's whole `uploads_bytes_max`."""
+    message = f"content: {size} bytes; uploads_bytes_max is {quota.uploads_bytes_max}"
+    return TooLarge(message, field="content")
 
 
 def too_much_worker_time(quota: Quota, *, retry_after_s: float) -> Saturated:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
-from assay.core.errors import DeadlinePassed, Saturated
+from assay.core.errors import DeadlinePassed, Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.edge.auth import OwnLimits
 
@@ -100,6 +100,17 @@ class DoorLimit:
         """Amount held by all tenants."""
         return self._all
 
+    def check_fits(self, amount: int) -> None:
+        """Check that a tenant could hold this much if no one held anything.
+
+        Raises:
+            TooLarge: it could not, so that waiting does not help.
+        """
+        most = min(self._most, self._reserve + self._common)
+        if amount > most:
+            message = f"{amount} {self._what}; this tenant's limit at once is {most}"
+            raise TooLarge(message, field="message")
+
     def take(self, tenant: TenantId, amount: int = 1, *, own_max: int | None = None) -> None:
         """Hold `amount` more until it is given back; `own_max`: the tenant's own limit.
 
@@ -148,7 +159,9 @@ class Load:
 
         Raises:
             Saturated: they do not fit.
+            TooLarge: the call as a whole never fits.
         """
+        self._limit.check_fits(self._bytes + count)
         self._limit.take(self._tenant, count)
         self._bytes += count
 

@@ -366,7 +366,10 @@ def _bound(host: str, port: int, setting: str) -> socket.socket:
     bare = host.strip("[]")
     family = socket.AF_INET6 if ":" in bare else socket.AF_INET
     with ExitStack() as undo:
-        listener = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        # asyncio sets TCP_NODELAY only where the protocol of a socket is named; without it the body
+        # of an answer waits until the caller has acknowledged its headers.
+        kind = socket.SOCK_STREAM, socket.IPPROTO_TCP
+        listener = undo.enter_context(socket.socket(family, *kind))
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((bare, port))

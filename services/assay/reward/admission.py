@@ -28,7 +28,7 @@ from assay.core.ids import (
     TaskId,
     is_file_path,
 )
-from assay.core.records import Artifact, NewRequest
+from assay.core.records import Artifact, NewRequest, Quota
 from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
 from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
@@ -107,15 +107,24 @@ def check_batch(draft: BatchDraft, now_ns: int) -> None:
         instant(draft.deadline_ns, "deadline_ns", now_ns)
 
 
-def check_group_size(draft: BatchDraft, definition: PipelineDefinition) -> None:
-    """Check that a batch whose groups are judged as a whole says when a group is complete.
+def check_group_size(draft: BatchDraft, definition: PipelineDefinition, quota: Quota) -> None:
+    """Check that a batch whose groups are judged as a whole says when a group is complete, and that
+    the tenant may have a group's requests open at once: otherwise none would ever be judged.
 
     Raises:
         InvalidRequest: it does not, or its groups are too large.
+        TooLarge: the tenant may not.
     """
-    if definition.group_stage is not None:  # a batch with a size is sealed when it is reached
-        least = 0 if draft.size else 1
-        bounded(draft.group_size, "group_size", least=least, most=GROUP_JUDGED_MAX)
+    if definition.group_stage is None:
+        return
+    # A batch with a size is sealed when it is reached: then its groups are complete.
+    least = 0 if draft.size else 1
+    bounded(draft.group_size, "group_size", least=least, most=GROUP_JUDGED_MAX)
+    field = "group_size" if draft.group_size else "size"
+    together, most = draft.group_size or draft.size, quota.requests_open_max
+    if together > most:
+        message = f"{field}: {together} must be open at once; requests_open_max is {most}"
+        raise TooLarge(message, field=field)
 
 
 def instant(value_ns: int, field: str, now_ns: int) -> int:

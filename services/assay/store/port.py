@@ -174,6 +174,7 @@ class Store(WorkerStore, Protocol):
             Conflict: a batch of that name differs in task, size or group size.
             Saturated: a quota would be exceeded: `batches_open_max`, that of what the batch
                 reserves, or with `implicit` `tasks_max`.
+            TooLarge: the batch reserves more than a whole quota.
         """
 
     async def submit(
@@ -196,6 +197,7 @@ class Store(WorkerStore, Protocol):
                 more than the batch's group size. Requests that it already has may be sent again.
             Conflict: a `request_id` exists with other content; `field` is `requests[i].request_id`.
             Saturated: a quota would be exceeded.
+            TooLarge: the requests are more than a whole quota.
         """
 
     async def open_filled(
@@ -356,6 +358,7 @@ class Store(WorkerStore, Protocol):
 
         Raises:
             Saturated: the tenant has `uploads_bytes_max`.
+            TooLarge: the file is larger than that.
         """
 
     async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:

@@ -40,7 +40,12 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
-from assay.core.store_limits import Fitness, artifact_too_large, too_many_uploads
+from assay.core.store_limits import (
+    Fitness,
+    artifact_too_large,
+    too_many_uploads,
+    upload_never_fits,
+)
 from assay.core.tools.rate import next_free_s
 from assay.store.port import Pace
 from assay.testing.host_commands import HostCommands, Now
@@ -383,10 +388,12 @@ class MemoryStore(HostCommands):
         own = self._uploads.setdefault(tenant, {})
         for old in [name for name, (until_ns, _) in own.items() if until_ns <= now_ns]:
             del own[old]
-        others = sum(len(kept) for name, (_, kept) in own.items() if name != sha256)
-        if others + len(content) > quota.uploads_bytes_max:
-            first_ns = min((until_ns for until_ns, _ in own.values()), default=now_ns)
-            raise too_many_uploads(quota, retry_after_s=max(0.001, (first_ns - now_ns) / 1e9))
+        if sha256 not in own:
+            if len(content) > quota.uploads_bytes_max:
+                raise upload_never_fits(quota, len(content))
+            if sum(len(kept) for _, kept in own.values()) + len(content) > quota.uploads_bytes_max:
+                first_ns = min(until_ns for until_ns, _ in own.values())
+                raise too_many_uploads(quota, retry_after_s=max(0.001, (first_ns - now_ns) / 1e9))
         own[sha256] = (now_ns + UPLOADS_KEPT_NS, content)
         return own[sha256][0]
 

@@ -41,6 +41,7 @@ from assay.testing.queue_records import (
     Job,
     QueueLimits,
     add_reward,
+    check_fits,
     check_quota,
     done,
     oldest,
@@ -127,10 +128,12 @@ class BatchBook:
         """
         if implicit is None:
             task = self._tasks.get_task(spec.tenant, spec.task_id)
+        more, more_bytes = spec.requests_reserved, spec.bytes_reserved
+        check_fits(quota, requests=more, payload_bytes=more_bytes, sent=more)
         held = self.held[spec.tenant]
         if held.batches >= quota.batches_open_max:
             raise too_many_batches(quota)
-        check_quota(held, quota, requests=spec.requests_reserved, payload_bytes=spec.bytes_reserved)
+        check_quota(held, quota, requests=more, payload_bytes=more_bytes)
         if implicit is not None:
             self._tasks.check_task(implicit, quota)
             task = implicit

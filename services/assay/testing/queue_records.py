@@ -30,6 +30,7 @@ from assay.core.store_limits import (
     batch_closed,
     batch_full,
     group_full,
+    never_fits,
     no_group,
     other_request,
     too_many_bytes,
@@ -300,6 +301,7 @@ def admit(
     Raises:
         FailedPrecondition: the batch has no room.
         Saturated: the tenant has no room.
+        TooLarge: the tenant never has so much.
     """
     spec = batch.spec
     if not batch.open:
@@ -315,14 +317,27 @@ def admit(
         most = spec.group_size or (GROUP_JUDGED_MAX if gathers else 0)
         if 0 < most < group.submitted + added[request.group_id]:
             raise group_full(request.group_id, index)
-    more_bytes = size_of(fresh.values()) - batch.bytes_reserved
-    more = len(fresh) - batch.requests_reserved
-    check_quota(held, quota, requests=max(0, more), payload_bytes=max(0, more_bytes))
+    more_bytes = max(0, size_of(fresh.values()) - batch.bytes_reserved)
+    more = max(0, len(fresh) - batch.requests_reserved)
+    check_fits(quota, requests=more, payload_bytes=more_bytes, sent=len(requests))
+    check_quota(held, quota, requests=more, payload_bytes=more_bytes)
 
 
 def size_of(requests: Iterable[NewRequest]) -> int:
     """Their size, as quotas count it."""
     return sum(request.payload_bytes for request in requests)
+
+
+def check_fits(quota: Quota, *, requests: int, payload_bytes: int, sent: int) -> None:
+    """Check that a tenant may hold so much at all, if it sends `sent` requests at once.
+
+    Raises:
+        TooLarge: it may not.
+    """
+    if requests > quota.requests_open_max:
+        raise never_fits("requests_open_max", quota.requests_open_max, sent)
+    if payload_bytes > quota.bytes_open_max:
+        raise never_fits("bytes_open_max", quota.bytes_open_max, sent)
 
 
 def check_quota(held: Held, quota: Quota, *, requests: int, payload_bytes: int) -> None:

@@ -1,7 +1,7 @@
-"""Rolls out one group with OpenRLHF's own executor, which loads the example and calls it.
+"""Rolls out one group with OpenRLHF's own executor, which loads the example, or asks a URL.
 
-Run as a program with the path of the example and the responses. Prints, as JSON, what the executor
-made of them, and whether OpenRLHF's dynamic filter would keep the group.
+Run as a program with the path of the example or the URL of our endpoint, and the responses. Prints,
+as JSON, what the executor made of them, and whether OpenRLHF's dynamic filter would keep the group.
 """
 
 import asyncio
@@ -51,7 +51,8 @@ async def main(path: str, *texts: str) -> None:
     # As its samples generator turns them into experiences, and filters groups.
     rewards = [torch.tensor([one["reward"]]).item() for one in found]
     scores = [torch.tensor([one["scores"]])[0].item() for one in found]
-    failed = [one["extra_logs"]["infra_failed"].flatten()[0].item() for one in found]
+    # A tensor of the function, a list of an endpoint.
+    failed = [torch.as_tensor(one["extra_logs"]["infra_failed"]).item() for one in found]
     kept = RANGE[0] < sum(scores) / len(scores) < RANGE[1]
     print(json.dumps({"rewards": rewards, "failed": failed, "kept": kept}))
 

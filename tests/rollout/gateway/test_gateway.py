@@ -521,7 +521,7 @@ async def test_limits_of_a_session_and_of_the_gateway(run_gateway: RunGateway) -
     await own.chat(session, "a", max_tokens=2, n=2)
     url = f"{session['base_url']}/chat/completions"
     third = await own.http.post(url, json={"messages": user("a")})
-    assert third.status_code == 429
+    assert third.status_code == 413  # waiting does not help, and clients repeat a 429
     assert "turns_max" in third.json()["error"]["message"]
     assert own.sessions.close_idle() == 2
     assert (await own.http.post(url, json={"messages": user("a")})).status_code == 404
@@ -532,6 +532,7 @@ async def test_limits_of_a_session_and_of_the_gateway(run_gateway: RunGateway) -
     await small.chat(session, "a", max_tokens=2)
     url = f"{session['base_url']}/chat/completions"
     more = await small.http.post(url, json={"messages": user("a")})
+    assert (more.status_code, more.json()["error"]["code"]) == (413, "too_large")
     assert "session_bytes_max" in more.json()["error"]["message"]
 
 

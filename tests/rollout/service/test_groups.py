@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from assay.core.errors import Conflict, NotFound, Saturated
+from assay.core.errors import Conflict, NotFound, Saturated, TooLarge
 from assay.core.outcome import Outcome
 from assay.rollout.layout import Stop
 from assay.rollout.service.groups import STALE_RETRIES_MAX, Groups
@@ -70,6 +70,9 @@ class OneSession(RuleBasedStateMachine):
     @rule(n=st.integers(1, 3))
     def submit(self, n: int) -> None:
         names = [f"g{self.next_name + i}" for i in range(n)]
+        too_many = [group(f"more{i}") for i in range(OPEN_MAX + 1)]
+        with pytest.raises(TooLarge):  # however many are open: waiting does not help
+            self.groups.accept(too_many)
         if len(self.open) + n > OPEN_MAX:
             with pytest.raises(Saturated):
                 self.groups.accept([group(name) for name in names])

@@ -21,7 +21,7 @@ from assay.core.errors import (
     FailedPrecondition,
     InvalidRequest,
     NotFound,
-    Saturated,
+    TooLarge,
     Unauthenticated,
 )
 from assay.core.outcome import Outcome
@@ -306,15 +306,17 @@ class Sessions:
 
         Raises:
             FailedPrecondition: it has ended.
-            Saturated: it is at its limit; a new session is needed.
+            TooLarge: it is at its limit; a new session is needed.
         """
         if session.state is not State.OPEN:
             raise FailedPrecondition(OVER, field="session_id")
         if session.turns + count > self._settings.turns_max:
-            raise Saturated(f"rollout.gateway.turns_max is {self._settings.turns_max}")
+            message = f"rollout.gateway.turns_max is {self._settings.turns_max}; open a session"
+            raise TooLarge(message, field="session_id")
         if session.record.tokens * BYTES_PER_TOKEN > self._settings.session_bytes_max:
             limit = self._settings.session_bytes_max
-            raise Saturated(f"rollout.gateway.session_bytes_max is {limit}")
+            message = f"rollout.gateway.session_bytes_max is {limit}; open a session"
+            raise TooLarge(message, field="session_id")
         session.turns += count
 
     def end(self, session: Session, body: EndBody) -> None:

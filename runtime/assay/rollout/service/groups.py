@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from assay.core.errors import Conflict, NotFound, Saturated
+from assay.core.errors import Conflict, NotFound, Saturated, TooLarge
 from assay.core.group import can_vary, summarize
 from assay.core.ids import GroupId
 from assay.rollout.service.records import (
@@ -158,6 +158,7 @@ class Groups:
         Raises:
             Conflict: a `group_id` is open with other content.
             Saturated: there would be more than `groups_open_max`.
+            TooLarge: these alone are more.
         """
         fresh: dict[str, GroupSpec] = {}
         for i, spec in enumerate(specs):
@@ -167,6 +168,9 @@ class Groups:
             elif known != spec:
                 message = f"group {spec.group_id!r} is open with other content"
                 raise Conflict(message, field=f"prompts[{i}].group_id")
+        if len(fresh) > self.spec.groups_open_max:
+            message = f"prompts: {len(fresh)}; groups_open_max is {self.spec.groups_open_max}"
+            raise TooLarge(message, field="prompts")
         if self.counts().open + len(fresh) > self.spec.groups_open_max:
             message = f"groups_open_max of the session is {self.spec.groups_open_max}"
             raise Saturated(message, field="prompts", retry_after_s=RETRY_AFTER_S)

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from assay.core.errors import FailedPrecondition, Saturated
+from assay.core.errors import FailedPrecondition, Saturated, TooLarge
 from assay.core.outcome import Outcome
 from assay.edge.door import DoorLimit
 from assay.rollout.service.records import UNNAMED_MARK
@@ -203,6 +203,7 @@ class Room:
 
         Raises:
             Saturated: that is too much; names the field.
+            TooLarge: that never fits; names the field.
         """
         tenant_id, now = session.key.tenant_id, session.groups.held_bytes
         if now < session.held_bytes:
@@ -215,7 +216,10 @@ class Room:
     def _take(self, limit: DoorLimit, tenant_id: TenantId, amount: int, field: str) -> None:
         limit.divide(self._tenants())
         try:
+            limit.check_fits(amount)
             limit.take(tenant_id, amount)
+        except TooLarge as error:
+            raise TooLarge(error.message, field=field) from None
         except Saturated as error:
             raise Saturated(error.message, field=field, retry_after_s=RETRY_AFTER_S) from None
 

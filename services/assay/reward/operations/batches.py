@@ -60,7 +60,7 @@ class Batches:
         """See `RewardService.open_batch`."""
         admission.check_batch(draft, self._clock.now_ns())
         task = await self._tasks.find(tenant, TaskId(draft.task_id))
-        admission.check_group_size(draft, task.definition)
+        admission.check_group_size(draft, task.definition, tenant.quota)
         return await self.open(tenant, task, draft)
 
     async def open(

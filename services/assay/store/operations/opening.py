@@ -5,6 +5,7 @@ from typing import Final, NoReturn
 from assay.config.settings import StoreSettings
 from assay.core.records import BatchRecord, BatchSpec, Quota, TaskRecord
 from assay.core.store_limits import (
+    never_fits,
     no_task,
     other_batch,
     other_task,
@@ -87,6 +88,11 @@ def refuse_batch(refusal: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
             raise other_task(spec.task_id)
         case b"CONFLICT":
             raise other_batch(spec.batch_id)
+        case b"OVER_REQUESTS":
+            most = quota.requests_open_max
+            raise never_fits("requests_open_max", most, spec.requests_reserved)
+        case b"OVER_BYTES":
+            raise never_fits("bytes_open_max", quota.bytes_open_max, spec.requests_reserved)
         case b"QUOTA_REQUESTS":
             raise too_many_requests()
         case b"QUOTA_BYTES":

@@ -16,6 +16,7 @@ from assay.core.store_limits import (
     batch_closed,
     batch_full,
     group_full,
+    never_fits,
     no_batch,
     no_group,
     other_request,
@@ -142,6 +143,10 @@ def refuse_requests(
             raise no_group(reply[1])
         case b"CONFLICT":
             raise other_request(requests[reply[1]].request_id, reply[1])
+        case b"OVER_REQUESTS":
+            raise never_fits("requests_open_max", quota.requests_open_max, len(requests))
+        case b"OVER_BYTES":
+            raise never_fits("bytes_open_max", quota.bytes_open_max, len(requests))
         case b"QUOTA_REQUESTS":
             raise too_many_requests()
         case b"QUOTA_WORKERS":

@@ -10,7 +10,7 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown
 from assay.core.ids import TenantId
 from assay.core.records import Quota
-from assay.core.store_limits import too_many_uploads
+from assay.core.store_limits import too_many_uploads, upload_never_fits
 from assay.store.link import Link
 from assay.store.operations.payloads import PIECE_BYTES, UPLOAD_KEPT_S
 from assay.store.script import load_script
@@ -29,6 +29,8 @@ class UploadCommands:
         limits = (len(content), self._kept_ms, quota.uploads_bytes_max)
         reply = await self._link.run(self._end, tenant, sha256, "", *limits)
         if reply[0] == b"GONE":
+            if len(content) > quota.uploads_bytes_max:
+                raise upload_never_fits(quota, len(content))
             trial = self._link.key("up", secrets.token_hex(16))
             await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
             for first in range(PIECE_BYTES, len(content), PIECE_BYTES):

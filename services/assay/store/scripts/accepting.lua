@@ -75,6 +75,8 @@ local function check_quotas(tenant, b, t, limits)
   t.left_bytes = math.max(0, tonumber(bytes) - t.bytes)
   t.more_requests = #t.fresh - (tonumber(requests) - t.left_requests)
   t.more_bytes = t.bytes - (tonumber(bytes) - t.left_bytes)
+  if t.more_requests > tonumber(limits[1]) then return { 'OVER_REQUESTS' } end
+  if t.more_bytes > tonumber(limits[2]) then return { 'OVER_BYTES' } end
   if t.more_requests > 0 or t.more_bytes > 0 then -- beyond what the batch took when it opened
     local held = call('HMGET', P .. 'quota:' .. tenant, 'requests', 'bytes')
     for i = 1, 2 do held[i] = tonumber(held[i] or 0) end

@@ -1,7 +1,7 @@
 #!lua
 -- Open a batch, or return the one of that name. Keys: requests.lua. ARGV: opening.lua.
 -- Returns {'NEW' | 'THERE', HGETALL b} or {'NOT_FOUND' | 'CONFLICT' | 'SATURATED' |
---   'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'QUOTA_TASKS' | 'OTHER_TASK'}
+--   'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'QUOTA_TASKS' | 'OVER_REQUESTS' | 'OVER_BYTES' | 'OTHER_TASK'}
 --@include requests.lua
 --@include task_use.lua
 --@include new_tasks.lua

@@ -22,6 +22,8 @@ local function check_opening(a)
   if not is_new and record ~= '' and call('HGET', task_key, 'rec') ~= record then
     return 'OTHER_TASK'
   end
+  if requests > tonumber(a[15]) then return 'OVER_REQUESTS' end
+  if bytes > tonumber(a[16]) then return 'OVER_BYTES' end
   local held = call('HMGET', P .. 'quota:' .. tenant, 'batches', 'requests', 'bytes')
   for i = 1, 3 do held[i] = tonumber(held[i] or 0) end
   if held[1] >= tonumber(a[7]) then return 'SATURATED' end

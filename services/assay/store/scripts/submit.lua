@@ -5,8 +5,8 @@
 --   worker_us_max: what the tenant may use of the workers in a day; '' = any
 --   queue_max: this many go into the queue; the rest is held back for `release`
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
---      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
---          'NOT_STAGED'}
+--      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' |
+--          'OVER_REQUESTS' | 'OVER_BYTES' | 'NO_BLOB' | 'NOT_STAGED'}
 --      or {'QUOTA_WORKERS', ms until it may submit again}
 --      or {'CONFLICT' | 'OVER_GROUP' | 'NO_GROUP', index}
 --@include requests.lua
