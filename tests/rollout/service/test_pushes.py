@@ -32,7 +32,7 @@ from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import Engine, read_adapter
 from assay.rollout.service.weights import Pushes, PushSpec, WeightPart
-from assay.rollout.service.weights.push import TENSORS_AHEAD, _Hand
+from assay.rollout.service.weights.hand import ITEMS_AHEAD, Hand
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -423,16 +423,16 @@ async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
 
 
 def test_the_staging_thread_may_take_the_last_tensor_while_its_hand_is_emptied() -> None:
-    hand = _Hand()
-    hand._tensors.empty = lambda: False  # type: ignore[method-assign] # looked too early
+    hand = Hand()
+    hand._items.empty = lambda: False  # type: ignore[method-assign] # looked too early
     hand.drain()
     hand.give(None, 0)
     assert list(hand.tensors()) == []
 
 
 def test_staging_that_is_too_slow_for_its_share_names_it() -> None:
-    hand = _Hand()
-    for _ in range(TENSORS_AHEAD):
+    hand = Hand()
+    for _ in range(ITEMS_AHEAD):
         hand.give(None, 0)
     with pytest.raises(FailedPrecondition) as late:
         hand.give(None, 0)
