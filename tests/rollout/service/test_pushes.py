@@ -276,6 +276,54 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
     await nothing_to_activate(own)
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"together_bytes": 1, "piece_bytes": 1_000},  # rows are cut through
+        {"together_bytes": 1},
+        {},
+    ],
+    ids=["in pieces", "one tensor a message", "together"],
+)
+async def test_damage_of_any_message_of_whole_weights_is_found_by_its_crc_32(
+    run_rollouts: RunRollouts, sizes: dict[str, int]
+) -> None:
+    own = await run_rollouts()
+    weights = weights_of(1)
+    count = len([one async for one in pieces(full_push(1, 0.0), weights, **sizes)])
+
+    async def damaged(at: int) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        i = 0
+        async for one in pieces(full_push(1, 0.0), weights, **sizes):
+            if i == at:
+                one.data = bytes([one.data[0] ^ 1]) + one.data[1:]
+            i += 1
+            yield one
+
+    for at in {0, count // 2, count - 1}:
+        with pytest.raises(InvalidRequest, match="CRC-32") as refused:
+            await own.client._push(serialized(damaged(at)))
+        assert refused.value.field == "data" or (refused.value.field or "").startswith("tensors.")
+        with pytest.raises(FailedPrecondition):
+            await own.client.activate(1)
+    await own.client._push(serialized(damaged(count)))
+
+
+async def test_damage_of_an_adapter_is_found_by_its_crc_32(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+
+    async def damaged() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        async for one in pieces(adapter_push(1, config, None, 0.0), tensors(arrays)):
+            one.data_crc32 ^= 1
+            yield one
+
+    with pytest.raises(InvalidRequest, match="CRC-32") as refused:
+        await own.client._push(serialized(damaged()))
+    assert refused.value.field == "data"
+    await nothing_to_activate(own)
+
+
 def lora_head(name: str, shape: tuple[int, ...], **more: Any) -> rollout_pb2.TensorHead:
     return rollout_pb2.TensorHead(name=name, dtype="F32", shape=shape, **more)
 

@@ -9,8 +9,8 @@ Invariants:
   the forgotten ones are refused.
 
 Tensors are packed in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
-within some milliseconds; with all of a core, checksums are computed by a second thread. The bytes of
-a tensor need not be in memory together: rows go into the slot as they come.
+within some milliseconds; with all of a core, checksums are computed by a second thread. The bytes
+of a tensor need not be in memory together: rows go into the slot as they come.
 """
 
 from __future__ import annotations

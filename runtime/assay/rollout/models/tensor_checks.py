@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,8 @@ from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Tensor, TensorKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from assay.rollout.models.model import ModelConfig

@@ -22,6 +22,7 @@ PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
 TOGETHER_BYTES: Final = 2 * 1024**2
 """Tensors below this size are sent together, up to this size: a message has a cost of its own."""
+NEAR_BYTES: Final = 256 * 1024
 DATA_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_FIELD_NUMBER << 3 | 2])
 """Of the field `data` on the wire, before its length; `PADDING_TAG`: of `padding`."""
 PADDING_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.PADDING_FIELD_NUMBER << 3 | 2])
@@ -107,7 +108,7 @@ async def _bodies(
     *,
     checksums: bool,
 ) -> AsyncIterator[bytes]:
-    body = _checked_body if checksums else _body
+    body = _Checksums().body if checksums else _body
     message = first
     for together in bundles:
         if len(together) > 1:
@@ -122,13 +123,24 @@ async def _bodies(
             message = rollout_pb2.PushWeightsRequest()
 
 
-def _checked_body(message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
-    """As `_body`, with the CRC-32 of the bytes."""
-    checksum = 0
-    for one in data:
-        checksum = zlib.crc32(one, checksum)
-    message.data_crc32 = checksum
-    return _body(message, *data)
+class _Checksums:
+    """CRC-32s of messages. Bytes are copied first, into memory that a cache holds: the checksum
+    alone reads main memory at half of its own speed."""
+
+    def __init__(self) -> None:
+        self._near = memoryview(bytearray(NEAR_BYTES))
+
+    def body(self, message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
+        """As `_body`, with the CRC-32 of the bytes."""
+        checksum = 0
+        for one in data:
+            for start in range(0, len(one), NEAR_BYTES):
+                part = one[start : start + NEAR_BYTES]
+                near = self._near[: len(part)]
+                near[:] = part
+                checksum = zlib.crc32(near, checksum)
+        message.data_crc32 = checksum
+        return _body(message, *data)
 
 
 def _body(message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:

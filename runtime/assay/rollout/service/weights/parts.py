@@ -1,14 +1,13 @@
 """The messages of a push, and the tensors that are put together from them.
 
 Invariant: memory is allocated for a tensor only after its name and shape were checked. Tensors that
-come whole keep the bytes of their message: they are not copied. A `Passage` has no memory: its bytes
-are passed on as they come.
+come whole keep the bytes of their message: they are not copied. A `Passage` has no memory: its
+bytes are passed on as they come.
 """
 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from assay.core.errors import FailedPrecondition
+from assay.rollout.binding import crc32
 from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Tensor
 
@@ -111,7 +111,7 @@ class WeightPart:
         Raises:
             InvalidWeights: they differ; names `where`.
         """
-        if self.crc32 is not None and zlib.crc32(self.data) != self.crc32:
+        if self.crc32 is not None and crc32(self.data) != self.crc32:
             detail = "the CRC-32 of its bytes differs"
             raise InvalidWeights(where, WeightsProblem.CHECKSUM, detail)
 

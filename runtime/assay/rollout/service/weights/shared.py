@@ -61,8 +61,8 @@ def tensors_in(folder: Path | None, name: str, begin: Begin[Assembly]) -> Iterat
 def passing_in(
     folder: Path | None, name: str, begin: Callable[[Head], Assembly | Passage | None]
 ) -> Generator[tuple[Passage, Iterator[memoryview]], None, None]:
-    """The tensors of the file with their bytes, in pieces that are read when they are asked for: all
-    pieces of a tensor before the next. They take turns in `PIECES_KEPT` + 1 buffers.
+    """The tensors of the file with their bytes, in pieces that are read when they are asked for,
+    those of a tensor before the next one. They take turns in `PIECES_KEPT` + 1 buffers.
 
     Raises:
         As `tensors_in`; within a tensor as well.
