@@ -162,9 +162,14 @@ ROLLOUT_MUTANTS: Final = (
     ),
     *_of(
         "pieces",
-        f"{ROLLOUT}/models/staging.py",
-        ("rollout/service/test_push_messages", *PUSHES),
+        f"{ROLLOUT}/models/tensor_checks.py",
+        ("rollout/service/test_push_messages",),
         ("        self._begun = found[end:].copy()", "        self._begun = found[:0].copy()"),
+    ),
+    *_of(
+        "pieces",
+        f"{ROLLOUT}/models/staging.py",
+        ("rollout/test_weight_slots",),
         (
             "        start, self._at = self._at, self._at + len(rows)",
             "        start, self._at = 0, len(rows)",
@@ -258,6 +263,11 @@ ROLLOUT_MUTANTS: Final = (
             "return SessionKey(current_call().tenant.tenant_id, session_id)",
             'return SessionKey("one", session_id)',
         ),
+    ),
+    *_of(
+        "tenants",
+        f"{SERVICE}/servicer.py",
+        ("rollout/service/test_operation",),
         ("    if not tenant.operate:\n", "    if False:\n"),
     ),
     *_of(

@@ -20,7 +20,7 @@ from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.binding import crc32
-from assay.rollout.models.staging import Rows
+from assay.rollout.models.tensor_checks import Rows
 from assay.rollout.service import wire
 from assay.rollout.service.weights import apart, shared
 from assay.rollout.service.weights.parts import Assembly, Head, Receiver, whole_tensors

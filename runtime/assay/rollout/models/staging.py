@@ -39,6 +39,7 @@ from assay.rollout.models.tensor_checks import (
     PIECES_KEPT,
     AnyTensor,
     ExpectedTensors,
+    Rows,
     StagedTensor,
     bytes_of,
     where_of,
@@ -325,30 +326,6 @@ class _Target:
             end=self._at,
             data=rows.ctypes.data,
         )
-
-
-class Rows:
-    """Cuts bytes into whole rows: what comes may end within one."""
-
-    def __init__(self, row_bytes: int) -> None:
-        self._row_bytes = row_bytes
-        self._begun = np.empty(0, dtype=np.uint8)
-        """The bytes of a row that has not ended."""
-
-    def cut(self, data: memoryview) -> Iterator[NDArray[np.uint8]]:
-        """The rows that end with these bytes; views of them, but for one that began before."""
-        found, at = np.frombuffer(data, dtype=np.uint8), 0
-        if len(self._begun):
-            at = min(len(found), self._row_bytes - len(self._begun))
-            row = np.concatenate((self._begun, found[:at]))
-            if len(row) < self._row_bytes:
-                self._begun = row
-                return
-            yield row
-        end = at + (len(found) - at) // self._row_bytes * self._row_bytes
-        if end > at:
-            yield found[at:end]
-        self._begun = found[end:].copy()
 
 
 class AdapterStaging:

@@ -12,7 +12,7 @@ from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Tensor, TensorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -91,6 +91,30 @@ def in_memory(one: AnyTensor) -> StagedTensor:
 def bytes_of(data: NDArray[Any]) -> memoryview:
     """An array's bytes, without a copy."""
     return data.reshape(-1).view(np.uint8).data
+
+
+class Rows:
+    """Cuts bytes into whole rows: what comes may end within one."""
+
+    def __init__(self, row_bytes: int) -> None:
+        self._row_bytes = row_bytes
+        self._begun = np.empty(0, dtype=np.uint8)
+        """The bytes of a row that has not ended."""
+
+    def cut(self, data: memoryview) -> Iterator[NDArray[np.uint8]]:
+        """The rows that end with these bytes; views of them, but for one that began before."""
+        found, at = np.frombuffer(data, dtype=np.uint8), 0
+        if len(self._begun):
+            at = min(len(found), self._row_bytes - len(self._begun))
+            row = np.concatenate((self._begun, found[:at]))
+            if len(row) < self._row_bytes:
+                self._begun = row
+                return
+            yield row
+        end = at + (len(found) - at) // self._row_bytes * self._row_bytes
+        if end > at:
+            yield found[at:end]
+        self._begun = found[end:].copy()
 
 
 class ExpectedTensors:
