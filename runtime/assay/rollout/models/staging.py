@@ -24,8 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from assay.rollout.checks import check_number
 from assay.rollout.errors import (
     HostExhausted,
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor, Future
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from assay.rollout.models.adapters import AdaptedProjection, Adapter
