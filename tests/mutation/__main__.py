@@ -6,6 +6,7 @@
     python -m tests.mutation --list plans              mutants of the planner, by their tests
     python -m tests.mutation --list cluster        mutants of pods and relay, by their tests
     python -m tests.mutation --list services           mutants of services and client
+    python -m tests.mutation --list rollouts           mechanisms of the rollout service, taken out
     python -m tests.mutation --table FILE...           the results as a table
 
 A mutant lies in a copy of its package that is searched first, never in the tree (`overlay`).
@@ -31,6 +32,7 @@ from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import ROOT, environment, overlaid
 from tests.mutation.plans import PLAN_MUTANTS
+from tests.mutation.rollouts import ROLLOUT_MUTANTS
 from tests.mutation.services import SERVICE_MUTANTS
 from tests.mutation.suite import tests_of
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
@@ -42,6 +44,7 @@ LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
     "plans": PLAN_MUTANTS,
     "cluster": CLUSTER_MUTANTS,
     "services": SERVICE_MUTANTS,
+    "rollouts": ROLLOUT_MUTANTS,
 }
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800

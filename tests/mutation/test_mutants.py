@@ -10,13 +10,20 @@ from tests.mutation import __main__ as command
 from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.plans import PLAN_MUTANTS
+from tests.mutation.rollouts import ROLLOUT_MUTANTS
 from tests.mutation.services import SERVICE_MUTANTS
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups",
          "transcripts"}  # fmt: skip
-NAMED = (*VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS, *SERVICE_MUTANTS)
+NAMED = (
+    *VERDICT_MUTANTS,
+    *PLAN_MUTANTS,
+    *CLUSTER_MUTANTS,
+    *SERVICE_MUTANTS,
+    *ROLLOUT_MUTANTS,
+)
 """Mutants of the lists that name the tests which have to fail."""
 
 
@@ -24,7 +31,8 @@ NAMED = (*VERDICT_MUTANTS, *PLAN_MUTANTS, *CLUSTER_MUTANTS, *SERVICE_MUTANTS)
 def test_a_mutant_changes_one_place(mutant: Mutant | VerdictMutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
-    compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
+    if mutant.file.endswith(".py"):
+        compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
 
 
 def test_there_are_enough_of_each_kind() -> None:

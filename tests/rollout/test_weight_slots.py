@@ -52,9 +52,10 @@ from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.models.staging import Versions
+from assay.rollout.models.tensor_checks import PIECES_KEPT, ComingTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from assay.rollout.runtime import Pause
 
@@ -77,6 +78,7 @@ def version_of(version: int, family: str = "qwen3") -> Model:
 
 
 MODELS = {version: version_of(version) for version in range(4)}
+ALL = list(tensors_of(MODELS[1]))
 
 
 @pytest.fixture(scope="module")
@@ -402,6 +404,47 @@ def test_a_staged_model_of_any_family_is_the_model_it_would_be_alone(
         assert alone(engine, [5, 6, 7], 20, 1) == alone(other, [5, 6, 7], 20, 1)
 
 
+def in_pieces(sent: Sequence[StagedTensor], rng: random.Random) -> Iterator[ComingTensor]:
+    """Their bytes cut anywhere, in as few buffers as a reader may take turns with."""
+    buffers = [bytearray() for _ in range(PIECES_KEPT)]
+    taken = 0
+
+    def pieces(one: StagedTensor) -> Iterator[memoryview]:
+        nonlocal taken
+        data, at = b"".join(one.pieces), 0
+        while at < len(data):
+            n = rng.choice([1, 3, 250, 1_000, 20_000])
+            buffers[taken % PIECES_KEPT][:] = b"\xff" * len(buffers[taken % PIECES_KEPT])
+            buffers[taken % PIECES_KEPT] = bytearray(data[at : at + n])
+            yield memoryview(buffers[taken % PIECES_KEPT]).toreadonly()
+            at, taken = at + n, taken + 1
+
+    for one in sent:
+        yield ComingTensor(
+            kind=one.kind, layer=one.layer, dtype=one.dtype, shape=one.shape, pieces=pieces(one)
+        )
+
+
+@pytest.mark.parametrize("beside", [1, 1 << 40], ids=["checked beside", "checked first"])
+@pytest.mark.parametrize(("share", "kept"), [(1.0, DType.F32), (1.0, DType.BF16), (0.9, DType.F32)])
+def test_tensors_that_come_in_any_pieces_are_staged_as_those_that_come_whole(
+    monkeypatch: pytest.MonkeyPatch, beside: int, share: float, kept: DType
+) -> None:
+    monkeypatch.setattr(staging, "CHECKED_BESIDE_BYTES", beside)
+    monkeypatch.setattr(staging, "PIECE_BYTES", 4_096)
+    settings = replace(SETTINGS, weight_dtype=kept)
+    with (
+        Engine.create(MODELS[0], settings) as engine,
+        Engine.create(MODELS[1], settings) as other,
+    ):
+        rng = random.Random(f"{beside} {share} {kept}")
+        weights = engine.stage(1, in_pieces(ALL, rng), share_max=share)
+        engine.activate(1)
+        assert weights.digest == other.weights_digest
+        assert weights.bytes == sum(len(piece) for one in ALL for piece in one.pieces)
+        assert alone(engine, [5, 6, 7], 20, 1) == alone(other, [5, 6, 7], 20, 1)
+
+
 def changed(kind: TensorKind, change: Callable[[StagedTensor], StagedTensor]) -> list[StagedTensor]:
     return [change(t) if t.kind is kind else t for t in tensors_of(MODELS[1])]
 
@@ -415,7 +458,6 @@ def with_value(value: float) -> Callable[[StagedTensor], StagedTensor]:
     return change
 
 
-ALL = list(tensors_of(MODELS[1]))
 DAMAGED: dict[str, tuple[list[StagedTensor], WeightsProblem]] = {
     "one missing": (ALL[:-1], WeightsProblem.MISSING),
     "none": ([], WeightsProblem.MISSING),

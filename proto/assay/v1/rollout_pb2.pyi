@@ -1006,6 +1006,7 @@ class PushWeightsRequest(_message.Message):
     TENSORS_FIELD_NUMBER: _builtins.int
     PADDING_FIELD_NUMBER: _builtins.int
     ACTIVATE_FIELD_NUMBER: _builtins.int
+    DATA_CRC32_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
@@ -1026,6 +1027,11 @@ class PushWeightsRequest(_message.Message):
     """In the first message: activate these weights in this mode once they are staged, as `Activate`
     does (unspecified: as the sessions say): a call less per step. Absent: they stay staged. If the activation fails its error is that
     of the push, and the weights are staged: `Activate` may be called for them.
+    """
+    data_crc32: _builtins.int
+    """CRC-32 of `data`, as zlib and gzip compute it; absent = not checked. Checked before anything of the
+    message is used. It costs a fraction of a SHA-256, and each message has its own, so that neither
+    side has to have read all of a tensor first.
     """
     @_builtins.property
     def tensor(self) -> Global___TensorHead: ...
@@ -1052,14 +1058,20 @@ class PushWeightsRequest(_message.Message):
         tensors: _abc.Iterable[Global___TensorHead] | None = ...,
         padding: _builtins.bytes = ...,
         activate: Global___PauseMode.ValueType | None = ...,
+        data_crc32: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "activate", b"activate", "adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "activate", b"activate", "adapter", b"adapter", "data_crc32", b"data_crc32", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "activate", b"activate", "adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "activate", b"activate", "adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "data_crc32", b"data_crc32", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__activate: _TypeAlias = _typing.Literal["activate"]  # noqa: Y015
     _WhichOneofArgType__activate: _TypeAlias = _typing.Literal["_activate", b"_activate"]  # noqa: Y015
+    _WhichOneofReturnType__data_crc32: _TypeAlias = _typing.Literal["data_crc32"]  # noqa: Y015
+    _WhichOneofArgType__data_crc32: _TypeAlias = _typing.Literal["_data_crc32", b"_data_crc32"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__activate) -> _WhichOneofReturnType__activate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__data_crc32) -> _WhichOneofReturnType__data_crc32 | None: ...
 
 Global___PushWeightsRequest: _TypeAlias = PushWeightsRequest  # noqa: Y015
 

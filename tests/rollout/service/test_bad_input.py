@@ -7,9 +7,10 @@ wire and that no one means. What is refused names a field; what is accepted ends
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import pytest
@@ -17,6 +18,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from assay.client.failures import error_of
+from assay.client.rollouts import Prompt
 from assay.core.errors import (
     AssayError,
     DependencyDown,
@@ -53,7 +55,7 @@ def values(field: Any) -> list[Any]:
     if kind == field.CPPTYPE_BOOL:
         return [True]
     if kind in {field.CPPTYPE_UINT64, field.CPPTYPE_UINT32}:
-        return [0, (1 << 64) - 1]
+        return [0, (1 << (64 if kind == field.CPPTYPE_UINT64 else 32)) - 1]
     return NUMBERS if kind == field.CPPTYPE_INT32 else LONG_NUMBERS
 
 
@@ -151,3 +153,62 @@ async def test_whatever_is_wrong_is_refused_by_its_field_or_ends_as_groups_do(
         while own.runtime.stats().in_flight:
             await asyncio.sleep(0.02)
     assert own.service.why_not_ready == ""
+
+
+GOOD: Final[dict[str, Any]] = {
+    "CloseSession": rollout_pb2.CloseSessionRequest(session_id=OPEN),
+    "StreamGroups": rollout_pb2.StreamGroupsRequest(session_id=OPEN, cursor=0, after=0),
+    "CancelRollouts": rollout_pb2.CancelRolloutsRequest(session_id=OPEN, group_ids=["g"]),
+    "Activate": rollout_pb2.ActivateRequest(policy_version=0),
+    "Pause": rollout_pb2.PauseRequest(mode=rollout_pb2.PAUSE_MODE_IN_PLACE, pause_id="p"),
+    "Continue": rollout_pb2.ContinueRequest(pause_id="p"),
+    "GetStatus": rollout_pb2.GetStatusRequest(rollouts=True),
+}
+"""Of each other call that has fields, a message that is taken when the calls come in this order."""
+
+
+async def answered(own: Rollouts, name: str, message: Message) -> AssayError | None:
+    """Send it; returns the error. A stream that begins is left."""
+    calling = getattr(own.client._stub, name)(message)
+    try:
+        if name == "StreamGroups":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await calling.read()
+            calling.cancel()
+        else:
+            await calling
+    except grpc.aio.AioRpcError as failed:
+        return None if failed.code() is grpc.StatusCode.CANCELLED else error_of(failed)
+    return None
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_each_odd_field_of_the_other_calls_is_refused_by_its_name_or_changes_nothing(
+    run_rollouts: RunRollouts, name: str
+) -> None:
+    own = await run_rollouts()
+    good = GOOD[name]
+    for field in good.DESCRIPTOR.fields:
+        for value in [-1, 99] if field.enum_type else values(field):
+            message = type(good)()
+            message.CopyFrom(good)
+            held = getattr(message, field.name)
+            if field.is_repeated:
+                held.append(value)
+            else:
+                setattr(message, field.name, value)
+            session = await own.client.open_session(OPEN)
+            error = await answered(own, name, message)
+            what = f"{name}.{field.name}={value!r:.40}: {error!r}"
+            assert error is None or isinstance(error, TYPED), what
+            assert error is None or error.field in {field.name, "pause_id", "mode"}, what
+            with contextlib.suppress(NotFound):
+                await session.close()
+    own.service.pauses.close()
+    async with own.client as client:
+        session = await client.open_session("after")
+        await session.submit([Prompt(group_id="g", prompt_ids=[1], k=2, seed=1)])
+        async with asyncio.timeout(PATIENCE_S):
+            group = await anext(session.groups())
+        assert len(group.trajectories) == 2

@@ -6,6 +6,7 @@ import asyncio
 import json
 import struct
 import tempfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
+from assay.rollout.binding import crc32
+from assay.rollout.models.tensor_checks import Rows
 from assay.rollout.service import wire
 from assay.rollout.service.weights import apart, shared
 from assay.rollout.service.weights.parts import Assembly, Head, Receiver, whole_tensors
@@ -136,6 +139,23 @@ def test_tensors_that_come_whole_are_the_bytes_of_their_message(sent: dict[str, 
             )
 
 
+@given(data=st.binary(max_size=300), more=st.integers(0, 9_000), at=st.integers(0, 15))
+def test_the_fast_crc_32_is_that_of_zlib_wherever_the_bytes_begin(
+    data: bytes, more: int, at: int
+) -> None:
+    body = data + bytes(range(256)) * (more // 256) + data[: more % 256]
+    assert crc32(memoryview(body)[at:]) == zlib.crc32(body[at:])
+
+
+@given(row=st.integers(1, 60), pieces=st.lists(st.binary(max_size=90), max_size=12))
+def test_bytes_cut_into_rows_are_the_same_bytes(row: int, pieces: list[bytes]) -> None:
+    rows = Rows(row)
+    cut = [bytes(one) for piece in pieces for one in rows.cut(memoryview(piece))]
+    whole = b"".join(pieces)
+    assert b"".join(cut) == whole[: len(whole) // row * row]
+    assert all(len(one) % row == 0 for one in cut)
+
+
 MESSAGES = st.builds(
     rollout_pb2.PushWeightsRequest,
     policy_version=st.integers(-(1 << 63), (1 << 63) - 1),
@@ -146,6 +166,7 @@ MESSAGES = st.builds(
     shared_file=st.text(max_size=9),
     tensors=st.lists(st.builds(rollout_pb2.TensorHead, shape=st.lists(st.integers(0, 9)))),
     padding=st.binary(max_size=9),
+    data_crc32=st.none() | st.integers(0, (1 << 32) - 1),
 ).map(lambda message: message.SerializeToString())
 SPOILT = st.builds(
     lambda body, at, byte: body[: at % (len(body) + 1)] + byte + body[at % (len(body) + 1) :],

@@ -32,7 +32,7 @@ from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import Engine, read_adapter
 from assay.rollout.service.weights import Pushes, PushSpec, WeightPart
-from assay.rollout.service.weights.push import TENSORS_AHEAD, _Hand
+from assay.rollout.service.weights.hand import ITEMS_AHEAD, Hand
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -276,6 +276,54 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
     await nothing_to_activate(own)
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"together_bytes": 1, "piece_bytes": 1_000},  # rows are cut through
+        {"together_bytes": 1},
+        {},
+    ],
+    ids=["in pieces", "one tensor a message", "together"],
+)
+async def test_damage_of_any_message_of_whole_weights_is_found_by_its_crc_32(
+    run_rollouts: RunRollouts, sizes: dict[str, int]
+) -> None:
+    own = await run_rollouts()
+    weights = weights_of(1)
+    count = len([one async for one in pieces(full_push(1, 0.0), weights, **sizes)])
+
+    async def damaged(at: int) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        i = 0
+        async for one in pieces(full_push(1, 0.0), weights, **sizes):
+            if i == at:
+                one.data = bytes([one.data[0] ^ 1]) + one.data[1:]
+            i += 1
+            yield one
+
+    for at in {0, count // 2, count - 1}:
+        with pytest.raises(InvalidRequest, match="CRC-32") as refused:
+            await own.client._push(serialized(damaged(at)))
+        assert refused.value.field == "data" or (refused.value.field or "").startswith("tensors.")
+        with pytest.raises(FailedPrecondition):
+            await own.client.activate(1)
+    await own.client._push(serialized(damaged(count)))
+
+
+async def test_damage_of_an_adapter_is_found_by_its_crc_32(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+
+    async def damaged() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        async for one in pieces(adapter_push(1, config, None, 0.0), tensors(arrays)):
+            one.data_crc32 ^= 1
+            yield one
+
+    with pytest.raises(InvalidRequest, match="CRC-32") as refused:
+        await own.client._push(serialized(damaged()))
+    assert refused.value.field == "data"
+    await nothing_to_activate(own)
+
+
 def lora_head(name: str, shape: tuple[int, ...], **more: Any) -> rollout_pb2.TensorHead:
     return rollout_pb2.TensorHead(name=name, dtype="F32", shape=shape, **more)
 
@@ -423,16 +471,16 @@ async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
 
 
 def test_the_staging_thread_may_take_the_last_tensor_while_its_hand_is_emptied() -> None:
-    hand = _Hand()
-    hand._tensors.empty = lambda: False  # type: ignore[method-assign] # looked too early
+    hand = Hand()
+    hand._items.empty = lambda: False  # type: ignore[method-assign] # looked too early
     hand.drain()
     hand.give(None, 0)
     assert list(hand.tensors()) == []
 
 
 def test_staging_that_is_too_slow_for_its_share_names_it() -> None:
-    hand = _Hand()
-    for _ in range(TENSORS_AHEAD):
+    hand = Hand()
+    for _ in range(ITEMS_AHEAD):
         hand.give(None, 0)
     with pytest.raises(FailedPrecondition) as late:
         hand.give(None, 0)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from assay.rollout.models.adapters import Adapter
     from assay.rollout.models.model import Model, ModelConfig
     from assay.rollout.models.staging import StagedWeights
-    from assay.rollout.models.tensor_checks import StagedTensor
+    from assay.rollout.models.tensor_checks import AnyTensor
 
 _NEWEST: Final = 1024
 _PEEK_MAX: Final = 256
@@ -311,7 +311,7 @@ class CudaEngine:
         return self._slots.ready_version
 
     def stage(
-        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
+        self, version: int, tensors: Iterable[AnyTensor], *, share_max: float = 1.0
     ) -> StagedWeights:
         """See `DeviceSlots.stage`."""
         self._open()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from assay.rollout.models.adapters import Adapter
     from assay.rollout.models.model import Tensor
-    from assay.rollout.models.tensor_checks import StagedTensor
+    from assay.rollout.models.tensor_checks import AnyTensor
 
 
 class Isa(IntEnum):
@@ -210,7 +210,7 @@ class Engine(Lending):
         return None if ready is None else ready.version
 
     def stage(
-        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
+        self, version: int, tensors: Iterable[AnyTensor], *, share_max: float = 1.0
     ) -> StagedWeights:
         """Copy whole weights into the second slot, from any thread, while steps continue.
 

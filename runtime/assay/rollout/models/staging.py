@@ -8,21 +8,21 @@ Invariants:
   can be used again when it returns. The last `VERSIONS_MAX` numbers are remembered; numbers below
   the forgotten ones are refused.
 
-Tensors are copied in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
-within some milliseconds; with all of a core, checksums are computed by a second thread.
+Tensors are packed in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
+within some milliseconds; with all of a core, checksums are computed by a second thread. The bytes
+of a tensor need not be in memory together: rows go into the slot as they come.
 """
 
 from __future__ import annotations
 
 import ctypes as ct
 import hashlib
+import math
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from assay.rollout.checks import check_number
 from assay.rollout.errors import (
@@ -33,12 +33,21 @@ from assay.rollout.errors import (
 )
 from assay.rollout.layout import AdapterPiece, Piece
 from assay.rollout.models.model import DType, Tensor, TensorKind
-from assay.rollout.models.tensor_checks import ExpectedTensors, StagedTensor, where_of
+from assay.rollout.models.tensor_checks import (
+    PIECES_KEPT,
+    AnyTensor,
+    ExpectedTensors,
+    Rows,
+    StagedTensor,
+    bytes_of,
+    where_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor, Future
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from assay.rollout.models.adapters import AdaptedProjection, Adapter
@@ -52,8 +61,6 @@ SHARE_MIN: Final = 0.001
 CHECKED_BESIDE_BYTES: Final = 1 << 18
 """Tensors of this size are checked by a thread of their own while this one packs them, if staging
 has all of a core: with a share below it, two threads would take more."""
-BESIDE_MAX: Final = 1
-"""Packed tensors that are kept until their checksums are known, while the next one is read."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
@@ -88,7 +95,7 @@ class Digest:
     def __init__(self) -> None:
         self._tensors: dict[TensorKey, str] = {}
 
-    def add(self, kind: TensorKind, layer: int, tensor: Tensor, sha256: str) -> None:
+    def add(self, kind: TensorKind, layer: int, tensor: Tensor | AnyTensor, sha256: str) -> None:
         """Add one tensor."""
         shape = "x".join(map(str, tensor.shape))
         self._tensors[kind, layer] = f"{kind.name} {layer} {tensor.dtype.name} {shape} {sha256}\n"
@@ -193,10 +200,12 @@ class Staging:
         self._share = Share(share_max, pause)
         self._digest = Digest()
         self._bytes, self._work_s = 0, 0.0
-        self._beside: deque[tuple[StagedTensor, Future[tuple[str, float]]]] = deque()
-        """Packed tensors whose checksums another thread computes."""
+        self._taken = 0
+        """Pieces so far."""
+        self._beside: deque[tuple[int, Future[float], Callable[[], None] | None]] = deque()
+        """Numbers of pieces that another thread reads for their checksum, and what follows it."""
 
-    def run(self, version: int, tensors: Iterable[StagedTensor]) -> StagedWeights:
+    def run(self, version: int, tensors: Iterable[AnyTensor]) -> StagedWeights:
         """Stage them all.
 
         Raises:
@@ -208,7 +217,7 @@ class Staging:
         with ThreadPoolExecutor(1, thread_name_prefix="assay-checksum") as beside:
             for one in tensors:
                 self._take(one, beside)
-            self._check_beside(0)
+            self._wait_beside(self._taken)
         self._expected.end()
         return StagedWeights(
             version=version,
@@ -217,67 +226,105 @@ class Staging:
             work_s=self._work_s,
         )
 
-    def _take(self, one: StagedTensor, beside: Executor) -> None:
-        where = self._expected.check(one)
-        data = one.tensor.data.reshape(-1, one.tensor.shape[-1])
-        if len(one.tensor.shape) == 1:
-            data = one.tensor.data.reshape(1, -1)
+    def _take(self, one: AnyTensor, beside: Executor) -> None:
+        target = _Target(self._expected.check(one), one)
         self._expected.came(one)
-        self._bytes += data.nbytes
-        if self._share.is_whole and data.nbytes >= CHECKED_BESIDE_BYTES:
-            self._beside.append((one, beside.submit(_sha256, data)))
-            self._pack(one, data, where)
-            self._check_beside(BESIDE_MAX)
+        checksum = hashlib.sha256()
+
+        def checked() -> None:
+            self._checked(one, checksum.hexdigest())
+
+        is_beside = self._share.is_whole and target.bytes >= CHECKED_BESIDE_BYTES
+        for piece in self._pieces(one):
+            if not is_beside:
+                self._pack(target, piece, checksum)
+                continue
+            updating = beside.submit(_update, checksum, piece)
+            self._beside.append((self._taken, updating, None))
+            self._pack(target, piece)
+        if is_beside:
+            self._beside.append((self._taken, updating, checked))
         else:
-            checksum = self._pack(one, data, where, hashlib.sha256()).hexdigest()
-            self._checked(one, checksum)
+            checked()
 
-    def _check_beside(self, left: int) -> None:
-        """Wait until the checksums of all but this many tensors are known."""
-        while len(self._beside) > left:
-            one, checking = self._beside.popleft()
-            checksum, work_s = checking.result()
-            self._work_s += work_s
-            self._checked(one, checksum)
+    def _pieces(self, one: AnyTensor) -> Iterator[memoryview]:
+        """Those of a tensor; no piece changes before the second thread has read it."""
+        pieces = iter(one.pieces)
+        while True:
+            self._wait_beside(self._taken + 1 - PIECES_KEPT)
+            if (piece := next(pieces, None)) is None:
+                return
+            self._taken += 1
+            yield piece
 
-    def _checked(self, one: StagedTensor, checksum: str) -> None:
+    def _wait_beside(self, number: int) -> None:
+        """Until the second thread has read the pieces up to this one."""
+        while self._beside and self._beside[0][0] <= number:
+            _, updating, then = self._beside.popleft()
+            if then is None:
+                self._work_s += updating.result()
+            else:
+                then()
+
+    def _checked(self, one: AnyTensor, checksum: str) -> None:
         self._expected.check_sum(one, checksum)
-        self._digest.add(one.kind, one.layer, one.tensor, checksum)
+        self._digest.add(one.kind, one.layer, one, checksum)
 
-    def _pack(self, one: StagedTensor, data: NDArray[Any], where: str, checksum: Any = None) -> Any:  # noqa: ANN401 hashlib's object
-        """Into the slot, piece by piece; updates `checksum`, which it returns."""
-        piece_bytes = PIECE_BYTES_ALONE if self._share.is_whole else PIECE_BYTES
-        rows = max(1, piece_bytes // max(1, data[:1].nbytes))
-        for start in range(0, len(data), rows):
+    def _pack(self, target: _Target, piece: memoryview, checksum: Any = None) -> None:  # noqa: ANN401 hashlib's object
+        """Into the slot, part by part; updates `checksum`."""
+        self._bytes += len(piece)
+        step = target.step(PIECE_BYTES_ALONE if self._share.is_whole else PIECE_BYTES)
+        for start in range(0, len(piece), step):
             begun = time.thread_time()
-            part = data[start : start + rows]
+            part = piece[start : start + step]
             if checksum is not None:
-                checksum.update(bytes_of(part))
-            self._stage(one, part, start, data.shape, where)
+                checksum.update(part)
+            for rows in target.rows.cut(part):
+                self._stage(target, rows)
             work_s = time.thread_time() - begun
             self._work_s += work_s
             self._share.worked(work_s)
-        return checksum
 
-    def _stage(
-        self, one: StagedTensor, part: NDArray[Any], start: int, shape: tuple[int, int], where: str
-    ) -> None:
-        piece = Piece(
-            tensor=one.kind,
-            layer=one.layer,
-            dtype=one.tensor.dtype,
-            rows=shape[0],
-            cols=shape[1],
-            start=start,
-            end=start + len(part),
-            data=part.ctypes.data,
-        )
-        status = self._library.assay_engine_stage(self._address, ct.byref(piece))
+    def _stage(self, target: _Target, rows: NDArray[np.uint8]) -> None:
+        status = self._library.assay_engine_stage(self._address, ct.byref(target.next(rows)))
         if status == _NOT_FINITE:
             problem = "a value is not finite in the dtype that it is stored in"
-            raise InvalidWeights(where, WeightsProblem.NOT_FINITE, problem)
+            raise InvalidWeights(target.where, WeightsProblem.NOT_FINITE, problem)
         if status != 0:
-            raise InvalidWeights(where, WeightsProblem.SHAPE, "the engine has no room for it")
+            raise InvalidWeights(
+                target.where, WeightsProblem.SHAPE, "the engine has no room for it"
+            )
+
+
+class _Target:
+    """Where the next rows of a tensor go."""
+
+    def __init__(self, where: str, one: AnyTensor) -> None:
+        self.where = where
+        *_, cols = one.shape
+        self._row_bytes = cols * one.dtype.bytes
+        self._n_rows = math.prod(one.shape) // cols
+        self._at, self._one = 0, one
+        self.bytes = self._n_rows * self._row_bytes
+        self.rows = Rows(self._row_bytes)
+
+    def step(self, bytes_max: int) -> int:
+        """Bytes of whole rows, at most so many if a row is not longer."""
+        return max(1, bytes_max // self._row_bytes) * self._row_bytes
+
+    def next(self, rows: NDArray[np.uint8]) -> Piece:
+        """These, which follow the ones before."""
+        start, self._at = self._at, self._at + len(rows) // self._row_bytes
+        return Piece(
+            tensor=self._one.kind,
+            layer=self._one.layer,
+            dtype=self._one.dtype,
+            rows=self._n_rows,
+            cols=self._row_bytes // self._one.dtype.bytes,
+            start=start,
+            end=self._at,
+            data=rows.ctypes.data,
+        )
 
 
 class AdapterStaging:
@@ -427,12 +474,8 @@ class Slots:
         self.ready = old
 
 
-def _sha256(data: NDArray[Any]) -> tuple[str, float]:
-    """In hex, and the CPU time that it took."""
+def _update(checksum: Any, piece: memoryview) -> float:  # noqa: ANN401 hashlib's object
+    """Adds a piece; returns the CPU time that it took."""
     begun = time.thread_time()
-    return hashlib.sha256(bytes_of(data)).hexdigest(), time.thread_time() - begun
-
-
-def bytes_of(data: NDArray[Any]) -> memoryview:
-    """An array's bytes, without a copy."""
-    return data.reshape(-1).view(np.uint8).data
+    checksum.update(piece)
+    return time.thread_time() - begun

@@ -410,7 +410,13 @@ def part(message: rollout_pb2.PushWeightsRequest, data: bytes | memoryview = b""
         head = _head(message.tensor, "tensor")
     elif message.tensors:
         together = tuple(_head(one, f"tensors[{i}]") for i, one in enumerate(message.tensors))
-    return WeightPart(push=_push(message), head=head, together=together, data=message.data or data)
+    return WeightPart(
+        push=_push(message),
+        head=head,
+        together=together,
+        data=message.data or data,
+        crc32=message.data_crc32 if message.HasField("data_crc32") else None,
+    )
 
 
 def _head(tensor: rollout_pb2.TensorHead, where: str) -> Head:

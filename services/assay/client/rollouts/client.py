@@ -142,8 +142,8 @@ class RolloutClient:
             version: the number that identifies them permanently.
             weights: every tensor of the model, by its Hugging Face name.
             core_share_max: share of one core that staging may take; 0 = all of it.
-            checksums: send the SHA-256 of each tensor, which is most of the sender's work. Without,
-                damage on the way is left to the transport to find.
+            checksums: send the CRC-32 of each message. Without, damage on the way is left to the
+                transport to find.
             activate: switch to them once they are staged, in this mode, as `activate` does: a call
                 less per step. If that fails they are staged, and `activate` may be called.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import math
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.client import wire
@@ -23,8 +22,7 @@ PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
 TOGETHER_BYTES: Final = 2 * 1024**2
 """Tensors below this size are sent together, up to this size: a message has a cost of its own."""
-AHEAD_BYTES: Final = 256 * 1024
-"""Checksums of more bytes than this are computed while the bytes before them are sent."""
+NEAR_BYTES: Final = 256 * 1024
 DATA_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_FIELD_NUMBER << 3 | 2])
 """Of the field `data` on the wire, before its length; `PADDING_TAG`: of `padding`."""
 PADDING_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.PADDING_FIELD_NUMBER << 3 | 2])
@@ -82,15 +80,14 @@ def bodies(
         weights: its tensors.
         together_bytes: small tensors are sent together up to this size.
         piece_bytes: largest data of a message with one tensor.
-        checksums: with the SHA-256 of each tensor.
+        checksums: with the CRC-32 of each message's data.
 
     Raises:
         InvalidRequest: a tensor's bytes are not contiguous, or its head cannot be written.
     """
     tensors = list(_described(weights))
     bundles = list(_bundles(tensors, together_bytes))
-    checked = _with_checksums(bundles) if checksums else _each(bundles)
-    return _bodies(first, checked, piece_bytes)
+    return _bodies(first, bundles, piece_bytes, checksums=checksums)
 
 
 def _described(weights: Mapping[str, Weight]) -> Iterator[_Tensor]:
@@ -106,21 +103,44 @@ def _described(weights: Mapping[str, Weight]) -> Iterator[_Tensor]:
 
 async def _bodies(
     first: rollout_pb2.PushWeightsRequest,
-    bundles: AsyncIterator[Sequence[_Tensor]],
+    bundles: Sequence[Sequence[_Tensor]],
     piece_bytes: int,
+    *,
+    checksums: bool,
 ) -> AsyncIterator[bytes]:
+    body = _Checksums().body if checksums else _body
     message = first
-    async for together in bundles:
+    for together in bundles:
         if len(together) > 1:
             message.tensors.extend(head for head, _ in together)
-            yield _body(message, *(data for _, data in together))
+            yield body(message, *(data for _, data in together))
             message = rollout_pb2.PushWeightsRequest()
             continue
         [(head, data)] = together
         message.tensor.CopyFrom(head)
         for start in range(0, max(1, len(data)), piece_bytes):
-            yield _body(message, data[start : start + piece_bytes])
+            yield body(message, data[start : start + piece_bytes])
             message = rollout_pb2.PushWeightsRequest()
+
+
+class _Checksums:
+    """CRC-32s of messages. Bytes are copied first, into memory that a cache holds: the checksum
+    alone reads main memory at half of its own speed."""
+
+    def __init__(self) -> None:
+        self._near = memoryview(bytearray(NEAR_BYTES))
+
+    def body(self, message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
+        """As `_body`, with the CRC-32 of the bytes."""
+        checksum = 0
+        for one in data:
+            for start in range(0, len(one), NEAR_BYTES):
+                part = one[start : start + NEAR_BYTES]
+                near = self._near[: len(part)]
+                near[:] = part
+                checksum = zlib.crc32(near, checksum)
+        message.data_crc32 = checksum
+        return _body(message, *data)
 
 
 def _body(message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
@@ -141,50 +161,6 @@ def _varint(value: int) -> bytes:
         found.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes((*found, value))
-
-
-async def _each(bundles: Sequence[Sequence[_Tensor]]) -> AsyncIterator[Sequence[_Tensor]]:
-    for together in bundles:
-        yield together
-
-
-async def _with_checksums(
-    bundles: Sequence[Sequence[_Tensor]],
-) -> AsyncIterator[Sequence[_Tensor]]:
-    """The bundles with the checksums of their tensors; while one is sent, those of the next are
-    computed."""
-    computing: asyncio.Task[None] | None = None
-    try:
-        for i, together in enumerate(bundles):
-            if computing is not None:
-                await computing
-                computing = None
-            else:
-                await _check(together)
-            if i + 1 < len(bundles) and _size(bundles[i + 1]) > AHEAD_BYTES:
-                ahead = asyncio.to_thread(_add_checksums, bundles[i + 1])
-                computing = asyncio.create_task(ahead)
-            yield together
-    finally:
-        if computing is not None:
-            computing.cancel()
-
-
-async def _check(together: Sequence[_Tensor]) -> None:
-    """In a thread, unless they are so small that going there costs more."""
-    if _size(together) <= TOGETHER_BYTES:
-        _add_checksums(together)
-    else:
-        await asyncio.to_thread(_add_checksums, together)
-
-
-def _add_checksums(together: Sequence[_Tensor]) -> None:
-    for head, data in together:
-        head.sha256 = hashlib.sha256(data).hexdigest()
-
-
-def _size(together: Sequence[_Tensor]) -> int:
-    return sum(len(data) for _, data in together)
 
 
 def _bundles(tensors: Sequence[_Tensor], bytes_max: int) -> Iterator[Sequence[_Tensor]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.models.adapters import Adapter
     from assay.rollout.models.staging import StagedWeights
-    from assay.rollout.models.tensor_checks import StagedTensor
+    from assay.rollout.models.tensor_checks import AnyTensor
 
 
 class DeviceSlots:
@@ -52,9 +52,7 @@ class DeviceSlots:
         ready = self._slots.ready
         return None if ready is None else ready.version
 
-    def stage(
-        self, version: int, tensors: Iterable[StagedTensor], share_max: float
-    ) -> StagedWeights:
+    def stage(self, version: int, tensors: Iterable[AnyTensor], share_max: float) -> StagedWeights:
         """Stage whole weights into the second slot while the kernel decodes.
 
         Args:

@@ -21,9 +21,8 @@ from assay.rollout.models.staging import (
     StagedWeights,
     adapter_digest,
     adapter_line,
-    bytes_of,
 )
-from assay.rollout.models.tensor_checks import ExpectedTensors
+from assay.rollout.models.tensor_checks import ExpectedTensors, bytes_of, in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.models.adapters import Adapter
-    from assay.rollout.models.tensor_checks import StagedTensor
+    from assay.rollout.models.tensor_checks import AnyTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class CudaStaging:
         self._share = Share(share_max, pause)
         self._work_s, self._bytes = 0.0, 0
 
-    def run(self, version: int, tensors: Iterable[StagedTensor]) -> StagedWeights:
+    def run(self, version: int, tensors: Iterable[AnyTensor]) -> StagedWeights:
         """Whole weights.
 
         Raises:
@@ -70,9 +69,10 @@ class CudaStaging:
         packed = np.zeros(packed_bytes(self._sizes), dtype=np.uint8)
         to, digest = Packed(self._sizes, packed), Digest()
         expected = ExpectedTensors(self._sizes.config)
-        for one in tensors:
+        for coming in tensors:
             with _Work(self):
-                expected.check(one)
+                expected.check(coming)
+                one = in_memory(coming)
                 checksum = hashlib.sha256(bytes_of(one.tensor.data)).hexdigest()
                 expected.check_sum(one, checksum)
                 to.put(one.kind, one.layer, one.tensor)

@@ -1,7 +1,8 @@
 """The messages of a push, and the tensors that are put together from them.
 
 Invariant: memory is allocated for a tensor only after its name and shape were checked. Tensors that
-come whole keep the bytes of their message: they are not copied.
+come whole keep the bytes of their message: they are not copied. A `Passage` has no memory: its
+bytes are passed on as they come.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from assay.core.errors import FailedPrecondition
+from assay.rollout.binding import crc32
 from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Tensor
 
@@ -100,11 +102,70 @@ class WeightPart:
     together: tuple[Head, ...] = ()
     """Whole tensors; their bytes follow each other in `data`."""
     data: bytes | memoryview = b""
+    crc32: int | None = None
+    """Of `data`, as its sender computed it; `None`: not checked."""
+
+    def check(self, where: str = "data") -> None:
+        """Compare the CRC-32 of the bytes with the sender's, if there is one.
+
+        Raises:
+            InvalidWeights: they differ; names `where`.
+        """
+        if self.crc32 is not None and crc32(self.data) != self.crc32:
+            detail = "the CRC-32 of its bytes differs"
+            raise InvalidWeights(where, WeightsProblem.CHECKSUM, detail)
 
 
-Begin = Callable[[Head, memoryview | None], "Assembly | None"]
+T = TypeVar("T", bound="Assembly | Passage")
+Begin = Callable[[Head, memoryview | None], T | None]
 """Checks a tensor before its bytes are taken, and makes its `Assembly`, over the bytes if all of
-them are there; `None`: the tensor is not needed."""
+them are there, or its `Passage`; `None`: the tensor is not needed."""
+
+
+def _stored(head: Head, shape: tuple[int, ...]) -> tuple[DType, np.dtype[Any]]:
+    """How the tensor's elements are kept.
+
+    Raises:
+        InvalidWeights: its dtype is not known, or it is not of this shape.
+    """
+    if head.dtype not in _DTYPES:
+        raise InvalidWeights(head.where, WeightsProblem.DTYPE, f"one of {', '.join(_DTYPES)}")
+    differs = head.shape != shape and math.prod(head.shape) != math.prod(shape)
+    if differs or min(head.shape, default=0) <= 0:
+        found = f"{head.shape} where the model has {shape}"
+        raise InvalidWeights(head.where, WeightsProblem.SHAPE, found)
+    return _DTYPES[head.dtype]
+
+
+class Passage:
+    """One tensor whose bytes are passed on as they come."""
+
+    def __init__(self, head: Head, shape: tuple[int, ...]) -> None:
+        """Pass a tensor on.
+
+        Raises:
+            InvalidWeights: its dtype is not known, or it is not of this shape.
+        """
+        self.head, self.shape = head, shape
+        self.dtype, stored = _stored(head, shape)
+        self.size = math.prod(shape) * stored.itemsize
+        """Bytes of all of it."""
+        self._passed = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its bytes have passed."""
+        return self._passed == self.size
+
+    def add(self, data: bytes | memoryview) -> None:
+        """These bytes pass next.
+
+        Raises:
+            InvalidWeights: there are too many.
+        """
+        self._passed += len(data)
+        if self._passed > self.size:
+            raise _too_many(self.head, self.size)
 
 
 class Assembly:
@@ -117,13 +178,7 @@ class Assembly:
             InvalidWeights: its dtype is not known, or it is not of this shape.
         """
         self.head = head
-        if head.dtype not in _DTYPES:
-            raise InvalidWeights(head.where, WeightsProblem.DTYPE, f"one of {', '.join(_DTYPES)}")
-        self._dtype, stored = _DTYPES[head.dtype]
-        differs = head.shape != shape and math.prod(head.shape) != math.prod(shape)
-        if differs or min(head.shape, default=0) <= 0:
-            found = f"{head.shape} where the model has {shape}"
-            raise InvalidWeights(head.where, WeightsProblem.SHAPE, found)
+        self._dtype, stored = _stored(head, shape)
         self._shape = shape
         if data is None:
             self._values = np.empty(math.prod(shape), dtype=stored)
@@ -158,8 +213,7 @@ class Assembly:
         """
         end = self._filled + len(data)
         if end > len(self._bytes):
-            detail = f"more than {len(self._bytes)} bytes"
-            raise InvalidWeights(self.head.where, WeightsProblem.SHAPE, detail)
+            raise _too_many(self.head, len(self._bytes))
         self._bytes[self._filled : end] = data
         self._filled = end
 
@@ -172,16 +226,25 @@ class Assembly:
         return Tensor(self._values.reshape(self._shape), self._dtype, sha256)
 
 
-class Receiver:
+def _too_many(head: Head, size: int) -> InvalidWeights:
+    return InvalidWeights(head.where, WeightsProblem.SHAPE, f"more than {size} bytes")
+
+
+class Receiver(Generic[T]):
     """Puts the tensors of a push together."""
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin[T]) -> None:
         """`begin` checks each tensor; those for which it returns `None` are skipped."""
         self._begin = begin
-        self._assembly: Assembly | None = None
+        self._assembly: T | None = None
         self._skipping = False
 
-    def take(self, part: WeightPart) -> list[Assembly]:
+    @property
+    def open(self) -> T | None:
+        """The tensor that is not complete."""
+        return self._assembly
+
+    def take(self, part: WeightPart) -> list[T]:
         """The tensors that this message completes.
 
         Raises:
@@ -213,7 +276,7 @@ class Receiver:
         assembly, self._assembly = self._assembly, None
         return [assembly]
 
-    def _together(self, part: WeightPart) -> list[Assembly]:
+    def _together(self, part: WeightPart) -> list[T]:
         sizes = [head.size for head in part.together]
         if sum(sizes) != len(part.data):
             detail = f"{len(part.data)} bytes for tensors of {sum(sizes)}"
@@ -237,7 +300,7 @@ class Receiver:
 
 
 async def whole_tensors(
-    parts: AsyncIterator[WeightPart], begin: Begin
+    parts: AsyncIterator[WeightPart], begin: Begin[Assembly]
 ) -> AsyncIterator[list[Assembly]]:
     """Tensors as messages complete them.
 
@@ -246,6 +309,7 @@ async def whole_tensors(
     """
     receiver = Receiver(begin)
     async for part in parts:
+        part.check()
         if found := receiver.take(part):
             yield found
     receiver.end()

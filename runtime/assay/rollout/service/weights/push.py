@@ -1,6 +1,6 @@
 """Receives a push and stages it into the engine's second slot while the first one decodes.
 
-Whole weights are staged tensor by tensor as they arrive; an adapter, which is small, when all of it
+Whole weights are staged piece by piece as they arrive; an adapter, which is small, when all of it
 has arrived. The staging thread checks and packs.
 
 Invariants:
@@ -8,19 +8,18 @@ Invariants:
   activated, and the active weights untouched;
   - one push at a time, from its first message to its last: a second one is refused before it has
   any memory;
-  - at most `TENSORS_AHEAD` tensors wait for the staging thread, and an adapter's tensors have at
-  most `ADAPTER_BYTES_MAX`;
+  - at most `hand.ITEMS_AHEAD` messages wait for the staging thread, and an adapter's tensors have
+  at most `ADAPTER_BYTES_MAX`;
   - a sender that stays silent for `SILENT_S_MAX` ends its push, so that it keeps no other out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import math
-import queue
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -37,19 +36,26 @@ from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
 from assay.rollout.models.staging import SHARE_MIN
-from assay.rollout.models.tensor_checks import StagedTensor
 from assay.rollout.service.weights.folders import ServerFolder
+from assay.rollout.service.weights.hand import (
+    Begun,
+    CutShort,
+    Hand,
+    Item,
+    Whole,
+    coming_tensor,
+)
 from assay.rollout.service.weights.parts import (
     Assembly,
     Begin,
     Head,
+    Passage,
     PushKind,
     PushSpec,
     Receiver,
     WeightPart,
-    whole_tensors,
 )
-from assay.rollout.service.weights.shared import tensors_in
+from assay.rollout.service.weights.shared import passing_in, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -58,8 +64,8 @@ if TYPE_CHECKING:
     from assay.rollout.layout import PauseMode
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
     from assay.rollout.models.staging import StagedWeights
+    from assay.rollout.models.tensor_checks import AnyTensor
 
-TENSORS_AHEAD: Final = 2
 HAND_OVER_S_MAX: Final = 60.0
 """Time-out for the staging thread to take the next tensor."""
 SILENT_S_MAX: Final = 60.0
@@ -75,7 +81,7 @@ class WeightSlots(Protocol):
     @property
     def ready_version(self) -> int | None: ...
     def stage(
-        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = ...
+        self, version: int, tensors: Iterable[AnyTensor], *, share_max: float = ...
     ) -> StagedWeights: ...
     def stage_adapter(
         self,
@@ -172,66 +178,21 @@ async def _with(first: WeightPart, rest: AsyncIterator[WeightPart]) -> AsyncIter
 
 
 # -- whole weights ---------------------------------------------------------------------------------
-class _CutShort(Exception):
-    """The sender stopped, or was wrong: the staging thread ends."""
-
-
-class _Hand:
-    """From the event loop to the staging thread."""
-
-    def __init__(self) -> None:
-        self._tensors: queue.Queue[StagedTensor | _CutShort | None] = queue.Queue(TENSORS_AHEAD)
-
-    def give_at_once(self, one: StagedTensor | _CutShort | None) -> bool:
-        """Add an item if there is room."""
-        try:
-            self._tensors.put_nowait(one)
-        except queue.Full:
-            return False
-        return True
-
-    def give(self, one: StagedTensor | _CutShort | None, timeout_s: float) -> None:
-        """Add an item; blocks while the thread is behind.
-
-        Raises:
-            FailedPrecondition: the thread did not take it in time.
-        """
-        try:
-            self._tensors.put(one, timeout=timeout_s)
-        except queue.Full:
-            message = f"with its share of a core, staging took no tensor within {timeout_s} s"
-            raise FailedPrecondition(message, field="core_share_max") from None
-
-    def tensors(self) -> Iterator[StagedTensor]:
-        """Items for the thread; ends after `None`."""
-        while (one := self._tensors.get()) is not None:
-            if isinstance(one, _CutShort):
-                raise one
-            yield one
-
-    def drain(self) -> None:
-        """Make room, so that no `give` waits for an ended thread.
-
-        The thread may take the last item itself meanwhile, which is as good.
-        """
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._tensors.get_nowait()
-
-
 async def _receive_whole(
     slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart]
 ) -> StagedWeights:
-    hand = _Hand()
+    hand = Hand()
     staging = asyncio.create_task(
         asyncio.to_thread(slots.stage, push.version, hand.tensors(), share_max=_share(push))
     )
     staging.add_done_callback(_end_is_known)
+    receiver = Receiver(_beginning(slots.config))
     try:
-        async for found in whole_tensors(parts, _beginning(slots.config)):
-            if not await _all_given(hand, found, staging):
+        async for part in parts:
+            if not await _all_given(hand, _items(receiver, part), staging):
                 break
         else:
+            receiver.end()
             await _given(hand, None, staging)
     except BaseException:
         await _give_up(hand, staging)
@@ -239,26 +200,48 @@ async def _receive_whole(
     return await staging
 
 
+def _items(receiver: Receiver[Assembly | Passage], part: WeightPart) -> Iterator[Item]:
+    """What a message has for the staging thread.
+
+    Raises:
+        FailedPrecondition, InvalidWeights: as `Receiver`.
+    """
+    found = receiver.take(part)
+    for tensor in found if receiver.open is None else (receiver.open,):
+        if isinstance(tensor, Passage):
+            if part.head is not None:
+                yield Begun(tensor)
+            if part.data:
+                yield part
+            return
+    whole = [one for one in found if isinstance(one, Assembly)]
+    if whole:
+        yield Whole(part, whole)
+
+
 def _stage_whole_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:
-    found = tensors_in(folder, push.shared_file, _beginning(slots.config))
-    return slots.stage(push.version, map(_staged, found), share_max=_share(push))
+    beginning = _beginning(slots.config)
+    with closing(passing_in(folder, push.shared_file, lambda head: beginning(head, None))) as found:
+        coming = (coming_tensor(tensor, pieces) for tensor, pieces in found)
+        return slots.stage(push.version, coming, share_max=_share(push))
 
 
 def _share(push: PushSpec) -> float:
     return push.core_share_max or 1.0
 
 
-def _beginning(config: ModelConfig) -> Begin:
+def _beginning(config: ModelConfig) -> Begin[Assembly | Passage]:
     """Checks a tensor of whole weights before its bytes; `None` for one that is not needed."""
     shapes = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
 
-    def begin(head: Head, data: memoryview | None) -> Assembly | None:
+    def begin(head: Head, data: memoryview | None) -> Assembly | Passage | None:
         key = tensor_key(head.name)
         if _is_redundant(head.name, key, config):
             return None
         if key is None or key not in shapes:
             raise InvalidWeights(head.where, WeightsProblem.UNKNOWN, "the model has none")
-        return Assembly(head, shapes[key], data)
+        shape = shapes[key]
+        return Passage(head, shape) if data is None else Assembly(head, shape, data)
 
     return begin
 
@@ -269,30 +252,17 @@ def _is_redundant(name: str, key: TensorKey | None, config: ModelConfig) -> bool
     return tied or name.endswith(IGNORED_SUFFIX)
 
 
-def _staged(assembly: Assembly) -> StagedTensor:
-    key = tensor_key(assembly.head.name)
-    assert key is not None  # noqa: S101 - checked when it began
-    return StagedTensor(
-        kind=key[0],
-        layer=key[1],
-        tensor=assembly.tensor(),
-        sha256=assembly.head.sha256 or None,
-    )
-
-
 async def _all_given(
-    hand: _Hand, found: Iterable[Assembly], staging: asyncio.Task[StagedWeights]
+    hand: Hand, items: Iterable[Item], staging: asyncio.Task[StagedWeights]
 ) -> bool:
     """As `_given`, one after the other."""
-    for assembly in found:
-        if not await _given(hand, _staged(assembly), staging):
+    for one in items:
+        if not await _given(hand, one, staging):
             return False
     return True
 
 
-async def _given(
-    hand: _Hand, one: StagedTensor | None, staging: asyncio.Task[StagedWeights]
-) -> bool:
+async def _given(hand: Hand, one: Item, staging: asyncio.Task[StagedWeights]) -> bool:
     """Whether the staging thread still takes tensors; if not, `staging` holds its error."""
     if not staging.done() and hand.give_at_once(one):
         return True
@@ -304,9 +274,9 @@ async def _given(
     return not staging.done() or staging.exception() is None
 
 
-async def _give_up(hand: _Hand, staging: asyncio.Task[StagedWeights]) -> None:
+async def _give_up(hand: Hand, staging: asyncio.Task[StagedWeights]) -> None:
     hand.drain()
-    hand.give(_CutShort(), 0)
+    hand.give(CutShort(), 0)
     await asyncio.wait({staging})
 
 
@@ -327,7 +297,7 @@ class _AdapterParts:
         self._begun: set[str] = set()
         self._left = ADAPTER_BYTES_MAX
         self._projections = projections_of(slots.config)
-        self._receiver = Receiver(self.begin)
+        self._receiver: Receiver[Assembly] = Receiver(self.begin)
         with _typed("adapter.config_json"):
             given = parse_config(push.config_json)
             self._config = {"peft_type": push.kind.upper(), **given}
@@ -351,6 +321,7 @@ class _AdapterParts:
 
     def take(self, part: WeightPart) -> None:
         """Keep the tensors that this message completes."""
+        part.check(part.head.where if part.head is not None else "data")
         self.add(self._receiver.take(part))
 
     def add(self, found: Iterable[Assembly]) -> None:

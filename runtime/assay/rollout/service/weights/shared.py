@@ -14,16 +14,18 @@ import re
 import stat
 import struct
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.rollout.errors import InvalidWeights, WeightsProblem
-from assay.rollout.service.weights.parts import Assembly, Head
+from assay.rollout.models.tensor_checks import PIECES_KEPT
+from assay.rollout.service.weights.parts import Assembly, Head, Passage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
     from assay.rollout.service.weights.parts import Begin
@@ -34,10 +36,12 @@ READ_BYTES_MAX: Final = 1 << 30
 """Per call of the operating system."""
 TOGETHER_BYTES: Final = 4 << 20
 """Small tensors are read together up to this size."""
+PIECE_BYTES: Final = 1 << 20
+"""Of a tensor that is passed on: a cache still holds what was read when it is packed."""
 _NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
 
 
-def tensors_in(folder: Path | None, name: str, begin: Begin) -> Iterator[Assembly]:
+def tensors_in(folder: Path | None, name: str, begin: Begin[Assembly]) -> Iterator[Assembly]:
     """The tensors of the file, one at a time; those for which `begin` returns `None` are skipped.
 
     Raises:
@@ -46,14 +50,42 @@ def tensors_in(folder: Path | None, name: str, begin: Begin) -> Iterator[Assembl
         InvalidRequest: the name is not that of a file in the folder, or the file is no safetensors.
         InvalidWeights: `begin` refuses a tensor, or the file ends within it.
     """
-    if folder is None:
-        raise FailedPrecondition("rollout.shared_dir is not set on this service", field=FIELD)
     with _opened(folder, name) as file:
         for together in _bundles(_entries(file)):
             if len(together) == 1:
                 yield from _alone(file, together[0], begin)
             else:
                 yield from _together(file, together, begin)
+
+
+def passing_in(
+    folder: Path | None, name: str, begin: Callable[[Head], Assembly | Passage | None]
+) -> Generator[tuple[Passage, Iterator[memoryview]], None, None]:
+    """The tensors of the file with their bytes, in pieces that are read when they are asked for,
+    those of a tensor before the next one. They take turns in `PIECES_KEPT` + 1 buffers.
+
+    Raises:
+        As `tensors_in`; within a tensor as well.
+    """
+    with _opened(folder, name) as file:
+        buffers = cycle([np.empty(PIECE_BYTES, np.uint8).data for _ in range(PIECES_KEPT + 1)])
+        for one in _entries(file):
+            tensor = begin(one.head)
+            if isinstance(tensor, Passage):
+                if one.end - one.start != tensor.size:
+                    raise _wrong_size(one)
+                yield tensor, _pieces(file, one, buffers)
+
+
+def _pieces(file: int, one: _Entry, buffers: Iterator[memoryview]) -> Iterator[memoryview]:
+    for at in range(one.start, one.end, PIECE_BYTES):
+        room = next(buffers)[: min(PIECE_BYTES, one.end - at)]
+        got = 0
+        while got < len(room):
+            if (n := os.preadv(file, [room[got:]], at + got)) == 0:
+                raise _cut(one.head)
+            got += n
+        yield room
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +120,7 @@ def _bundles(entries: Iterator[_Entry]) -> Iterator[list[_Entry]]:
         yield together
 
 
-def _together(file: int, entries: list[_Entry], begin: Begin) -> Iterator[Assembly]:
+def _together(file: int, entries: list[_Entry], begin: Begin[Assembly]) -> Iterator[Assembly]:
     first = entries[0].start
     data = np.empty(entries[-1].end - first, dtype=np.uint8).data
     got = 0
@@ -104,7 +136,7 @@ def _together(file: int, entries: list[_Entry], begin: Begin) -> Iterator[Assemb
             yield assembly
 
 
-def _alone(file: int, one: _Entry, begin: Begin) -> Iterator[Assembly]:
+def _alone(file: int, one: _Entry, begin: Begin[Assembly]) -> Iterator[Assembly]:
     assembly = begin(one.head, None)
     if assembly is None:
         return
@@ -115,7 +147,9 @@ def _alone(file: int, one: _Entry, begin: Begin) -> Iterator[Assembly]:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, name: str) -> Iterator[int]:
+def _opened(folder: Path | None, name: str) -> Iterator[int]:
+    if folder is None:
+        raise FailedPrecondition("rollout.shared_dir is not set on this service", field=FIELD)
     if not _NAME.fullmatch(name):
         raise _wrong("the name of a file in rollout.shared_dir")
     # No link is followed and no pipe is waited for.
