@@ -129,10 +129,13 @@ def build_box(native: Path, objects: Path) -> Path:
 
 
 def compile_plans(root: Path, output: Path) -> Path:
-    """Compile the planner's loops into a folder; returns it."""
+    """Compile the planner's loops into a folder; returns it.
+
+    What pip installs for a build lies on the path of its process alone, by a PYTHONPATH of pip's.
+    """
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    path = os.pathsep.join(str(root / one) for one in ROOTS)
+    path = os.pathsep.join([*(str(root / one) for one in ROOTS), *filter(None, sys.path)])
     command = [sys.executable, "-m", "assay.planner.process.shipped_code", str(output)]
     done = subprocess.run(  # noqa: S603 - ours
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False

@@ -68,3 +68,22 @@ def test_a_changed_header_rebuilds_and_an_unchanged_tree_does_not(
     header.write_text("int one(void);\nint two(void);\n")
     hook.build(sources, objects)
     assert (objects / "plain" / "one.o").stat().st_mtime_ns > first
+
+
+def test_the_planners_loops_are_compiled_with_what_this_process_finds(
+    hook: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pip installs for a build is on the path of its process, and nowhere else."""
+    package = tmp_path / "tree" / "services" / "assay" / "planner" / "process"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "shipped_code.py").write_text(
+        "import pathlib, sys, of_the_build\npathlib.Path(sys.argv[1], 'made').touch()\n"
+    )
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    (installed / "of_the_build.py").touch()
+    monkeypatch.syspath_prepend(installed)
+    made = hook.compile_plans(tmp_path / "tree", tmp_path / "compiled")
+    assert [one.name for one in made.iterdir()] == ["made"]
