@@ -128,18 +128,24 @@ def build_box(native: Path, objects: Path) -> Path:
     return link(made, native / "libassay_box.so", FLAGS)
 
 
+COMPILE = """
+import runpy, sys
+sys.path[:0] = sys.argv[2:]
+runpy.run_module("assay.planner.process.shipped_code", run_name="__main__", alter_sys=True)
+"""
+
+
 def compile_plans(root: Path, output: Path) -> Path:
     """Compile the planner's loops into a folder; returns it.
 
-    What pip installs for a build lies on the path of its process alone, by a PYTHONPATH of pip's.
+    Its process finds what pip installed for the build as this one does, by the environment. The
+    sources are put on its path afterwards: pip takes away what the outer environment has there.
     """
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    path = os.pathsep.join([*(str(root / one) for one in ROOTS), *filter(None, sys.path)])
-    command = [sys.executable, "-m", "assay.planner.process.shipped_code", str(output)]
-    done = subprocess.run(  # noqa: S603 - ours
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
+    roots = [str(root / one) for one in ROOTS]
+    command = [sys.executable, "-c", COMPILE, str(output), *roots]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     return output
@@ -151,11 +157,13 @@ class NativeBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What the build needs: to compile the planner's loops, all that a plan needs."""
+        """What the build needs: to compile the planner's loops, all that its service needs."""
         if os.environ.get(COMPILED_VARIABLE) != "required":
             return []
         core = self.metadata.core
-        return [*core.dependencies, *core.optional_dependencies["planner"]]
+        extras = [*core.optional_dependencies["server"], *core.optional_dependencies["planner"]]
+        own = f"{core.name}["  # an extra that names another one
+        return [*core.dependencies, *(one for one in extras if not one.startswith(own))]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, include the libraries, and mark the wheel as made for this platform.

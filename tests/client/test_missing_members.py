@@ -1,5 +1,5 @@
 """A group of which a member never comes, is cancelled, comes twice or is refused: who is judged,
-when, and with whom. Service, store and worker host are real; nobody waits for ever."""
+when, and with whom. Service, store and worker host are real; no one waits forever."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES = tuple(map(StageName, ("math.measure", "relative.length")))
 OVERDUE_S = 1.0
 RIGHT, LONG = "\\boxed{2}", 20 * "so " + "\\boxed{2}"
 BOTH = {"a": 1.25, "b": 0.75}
-"""Rewards of a right short and a right long response, whoever else was missing."""
+"""Rewards of a right short and a right long response, with any other member missing."""
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ async def _a_member_that_is_refused_takes_no_place_in_its_group(drive: Drive) ->
     assert _rewards(await _collected(batch)) == {"a": 1.25, "c": 1.25, "b": 0.75}
 
 
-async def test_nobody_waits_for_a_member_that_does_not_come(
+async def test_no_one_waits_for_a_member_that_does_not_come(
     run_api: RunApi, store_settings: StoreSettings, store: Store, tmp_path: Path
 ) -> None:
     """One service and one worker for all cases: a worker takes seconds to start."""

@@ -144,7 +144,7 @@ async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
     api: Any, run_worker: Any, texts: tuple[str, ...], by: str
 ) -> None:
     await run_worker(Judge(), stage="extract")
-    urls = {
+    urls: dict[str, Path | str] = {
         "function": EXAMPLES / "openrlhf_reward.py",
         "endpoint": f"{api.addresses.http}/v1/openrlhf/math/get_reward",
     }

@@ -317,7 +317,7 @@ LIMITS: Final = [
         ("math", "math_answers", "answers"),
         ("    if repeats(response):", "    if False:"),
         ("    if unfinished(response):", "    if False:"),
-        ("if found.strategy in _ENDS_WITH_RESPONSE and is_cut(found.text):", "if False:"),
+        ("        and is_cut(found.text)\n", "        and False\n"),
         ("        if len(found.text) > settings.answer_chars_max and", "        if False and"),
     ),
 ]
@@ -555,8 +555,14 @@ NAMES: Final = [
         "names",
         f"{MATH}/equality/letters.py",
         ("math_symbols",),
-        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_DERIVATIVE,):"),
-        ("for pattern in (_DERIVATIVE, _PRIMED):", "for pattern in (_PRIMED,):"),
+        (
+            "for pattern in (_DERIVATIVE, _PRIMED, _NO_CONSTANT):",
+            "for pattern in (_DERIVATIVE, _NO_CONSTANT):",
+        ),
+        (
+            "for pattern in (_DERIVATIVE, _PRIMED, _NO_CONSTANT):",
+            "for pattern in (_PRIMED, _NO_CONSTANT):",
+        ),
         ('(_TURNED.sub("{(T)}", text) for text', "(text for text"),
         (
             "    if not any(letter.swapcase() in side for side in sides for letter in side):\n",

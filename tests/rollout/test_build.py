@@ -84,6 +84,6 @@ def test_the_planners_loops_are_compiled_with_what_this_process_finds(
     installed = tmp_path / "installed"
     installed.mkdir()
     (installed / "of_the_build.py").touch()
-    monkeypatch.syspath_prepend(installed)
+    monkeypatch.setenv("PYTHONPATH", str(installed))
     made = hook.compile_plans(tmp_path / "tree", tmp_path / "compiled")
     assert [one.name for one in made.iterdir()] == ["made"]

@@ -157,10 +157,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a tenant may hold at once; at a limit, calls raise `Saturated`.
-
-    A call that is above one of them by itself can never fit, and raises `TooLarge`.
-    """
+    """What a tenant may hold at once: above, `Saturated`; what can never fit, `TooLarge`."""
 
     requests_open_max: int = 200_000
     bytes_open_max: int = 4 * 1024**3

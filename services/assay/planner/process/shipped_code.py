@@ -102,6 +102,14 @@ def make(roots: Iterable[str | Path], into: Path) -> Path:
     return made
 
 
+AGAIN: Final = """
+import runpy, sys
+sys.path[:] = sys.argv[2:]
+runpy.run_module("assay.planner.process.shipped_code", run_name="__main__")
+"""
+"""Runs this module where this process found it: a build's own environment has it on no path."""
+
+
 def main() -> None:
     """Start again with an empty cache: numba reads its settings when it is imported."""
     if os.environ.get("ASSAY_COMPILES") == "1":
@@ -109,7 +117,7 @@ def main() -> None:
         return
     with TemporaryDirectory() as cache:
         given = {**os.environ, VARIABLE: cache, **ANY_PROCESSOR, "ASSAY_COMPILES": "1"}
-        command = [sys.executable, "-m", "assay.planner.process.shipped_code", *sys.argv[1:]]
+        command = [sys.executable, "-c", AGAIN, sys.argv[1], *sys.path]
         sys.exit(subprocess.run(command, env=given, check=False).returncode)  # noqa: S603 - ours
 
 

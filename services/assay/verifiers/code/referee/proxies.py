@@ -3,9 +3,8 @@
 An operand from the tests reaches the program only through a call, an attribute or an index that the
 tests write out. An operator would reveal to the program what the tests expect
 (`abs(f(2) - 4) < 1e-6`), also for later tests. So operators send operands only for objects of a
-class that the tests use as a class (`entry_points.py`), because its operators are under test.
-Comparisons never send an operand of the tests. The program compares two of its own objects. The
-exact type of lengths, texts, hashes and numbers from the program is checked before use.
+class that the tests use as a class (`entry_points.py`). Comparisons never send one. The program
+compares two of its own. The types of lengths, texts, hashes and numbers from it are checked.
 """
 
 from __future__ import annotations
@@ -29,14 +28,9 @@ if TYPE_CHECKING:
 
         control: Control
 
-        def ask(self, operation: str, *operands: object) -> Value:
-            """The answer to an operation."""
-
-        def ask_for(self, kind: type, operation: str, *operands: object) -> Value:
-            """The answer, which has to be of this type."""
-
-        def unusable(self, why: str) -> BaseException:
-            """The error that says why the tests cannot be used."""
+        def ask(self, operation: str, *operands: object) -> Value: ...
+        def ask_for(self, kind: type, operation: str, *operands: object) -> Value: ...
+        def unusable(self, why: str) -> BaseException: ...
 
 
 _CLASSES_MAX: Final = 512
