@@ -19,7 +19,7 @@ from tests.mutation.overlay import environment, overlaid
 from assay.sim.platform.faults import Fault, Kind, draw_faults, shrink
 from assay.sim.platform.run import run_seed, seed_faults, shrunk
 
-SEEDS = (*range(6), *range(8, 15), 23_284, 24_423, 25_035, 31_955, 39_788)
+SEEDS = (*range(6), *range(8, 15), 23_284, 24_423, 25_035, 31_955, 39_788, 51_331, 53_232, 56_317)
 """Without those that make real plans (7, 15, ...): they load a compiler. The last ones found that
 what runs at once may cost more than expected, that a slot went on with cancelled work once its
 other work was judged, that a failover may leave a batch nothing but its seal, and that two faults

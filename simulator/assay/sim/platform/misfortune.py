@@ -148,6 +148,8 @@ class Misfortune:
     async def _stop_host(self, fault: Fault) -> None:
         name = list(self._world.hosts)[fault.target % len(self._world.hosts)]
         life = self._world.hosts[name]
+        if life.is_stopping:
+            return
         in_order = life.node.is_alive and await self._world.stop_host(life)
         if self._world.hosts[name] is life:
             before = None if in_order else WorkerId(life.node.name)

@@ -113,6 +113,7 @@ class HostNode:
     serving: asyncio.Task[None]
     membership: Membership
     record: HostRecord
+    is_stopping: bool = False
 
 
 @dataclass(slots=True)
@@ -353,6 +354,7 @@ class World:
 
     async def stop_host(self, life: HostNode) -> bool:
         """Drain it, and check that nothing is left; returns whether it ended in order."""
+        life.is_stopping = True
         await asyncio.wait([life.node.spawn(life.membership.leave(), name="leave")])
         await asyncio.wait([life.node.spawn(life.host.stop(), name="stop")])
         life.serving.cancel()
