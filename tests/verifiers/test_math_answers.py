@@ -289,7 +289,7 @@ def test_a_reference_is_audited_once(judge: Judge, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     "gold",
-    ["2^{3^{4^5}}", "\\int_0^1 x^x e^{\\sin(x^2)} dx", "\\int_0^2 e^{\\cos(x^3)} x^x dx"],
+    ["\\int_0^1 x^x e^{\\sin(x^2)} dx", "\\int_0^2 e^{\\cos(x^3)} x^x dx"],
 )
 def test_a_gold_too_slow_to_compare_is_refused_unless_the_task_says_otherwise(
     judge: Judge, gold: str
