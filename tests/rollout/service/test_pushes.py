@@ -283,7 +283,7 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
         {"together_bytes": 1},
         {},
     ],
-    ids=["in pieces", "one tensor a message", "together"],
+    ids=["in pieces", "one tensor per message", "together"],
 )
 async def test_damage_of_any_message_of_whole_weights_is_found_by_its_crc_32(
     run_rollouts: RunRollouts, sizes: dict[str, int]
