@@ -15,6 +15,7 @@ from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text.answers import (
     Extracted,
     Strategy,
+    breaks_off,
     extract,
     is_cut,
     repeats,
@@ -95,13 +96,15 @@ def final_answer(
     if found is None:
         return "no strategy found an answer"
     said = found.text.strip(_END_MARKS)
-    if (
-        found.strategy in _ENDS_WITH_RESPONSE
-        and is_cut(found.text)
-        and all(said != one.strip(_END_MARKS) for one in references)
-    ):
+    if _is_cut(found, response) and all(said != one.strip(_END_MARKS) for one in references):
         return "the response was cut off inside an expression"
     return found
+
+
+def _is_cut(found: Extracted, response: str) -> bool:
+    if found.strategy in _ENDS_WITH_RESPONSE and is_cut(found.text):
+        return True
+    return found.strategy is Strategy.TAIL and breaks_off(response)
 
 
 def pack(found: Extracted) -> bytes:

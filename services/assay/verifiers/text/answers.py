@@ -73,6 +73,9 @@ _SENTENCES_MAX: Final = 16
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
 _GAP_CHARS_MAX: Final = 60
+_ITEMS_MIN: Final = 3
+_ITEM_CHARS_MIN: Final = 20
+"""A shorter one is a value of a list."""
 _FILLER: Final = (
     r"and|or|also|either|maybe|perhaps|possibly|alternatively|again|the|final|so|thus|hence|"
     r"therefore|then|another|other|second|third|correct|is|it"
@@ -130,6 +133,14 @@ _CUT: Final = re.compile(
     r"(?:[=+/^({\[]|[\s\d)}]-|"
     r"\\(?:frac|dfrac|tfrac|sqrt|times|cdot|div|leq?|geq?|pm|cup|cap|in|text|boxed|left|begin|to))$"
 )
+_DISPLAYS: Final = tuple(
+    (re.compile(rf"(?<!\\)\\{start}"), re.compile(rf"(?<!\\)\\{end}"))
+    for start, end in ((r"\[", r"\]"), (r"\(", r"\)"))
+)
+_FENCE: Final = re.compile(r"^[ \t]{0,3}```", re.MULTILINE)
+_LEADS_ON: Final = re.compile(r"(?i)(?<![a-z\\])(?:the|an|of|and|or|is|which|because|than|if)$")
+_DIGITS: Final = re.compile(r"(?a)\d+")
+_ITEM_END: Final = re.compile(r"[*_`$]*(?:[.,!?;][*_`]*\s|\s*\n|[.!?;]?$)")
 
 
 def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
@@ -178,6 +189,29 @@ def repeats(response: str) -> bool:
         again = part.find(part[: size - longest], 1)
         if 0 < again <= longest and _period(part) <= longest:
             return any(letter.isalnum() for letter in part)
+    return False
+
+
+def breaks_off(response: str) -> bool:
+    """Whether the response stops where no text ends: in a formula or code, at a word that another
+    must follow, or within an item of a list whose items it had finished before."""
+    text = response.rstrip()
+    opened = any(len(start.findall(text)) > len(end.findall(text)) for start, end in _DISPLAYS)
+    if opened or text.count("$$") % 2 or len(_FENCE.findall(text)) % 2:
+        return True
+    return _LEADS_ON.search(text) is not None or _ends_within_item(text)
+
+
+def _ends_within_item(text: str) -> bool:
+    """Items are alike but for their numbers."""
+    said = _DIGITS.sub("0", text[-_REPETITION_CHARS_MAX:])
+    for size in (len(said), len(said) // 2, len(said) // 4, len(said) // 8):
+        if size < _ITEMS_MIN * _ITEM_CHARS_MIN:
+            break
+        period = _period(said[len(said) - size :][::-1])
+        if _ITEM_CHARS_MIN <= period <= size // _ITEMS_MIN:
+            ended_before = said[len(said) - period :]
+            return _ITEM_END.match(ended_before) is None
     return False
 
 

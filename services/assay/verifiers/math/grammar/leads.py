@@ -42,6 +42,11 @@ _LABEL: Final = re.compile(
 )
 _JOINS: Final = re.compile(rf"(?ai){_OPEN}(?:and|or|nor|both|with)(?![A-Za-z])")
 """`(A) and (B) both ...` is about several labels."""
+_TOLD: Final = re.compile(
+    rf"(?ai){_OPEN}(?:yes|no|true|false){_CLOSE}\s{{0,4}}(?:[.,;:]|[\s$}}]*$)"
+)
+"""`(B) no`, which denies no label but is what it stands for."""
+_EMPHASIS: Final = ("**", "__")
 _DECORATION: Final = re.compile(
     r"</?(?:b|strong|i|em|u|p|span|div|code|br)\s?/?>|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
     r"|^[^\S\n]*(?:#{1,6}\s+|>\s+(?=\*\*))",
@@ -133,10 +138,12 @@ def labelled(text: str) -> Labelled | None:
         return None
     if _JOINS.match(rest):
         return None
-    if not NOT_UNITS.isdisjoint(re.findall(r"[a-z']+", rest.lower())):
+    if _TOLD.match(rest) is None and not NOT_UNITS.isdisjoint(re.findall(r"[a-z']+", rest.lower())):
         return None
     if rest.count("}") - rest.count("{") == 1 and rest.endswith("}"):
         rest = rest[:-1].strip()
+    for mark in _EMPHASIS:  # its first one belongs to the label: `(B) **5**`
+        rest = rest.removesuffix(mark) if rest.count(mark) == 1 else rest
     if rest.count("(") != rest.count(")") and not rest.startswith(("(", "[")):
         return None
     return Labelled(match["a"] or match["b"], rest) if rest.strip(" .})$*") else None

@@ -29,6 +29,8 @@ _NOTHING: Final = re.compile(
     r"|(?:the )?(?:empty|null) set|none(?: exists?)?"
 )
 _UNDEFINED: Final = frozenset(["not defined", "is undefined", "is not defined", "it is undefined"])
+_TRUTHS: Final = {"true": "yes", "false": "no"}
+"""Data sets give `True` for questions that models answer with yes, and the other way round."""
 _ENDLESS: Final = re.compile(
     r"(?:(?:there are|has|it has) )?(?:infinite|infinitely many|an infinite number(?: of)?)"
     r"(?: (?:real )?(?:solution|root|value|answer)s?)?"
@@ -109,6 +111,8 @@ def meaning(said: str) -> str:
         return "does not exist"
     if form in _UNDEFINED:
         return "undefined"
+    if form in _TRUTHS:
+        return _TRUTHS[form]
     if _ENDLESS.fullmatch(form):
         return "infinitely many"
     if _NOTHING.fullmatch(form):
