@@ -55,7 +55,7 @@ def test_a_text_that_was_cut_off_has_no_unmarked_answer(judge: Judge, response: 
 
 @pytest.mark.parametrize("response", CUT[:4])
 def test_a_marked_answer_counts_also_in_what_was_cut_off_later(judge: Judge, response: str) -> None:
-    marked = rf"Thus \boxed{{5}}. To verify: {response}"
+    marked = rf"Thus \boxed{{10 / 2}}. To verify: {response}"
     assert judge("math", marked, {"answers": ["5"]}).reward == 1.0
 
 
