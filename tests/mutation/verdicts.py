@@ -457,7 +457,10 @@ STATED_TWICE: Final = [
         "stated twice",
         f"{TEXT}/answers.py",
         ("math_remarks",),
-        ("if box.content and not _is_rejected(response, box.start, box.end)", "if box.content"),
+        (
+            "        if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)\n",
+            "        if not is_blank(box.content)\n",
+        ),
     ),
 ]
 SYSTEMS: Final = [
@@ -860,6 +863,20 @@ READINGS: Final = [
         ("math_styles",),
         ("    if arrows[0] | bold[0] != arrows[1] | bold[1]:\n        return None\n", ""),
         ("if any(one and other for one, other in zip(arrows, bold, strict=True)) or not", "if not"),
+    ),
+    *_of(
+        "readings",
+        f"{TEXT}/choice.py",
+        ("text_choice",),
+        ("    ending = _HASHES.search(plain)\n", "    ending = _HASHED.search(plain)\n"),
+        ("len(plain) if ending is None else ending.start()", "len(plain)"),
+        ("not is_blank(text[match.end() : end - 1])", "text[match.end() : end - 1].strip()"),
+    ),
+    *_of(
+        "readings",
+        f"{TEXT}/answers.py",
+        ("math_endings",),
+        ("        if not is_blank(box.content) and not", "        if box.content and not"),
     ),
     *_of(
         "readings",

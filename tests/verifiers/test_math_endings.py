@@ -90,3 +90,19 @@ def test_items_of_a_list_end_at_their_ends_only(
 def test_yes_is_true_also_behind_a_label(judge: Judge, gold: str, right: str, wrong: str) -> None:
     assert judge("math", right, {"answers": [gold]}).reward == 1.0
     assert judge("math", wrong, {"answers": [gold]}).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "blank", ["?", "", " ", "??", r"\ ", r"\quad", r"\phantom{00}", r"\square", r"\text{ ? }", "__"]
+)
+def test_a_box_to_fill_in_is_no_answer(judge: Judge, blank: str) -> None:
+    said = rf"We solve $\frac{{6}}{{\boxed{{{blank}}}}} = \frac{{9}}{{12}}$."
+    for ending in ("So it is 8.", r"Thus $\boxed{8}$.", "The answer is 8."):
+        assert judge("math", f"{said} {ending}", {"answers": ["8"]}).reward == 1.0
+    assert judge("math", rf"\boxed{{8}} fits. {said}", {"answers": ["8"]}).reward == 1.0
+
+
+@pytest.mark.parametrize("gold", [r"\emptyset", ">", "+", ".5", r"\{\}", "()"])
+def test_signs_are_answers_in_a_box(judge: Judge, gold: str) -> None:
+    assert judge("math", rf"so $\boxed{{{gold}}}$", {"answers": [gold]}).reward == 1.0
+    assert judge("math", rf"so $\boxed{{{gold}}}$", {"answers": ["8"]}).reward == 0.0

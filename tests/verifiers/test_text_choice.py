@@ -14,15 +14,10 @@ from tests.fuzz.verdicts.text.selections import NOT_SELECTED, SELECTED, selectio
 
 from assay.verifiers.text.answers import Strategy
 from assay.verifiers.text.choice import read_choice
+from assay.verifiers.text.definition import ChoiceSettings
 
 CHOICES = ("A", "B", "C", "D", "E")
-STRATEGIES = (
-    Strategy.TAG,
-    Strategy.BOXED,
-    Strategy.ANSWER_IS,
-    Strategy.ANSWER_COLON,
-    Strategy.WHOLE,
-)
+STRATEGIES = ChoiceSettings().strategies
 
 STATED = (
     "{x}",
@@ -90,6 +85,12 @@ STATED = (
     "{y}가 아니라 {x}",
     "La réponse est {x}.",
     "Ответ: {x}",
+    "{y} is larger than {z}.\nSo our selection is option {x}. #### {x}",
+    "{y} and {z} are points of the line {x}{y}.\n#### {x}\n",
+    "#### {y}\nParis is far.\n#### {z}\nRome is near.\n#### ({x})",
+    "#### Option {y}\nThis one is large.\n\nThe answer is {x}.",
+    r"Complete $\frac{{6}}{{\boxed{{?}}}} = \frac{{9}}{{12}}$. The answer is {x}.",
+    r"Fill in $3 + \boxed{{\quad}} = 11$. I choose {x}.",
 )
 """`x` is the answer; `y` and `z` are others."""
 NEVER_X = (
@@ -145,6 +146,12 @@ NEVER_X = (
     "A) Paris B) Rome C) Lyon D) Nice",
     "The answer is not {y} or {x}",
     "The incorrect option is {x}.",
+    "The answer is {x}.\n#### {y}",
+    "#### {x}\n#### {y}",
+    "#### {x} or {y}",
+    "#### {x}\nParis is far.\n#### {y}\nRome is near.",
+    "#### not {x}",
+    r"\boxed{{{y}}} goes into \boxed{{?}}. The answer is {x}.",
 )
 
 

@@ -88,6 +88,10 @@ _GAP: Final = re.compile(
     rf"(?<![A-Za-z])(?:{_FILLER})(?![A-Za-z]))*",
     re.IGNORECASE,
 )
+_BLANK: Final = re.compile(
+    r"(?:[\s?_~.]|\\(?:[_ ,;:!]|$)|\\(?:q?quad|square|Box|textbackslash)(?![A-Za-z])|\{\}"
+    r"|\\(?:h?phantom|hspace)\*?\s?\{[^{}]*\}|\\(?:text|mathrm|mbox)\s?\{[\s?_.~]*\})*"
+)
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
@@ -271,10 +275,19 @@ def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
     )
 
 
+def is_blank(content: str) -> bool:
+    """Whether a box is one to fill in, as in the question: `\\frac{6}{\\boxed{?}}`."""
+    return _BLANK.fullmatch(content) is not None
+
+
 def _last_boxes(response: str) -> tuple[str, ...]:
     """Contents of the last box and of those that it continues, without empty ones."""
     found = _boxes(response)[0]
-    boxes = [box for box in found if box.content and not _is_rejected(response, box.start, box.end)]
+    boxes = [
+        box
+        for box in found
+        if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)
+    ]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
         gap = response[earlier.end : run[0].start][: _GAP_CHARS_MAX + 1]

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import Strategy, extract, is_blank
 from assay.verifiers.text.labels import (
     CONSIDERED,
     DENIED,
@@ -47,6 +47,7 @@ _CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
 _EXPLICIT: Final = (
     Strategy.TAG,
     Strategy.BOXED,
+    Strategy.HASHES,
     Strategy.ANSWER_IS,
     Strategy.ANSWER_COLON,
 )
@@ -71,6 +72,8 @@ _COLON: Final = re.compile(
     r"^[ >#-]{0,12}(?:(?:my|the)[ ])?(?:final[ ]|correct[ ])?(?:answer|ans)[ ]{0,4}:",
     re.IGNORECASE | re.MULTILINE,
 )
+_HASHED: Final = re.compile(r"####([^\n]*)")
+_HASHES: Final = re.compile(r"####[^\n#]*(?:\s*####[^\n#]*){0,16}\s*\Z")
 _RETRACTION: Final = re.compile(
     r"(?:^|[.!?;,>\n\u2013\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
     r"(?:wait|actually|correction|scratch[ ]that"
@@ -193,6 +196,8 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
         yield from _tags(text, plain)
     elif strategy is Strategy.BOXED:
         yield from _boxes(text, plain)
+    elif strategy is Strategy.HASHES:
+        yield from _hashes(plain)
     elif strategy is Strategy.ANSWER_IS:
         yield from _answers_is(plain)
     elif strategy is Strategy.ANSWER_COLON:
@@ -205,6 +210,13 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif (found := extract(text, (strategy,))) is not None:
         begin = max(0, text.rfind(found.text))
         yield Statement(begin, plain_text(found.text), is_direct=True, end=len(text))
+
+
+def _hashes(plain: str) -> Iterator[Statement]:
+    """At the end of a response; elsewhere `####` begins a heading."""
+    ending = _HASHES.search(plain)
+    for line in _HASHED.finditer(plain, len(plain) if ending is None else ending.start()):
+        yield Statement(line.start(1), line[1], is_direct=True, end=line.end())
 
 
 def _behind_colons(plain: str) -> Iterator[Statement]:
@@ -252,7 +264,7 @@ def _boxes(text: str, plain: str) -> Iterator[Statement]:
         while end < len(text) and depth:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
-        if not depth and plain[match.end() : end - 1].strip():
+        if not depth and not is_blank(text[match.end() : end - 1]):
             denied = _is_rejected(plain, match.start(), end)
             said = plain[match.end() : end - 1]
             yield Statement(match.end(), said, is_direct=True, end=end, is_denied=denied)

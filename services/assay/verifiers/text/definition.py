@@ -78,6 +78,7 @@ class ChoiceSettings(PipelineSettings):
         default=(
             Strategy.TAG,
             Strategy.BOXED,
+            Strategy.HASHES,
             Strategy.ANSWER_IS,
             Strategy.ANSWER_COLON,
             Strategy.WHOLE,
