@@ -723,3 +723,21 @@ def test_any_record_gives_a_row_or_a_reason(data: st.DataObject) -> None:
         if isinstance(row, Outputs):
             row = row.row(["1"] * len(row.inputs))
         taken_by_its_pipeline(row)
+
+
+def test_evalplus_results_without_an_order_are_compared_as_sets(judge: Judge) -> None:
+    record = {
+        "task_id": "Mbpp/2",
+        "prompt": '"""Shared elements."""\n',
+        "entry_point": "similar_elements",
+        "canonical_solution": "def similar_elements(a, b):\n    return tuple(set(a) & set(b))\n",
+        "base_input": [[[3, 4, 5, 6], [5, 7, 4, 10]]],
+        "plus_input": [[[100, 200, 300, 400], [400, 300, 1, 100]]],
+        "assertion": "assert set(similar_elements((3, 4, 5, 6),(5, 7, 4, 10))) == set((4, 5))",
+    }
+    found = SOURCES["evalplus"].convert(record, 1, "code.python")
+    assert isinstance(found, Outputs)
+    row = found.row(["(4, 5)", "(400, 100, 300)"])
+    for order, right in (("sorted", 1.0), ("reversed", 1.0), ("set", 1.0), ("str", 0.0)):
+        program = f"def similar_elements(a, b):\n    return list({order}([x for x in a if x in b]))"
+        assert judge("code.python", program, row.reference).reward == right

@@ -8,7 +8,7 @@ a tolerance for floats.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
@@ -21,6 +21,19 @@ _SPECIAL: Final = frozenset(
     {"find_zero", "are_equivalent", "sum_div", "check_str", "text_match_three"}
 )
 """Functions whose results EvalPlus judges with a special checker."""
+_AS_SETS: Final = frozenset(
+    {
+        "similar_elements",
+        "find_char_long",
+        "common_in_nested_lists",
+        "extract_singly",
+        "larg_nnum",
+        "intersection_array",
+        "find_dissimilar",
+        "Diff",
+    }
+)
+"""Functions of MBPP+ whose results EvalPlus compares as sets: their order is free."""
 _TOLERANCE: Final = 1e-6
 """Tolerance for float results if the problem has none."""
 
@@ -37,7 +50,9 @@ def convert(record: Record, line: int, pipeline: str) -> Outputs:
     name = identity(record, line, "evalplus", "task_id")
 
     def row(outputs: Sequence[str]) -> Row:
-        reference = literal_tests(function, zip(texts, outputs, strict=True))
+        cases = zip(texts, outputs, strict=True)
+        tests = _set_tests if function in _AS_SETS else literal_tests
+        reference = tests(function, cases)
         return Row(
             request_id=name,
             pipeline=pipeline,
@@ -47,6 +62,12 @@ def convert(record: Record, line: int, pipeline: str) -> Outputs:
         )
 
     return Outputs(program=program, function=function, inputs=texts, row=row)
+
+
+def _set_tests(function: str, cases: Iterable[tuple[Sequence[str], str]]) -> dict[str, Any]:
+    """Assertions in place of calls, whose results have an order."""
+    code = [f"assert set({function}({', '.join(given)})) == set({said})" for given, said in cases]
+    return {"asserts": {"code": code, "functions": [function]}}
 
 
 def _program(prompt: str, solution: str) -> str:
