@@ -16,7 +16,8 @@ from tests.store.driver import FIRST
 
 from assay.core.errors import DependencyDown
 from assay.core.hosts.record import BUSY_UNKNOWN
-from assay.planner.kubernetes.costs import GOES_FIRST, MARKS_MAX, costs
+from assay.planner.kubernetes import scaler
+from assay.planner.kubernetes.costs import GOES_FIRST, MARKS_MAX, annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.pods import DELETION_COST, PodState, PodView, pod_view
 from assay.store.port import Store
@@ -133,6 +134,31 @@ async def test_a_pod_that_is_gone_meanwhile_stops_nothing(pool: Pool) -> None:
     assert await pool.cluster.replicas(pool.deployment) == 2
 
 
+async def test_a_pod_that_is_gone_does_not_stop_the_marks_that_follow(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaler, "MARKS_AT_ONCE", 1)
+    pool.server.faults.append(Fault(method="PATCH", part="/pods/", status=404, times=1))
+    await pool.scaling.resize(RUN, 2)
+    assert len(await pool.costs()) == 1
+
+
+async def test_a_pool_that_grows_keeps_its_marks(pool: Pool) -> None:
+    await pool.cluster.call("PATCH", pool.cluster.path("pods", pool.pods[1]), annotated(GOES_FIRST))
+
+    async def is_seen() -> bool:
+        await pool.scaling.pool(RUN)
+        await pool.scaling.resize(RUN, 4)
+        before = len(pool.patched())
+        await pool.scaling.resize(RUN, 3)
+        return pool.patched()[before:] == ["scale"]
+
+    await until(is_seen, "the mark is seen")
+    await pool.scaling.resize(RUN, 9)
+    assert pool.patched()[-2:] == ["scale", "scale"]
+    assert pool.pods[1] in await pool.costs()
+
+
 async def test_a_server_that_asks_to_wait_gets_no_size_either(pool: Pool) -> None:
     slow_down = Fault(method="PATCH", part="/pods/", status=429, headers={"Retry-After": "1"})
     pool.server.faults.append(slow_down)
@@ -191,6 +217,12 @@ def test_no_busy_pod_goes_while_an_idle_one_stays(
         gone = set(removed(after, stay))
         ready_pods = {name for name, pod in pods.items() if pod.state is PodState.READY}
         assert not ((gone & ready_pods) - idle) or not ((ready_pods & idle) - gone)
+
+
+def test_the_same_size_again_takes_the_pods_that_are_marked() -> None:
+    pods = [PodView(name=f"p{n}", stage=RUN, state=PodState.READY, ready_s=n) for n in range(5)]
+    marked = [replace(pods[0], deletion_cost=GOES_FIRST), *pods[1:]]
+    assert costs(marked, idle={pod.name for pod in pods}, stay=4) == {}
 
 
 def test_a_step_marks_a_bounded_number_of_pods() -> None:

@@ -52,7 +52,7 @@ SERVICE_MUTANTS: Final = (
     *_of(
         "ahead",
         "worker/ahead.py",
-        ("worker/test_ahead",),
+        ("worker/test_ahead_order", "worker/test_ahead"),
         ("            del self._without[slot]\n", ""),
         ("        self._without.pop(slot, None)\n        self._with.pop(slot, None)\n", "        self._without.pop(slot, None)\n"),
         ("now_ns - slot.assignment.begun_ns <= _LATE_NS", "now_ns - slot.assignment.begun_ns <= 0"),

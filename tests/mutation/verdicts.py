@@ -641,7 +641,7 @@ NAMES: Final = [
         "cases",
         f"{MATH}/equality/piecewise.py",
         ("math_functions", "math_symbols"),
-        ("            if (one is None) != (two is None):\n", "            if False:\n"),
+        ("        if one is None and two is None:\n", "        if one is None or two is None:\n"),
         ("            applies = found is None\n", "            applies = True\n"),
         ("return not is_equal", "return True"),
         ('sign = "+" if match["of"] == "max" else "-"', 'sign = "+"'),

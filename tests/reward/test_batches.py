@@ -33,7 +33,12 @@ from assay.edge.auth import DEFAULT_TENANT, Tenant
 from assay.edge.clock import Clock
 from assay.edge.door import DoorLimits, limited
 from assay.reward.http import ndjson
-from assay.reward.operations.results import PAGE_RESULTS_MAX, Results
+from assay.reward.operations.results import (
+    PAGE_EVERY_S,
+    PAGE_RESULTS_MAX,
+    PAGE_SMALL,
+    Results,
+)
 from assay.v1 import common_pb2, reward_pb2
 
 if TYPE_CHECKING:
@@ -492,3 +497,38 @@ async def test_a_page_that_waits_for_its_reader_is_text_only(
         assert len(json.loads(await anext(lines))["results"]) == PAGE_RESULTS_MAX
         gc.collect()  # calls before this one may have left some in circles
         assert not [one for one in gc.get_objects() if isinstance(one, ResultRecord)]
+
+
+class Pauses(Clock):
+    """Notes how long it was asked to sleep."""
+
+    def __init__(self) -> None:
+        self.asked_s: asyncio.Queue[float] = asyncio.Queue()
+
+    async def sleep(self, seconds: float) -> None:
+        """As the clock, with a note."""
+        self.asked_s.put_nowait(seconds)
+        await super().sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("results", "pause_s"), [(PAGE_SMALL, PAGE_EVERY_S / 2), (PAGE_SMALL + 1, PAGE_EVERY_S)]
+)
+async def test_after_a_page_of_few_results_the_next_comes_sooner(
+    http_face: HttpFace, api: Running, run_worker: RunWorker, results: int, pause_s: float
+) -> None:
+    await http_face.register("task", "noop")
+    batch = await http_face.open("task", size=results + 1)
+    await run_worker(_numbered)
+    await http_face.submit(batch, _items(results))
+    while (await api.store.get_batch(DEFAULT_TENANT, BatchId(batch))).ended < results:
+        await asyncio.sleep(0.01)
+    clock = Pauses()
+    stream = Results(store=api.store, clock=clock, turn=None)
+    pages = stream.stream(Tenant(tenant_id=DEFAULT_TENANT, quota=Quota()), batch, cursor=0)
+    async with aclosing(pages):
+        assert (await anext(pages)).cursor == results
+        following = asyncio.ensure_future(anext(pages))
+        assert await clock.asked_s.get() == pause_s
+        following.cancel()
+        await asyncio.wait([following])

@@ -2,8 +2,9 @@
 
 A submission that meets no other goes at once. One that meets another in progress waits up to
 `JOIN_S` for more, so a trainer that submits responses one by one as they finish sends a few
-messages per round trip in place of one per response. If a joined message is refused, nothing of it
-was stored, and each submission is sent again by itself, so that each caller gets its own error.
+messages per round trip in place of one per response; a few requests wait no longer than until that
+one is answered. If a joined message is refused, nothing of it was stored, and each submission is
+sent again by itself, so that each caller gets its own error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ JOIN_S: Final = 0.003
 JOINED_REQUESTS_MAX: Final = 256
 """A larger submission, or one that would exceed this together with others, goes by itself."""
 JOINED_BYTES_MAX: Final = 512 * 1024
+FEW: Final = 8
+"""So many waiting requests go as soon as nothing is in progress: they come too slowly to be joined
+with many more. Where more wait, fewer messages are worth more than the milliseconds."""
 
 
 class Joining:
@@ -55,7 +59,7 @@ class Joining:
         try:
             return await self._send(messages)
         finally:
-            self._sending -= 1
+            self._answered()
 
     def _fits(self, messages: Messages) -> bool:
         size = sum(message.ByteSize() for message in messages)
@@ -116,7 +120,15 @@ class Joining:
                 _settle(answer, error)
             raise
         finally:
-            self._sending -= 1
+            self._answered()
+
+    def _answered(self) -> None:
+        """A message was answered; if it was the only one, a few need not wait for more."""
+        self._sending -= 1
+        waiting = JOINED_REQUESTS_MAX - self._room
+        if not self._sending and 0 < waiting <= FEW:
+            # After the callers that this answer wakes: what they submit next goes with it.
+            asyncio.get_running_loop().call_soon(self._flush)
 
 
 def _shares(

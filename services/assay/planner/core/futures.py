@@ -334,6 +334,26 @@ def like(row: int, rows: int, luck: float) -> int:
 
 
 @jit
+def pace_of(
+    open_ns: int, batch: Batch, arrivals_ns: Ints, past_arrived: Ints, coming: int
+) -> tuple[int, float]:
+    """How the batch arrives compared with past ones.
+
+    Returns:
+        The first past request that stands for one to come, and by how much it comes later.
+    """
+    _, size, arrived, _ = batch
+    rows = len(past_arrived)
+    total = max(arrived + coming, 1)
+    position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
+    slack = chance(arrived / total, total, rows) if len(arrivals_ns) else 0
+    last_ns = past_arrived[max(position - 1 - slack, 0)] if position > 0 else 0
+    next_ns = past_arrived[min(position + slack, rows - 1)]
+    guess = fitted(arrivals_ns, past_arrived, arrived / total)
+    return position, pace(open_ns, last_ns, next_ns, arrived, size, guess)
+
+
+@jit
 def fill_coming(
     now_ns: int,
     batch: Batch,
@@ -350,18 +370,12 @@ def fill_coming(
     Returns:
         As `fill_present`.
     """
-    opened_ns, size, arrived, _ = batch
+    opened_ns, _, arrived, _ = batch
     past_arrived, past_service, _, _ = past
     release, service, key, _ = out
     rows, stages = past_service.shape
     coming = len(release) - there
-    total = max(arrived + coming, 1)
-    position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
-    slack = chance(arrived / total, total, rows) if len(arrivals_ns) else 0
-    last_ns = past_arrived[max(position - 1 - slack, 0)] if position > 0 else 0
-    next_ns = past_arrived[min(position + slack, rows - 1)]
-    guess = fitted(arrivals_ns, past_arrived, arrived / total)
-    factor = pace(now_ns - opened_ns, last_ns, next_ns, arrived, size, guess)
+    position, factor = pace_of(now_ns - opened_ns, batch, arrivals_ns, past_arrived, coming)
     first = min(position, rows - 1)
     tally = draw_rows(first, rows, luck, arrived, coming)
     i = there

@@ -27,7 +27,7 @@ end
 local fence -- before the first of these claims
 local expiry = NOW_MS + tonumber(ARGV[3])
 local leases, claims, batches, index, running = {}, {}, {}, {}, {}
-local wanted, places = {}, {} -- keys of contents; the table and index that each belongs to
+local wanted, owners, places = {}, {}, {} -- keys of contents; the table and the index of each
 
 local function batch_of(uid)
   if not index[uid] then
@@ -39,7 +39,8 @@ local function batch_of(uid)
 end
 
 local function want(key, into, at)
-  wanted[#wanted + 1], places[#places + 1] = key, { into, at }
+  local n = #wanted + 1
+  wanted[n], owners[n], places[n] = key, into, at
 end
 
 -- The requests of a group, each with what it brings.
@@ -79,8 +80,7 @@ local function read_contents()
   for from = 1, #wanted, SLICE do
     local contents = call('MGET', unpack(wanted, from, math.min(from + SLICE - 1, #wanted)))
     for i, content in ipairs(contents) do
-      local place = places[from + i - 1]
-      place[1][place[2]] = content
+      owners[from + i - 1][places[from + i - 1]] = content
     end
   end
 end

@@ -1,8 +1,15 @@
 -- Requests that end or wait again, their groups and their batches. Included after requests.lua,
 -- shares.lua, task_use.lua, gathering.lua and letters.lua.
 
+local heads = {}
+
 local function array_head(count)
-  return '\220' .. string.char(math.floor(count / 256), count % 256)
+  local head = heads[count]
+  if not head then
+    head = '\220' .. string.char(math.floor(count / 256), count % 256)
+    heads[count] = head
+  end
+  return head
 end
 
 -- Rank of a batch's requests in the queues; both instants are in us.
@@ -51,15 +58,15 @@ local function timing(j, started_ns, finished_ns)
     NOW_US, j.attempts, j.worker)
 end
 
--- The share of one of `requests` that were served together.
+-- The share of one of `requests` that were served together; also returns its nanoseconds.
 local function service(j, started_ns, finished_ns, requests)
-  return cmsgpack.pack(j.stage,
-    math.floor((tonumber(finished_ns) - tonumber(started_ns)) / (requests or 1)))
+  local ns = math.floor((tonumber(finished_ns) - tonumber(started_ns)) / (requests or 1))
+  return cmsgpack.pack(j.stage, ns), ns
 end
 
-local function every_second(_, ns, ...)
-  if select('#', ...) == 0 then return ns end
-  return ns + every_second(...)
+local function every_second(_, ns, more, ...)
+  if not more then return ns end
+  return ns + every_second(more, ...)
 end
 
 local function sum_of_services(packed) -- stage, ns, stage, ns ...
@@ -68,8 +75,8 @@ local function sum_of_services(packed) -- stage, ns, stage, ns ...
 end
 
 -- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
--- caller takes it from its queue or lease set.
-local function end_request(job, j, outcome, reward, body, err, last, served)
+-- caller takes it from its queue or lease set. `served_ns`: of `served`, if known.
+local function end_request(job, j, outcome, reward, body, err, last, served, served_ns)
   local t = touch(j.uid)
   local static = static_of(j)
   local group = static[2]
@@ -78,7 +85,8 @@ local function end_request(job, j, outcome, reward, body, err, last, served)
     .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
   t.history[#t.history + 1] = array_head(2 + 2 * stages)
     .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
-  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services .. served)
+  served_ns = served_ns or sum_of_services(served)
+  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services) + served_ns
   t.natural = math.max(t.natural or natural, natural) -- ns since now: so a double is exact
   t.jobs[#t.jobs + 1] = job
   t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
@@ -90,7 +98,8 @@ local function end_request(job, j, outcome, reward, body, err, last, served)
       t.rewards[group] = {}
       t.groups[#t.groups + 1] = group
     end
-    table.insert(t.rewards[group], { reward, j.replayed == 1 })
+    local rewards = t.rewards[group]
+    rewards[#rewards + 1] = { reward, j.replayed == 1 }
   end
 end
 

@@ -7,6 +7,7 @@ at random (swarm testing).
 """
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -19,6 +20,7 @@ from assay.model.arrays import SECOND_NS, to_ns
 from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
 from assay.planner.core.loop import (
+    Effect,
     Observed,
     PlannerLoop,
     Readiness,
@@ -192,6 +194,10 @@ def check(world: FaultyWorld) -> None:
         raise Broken(f"{now_ns}: workers were busy for longer than they were held")
 
 
+def _resizes(effects: Iterable[Effect]) -> bool:
+    return any(isinstance(effect, Resize) for effect in effects)
+
+
 class LoopPolicy(PoolPolicy):
     """The planner loop behind the simulator's interface, with a store and a clock that fail."""
 
@@ -209,36 +215,42 @@ class LoopPolicy(PoolPolicy):
 
     def decide(self, observation: Observation) -> Sizing:
         """One step of the loop, as the service would take it."""
-        now_ns = observation.now_ns
-        before = tuple(pool.target for pool in observation.pools)
-        seen = replace(observation, now_ns=max(now_ns + self.clock_error_ns(), 0))
-        if PoolFault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
-            self.outages += 1
-            effects = self.loop.step(
-                StoreDown(now_ns=seen.now_ns, why="the store cannot be reached")
-            )
-            if any(isinstance(effect, Resize) for effect in effects):
-                raise Broken("a blind planner resized a pool")
-            if Readiness(ready=False, why="the store cannot be reached") not in effects:
-                raise Broken("a blind planner says that it is ready")
-        else:
-            leader = PoolFault.LEASE_LOST not in self.faults or self.random.random() > 0.05
-            effects = self.loop.step(Observed(observation=seen, leader=leader))
-            if not leader and any(isinstance(effect, Resize) for effect in effects):
-                raise Broken("a planner without the lease resized a pool")
-        targets = list(before)
+        seen = replace(observation, now_ns=max(observation.now_ns + self.clock_error_ns(), 0))
+        targets = [pool.target for pool in observation.pools]
         wake_ns = None
         order: tuple[int, ...] = ()
-        for effect in effects:
-            if isinstance(effect, Resize):
-                targets[effect.pool] = effect.target
-            elif isinstance(effect, Reorder):
-                order = effect.tasks
-            elif isinstance(effect, Wake):
-                wake_ns = now_ns + max(effect.at_ns - seen.now_ns, to_ns(1.0))
+        for effect in self.effects_of(seen):
+            match effect:
+                case Resize():
+                    targets[effect.pool] = effect.target
+                case Reorder():
+                    order = effect.tasks
+                case Wake():
+                    wake_ns = observation.now_ns + max(effect.at_ns - seen.now_ns, to_ns(1.0))
         if wake_ns is None:
             raise Broken("the loop does not ask to be woken")
         return Sizing(targets=tuple(targets), wake_ns=wake_ns, order=order)
+
+    def effects_of(self, seen: Observation) -> Sequence[Effect]:
+        """What the loop asks for: nothing but to be woken, if it may not or cannot know."""
+        if PoolFault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
+            return self.blind(seen.now_ns)
+        leader = PoolFault.LEASE_LOST not in self.faults or self.random.random() > 0.05
+        effects = self.loop.step(Observed(observation=seen, leader=leader))
+        if not leader and _resizes(effects):
+            raise Broken("a planner without the lease resized a pool")
+        return effects
+
+    def blind(self, now_ns: int) -> Sequence[Effect]:
+        """A step while the store is down."""
+        self.outages += 1
+        why = "the store cannot be reached"
+        effects = self.loop.step(StoreDown(now_ns=now_ns, why=why))
+        if _resizes(effects):
+            raise Broken("a blind planner resized a pool")
+        if Readiness(ready=False, why=why) not in effects:
+            raise Broken("a blind planner says that it is ready")
+        return effects
 
     def clock_error_ns(self) -> int:
         """Sometimes the planner's clock is wrong."""

@@ -9,7 +9,7 @@ else is left to the other rules. No algebra, bounded: bounds, points.
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -132,29 +132,44 @@ def _bound(answer: Answer) -> numeric.Expression:
 
 
 def _are_same(gold: Sequence[_Case], answer: Sequence[_Case]) -> bool:
-    relations = [one for case in (*gold, *answer) for one in case.when or ()]
+    compared = 0
+    for at in _places((*gold, *answer)):
+        one, two = _at(gold, at), _at(answer, at)
+        if one is None and two is None:
+            continue
+        if one is None or two is None or not _agree(one, two):
+            return False
+        compared += 1
+    return compared >= _COMPARED_MIN
+
+
+def _agree(one: complex, two: complex) -> bool:
+    is_far = abs(one - two) > _NEAR  # the difference of two infinities is neither far nor near
+    return numeric.near(one, two) or not is_far
+
+
+def _places(cases: Sequence[_Case]) -> Iterator[dict[str, complex]]:
+    """Values of all names at which the cases are compared: about each bound of the one that they
+    are given by, with other values of the rest in each draw. None if they are given by several.
+
+    Raises:
+        numeric.Unread: see `_bounds`.
+    """
+    relations = [one for case in cases for one in case.when or ()]
+    of_values = set().union(*(case.value.names for case in cases))
     names = set().union(*(side.names for one in relations for side in (one.left, one.right)))
     if not relations:  # none of them is given by cases
-        names = set(sorted(set().union(*(case.value.names for case in (*gold, *answer))))[:1])
+        names = set(sorted(of_values)[:1])
     if len(names) != 1:
-        return False
+        return
     (name,) = names
-    others = sorted(set().union(*(case.value.names for case in (*gold, *answer))) - names)
+    others = sorted(of_values - names)
     draw = random.Random(len(others))  # noqa: S311 - points, not secrets
     points = _points(_bounds(relations, name) if relations else [0.0])
-    compared = 0
     for _ in range(_DRAWS if others else 1):
         scope = {other: complex(draw.choice((-1, 1)) * draw.uniform(0.3, 2.7)) for other in others}
         for point in points:
-            at = {**scope, name: complex(point)}
-            one, two = _at(gold, at), _at(answer, at)
-            if (one is None) != (two is None):
-                return False
-            if one is not None and two is not None:
-                compared += 1
-                if not numeric.near(one, two) and abs(one - two) > _NEAR:
-                    return False
-    return compared >= _COMPARED_MIN
+            yield {**scope, name: complex(point)}
 
 
 def _bounds(relations: Sequence[_Relation], name: str) -> list[float]:

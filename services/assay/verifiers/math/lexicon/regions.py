@@ -5,9 +5,11 @@ r"""Sets of integers given by bounds, and intervals without a point, in one spel
 """
 
 import math
+import operator
 import re
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 _NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,9})?"
 _AT_MOST: Final = r"<\s?=?|\\l(?:e|eq|eqslant)(?![A-Za-z])"
@@ -58,6 +60,7 @@ _RAY: Final = re.compile(
     rf"(?a)(?P<name>[a-z])\s*(?P<sign>{_ORDER})\s*(?P<bound>{_NUMBER})"
     rf"|(?P<bound1>{_NUMBER})\s*(?P<sign1>{_ORDER})\s*(?P<name1>[a-z])"
 )
+_RAY_PARTS: Final = ("name", "sign", "bound")
 _TURNED: Final = {">": "<", "=": "\\le", "e": "\\le", "q": "\\le", "t": "\\le"}
 _TELLS: Final = re.compile(r"\\in(?![a-z])|\\ne|!=|(?:\||\\rvert)\s?(?:>|\\g)")
 _MEMBERS_MAX: Final = 200
@@ -105,43 +108,61 @@ def _members(found: re.Match[str]) -> str | None:
     return f"\\{{{', '.join(map(str, range(first, last + 1)))}\\}}"
 
 
+class _Ray(NamedTuple):
+    """`x > 0`: one bound of a name."""
+
+    name: str
+    bound: str
+    is_lower: bool
+    is_open: bool
+
+
+def _ray(found: re.Match[str]) -> _Ray:
+    is_turned = found["name"] is None  # `0 < x`
+    name, sign, bound = (found[f"{part}1" if is_turned else part] for part in _RAY_PARTS)
+    return _Ray(
+        name=name,
+        bound=bound,
+        is_lower=sign.startswith((">", "\\g")) is not is_turned,
+        is_open=sign.strip() in {"<", ">", "\\lt", "\\gt"},
+    )
+
+
 def _cut_out(text: str) -> str | None:
     """`x > 0, x \\ne 1`: bounds of one name and the numbers between them that it is not."""
-    names: set[str] = set()
-    outs: list[str] = []
-    bounds: list[tuple[str, bool, bool]] = []
-    for part in _PARTED.split(text):
-        if (out := _IS_NOT.fullmatch(part)) is not None:
-            names.add(out["name"])
-            outs.append(out["out"])
-        elif (ray := _RAY.fullmatch(part)) is not None:
-            name, bound = ray["name"] or ray["name1"], ray["bound"] or ray["bound1"]
-            sign = ray["sign"] or ray["sign1"]
-            names.add(name)
-            is_lower = sign.startswith((">", "\\g")) == (ray["name"] is not None)
-            bounds.append((bound, is_lower, sign.strip() in {"<", ">", "\\lt", "\\gt"}))
-        else:
+    parts = _PARTED.split(text)
+    points = [found for part in parts if (found := _IS_NOT.fullmatch(part))]
+    rays = [
+        _ray(found)
+        for part in parts
+        if not _IS_NOT.fullmatch(part) and (found := _RAY.fullmatch(part))
+    ]
+    if len(points) + len(rays) < len(parts):
+        return None
+    names = {found["name"] for found in points} | {ray.name for ray in rays}
+    lows = [ray for ray in rays if ray.is_lower]
+    highs = [ray for ray in rays if not ray.is_lower]
+    if len(names) != 1 or not points or not rays or len(lows) > 1 or len(highs) > 1:
+        return None
+    outs = sorted({found["out"] for found in points}, key=Fraction)
+    return _pieces(names.pop(), outs, *lows, *highs)
+
+
+def _pieces(name: str, outs: Sequence[str], *bounds: _Ray) -> str | None:
+    """The intervals between the points; `None`: a point is not between the bounds."""
+    first, last = "(-\\infty", "\\infty)"
+    for ray in bounds:
+        is_beyond = operator.le if ray.is_lower else operator.ge
+        if any(is_beyond(Fraction(out), Fraction(ray.bound)) for out in outs):
             return None
-    if len(names) != 1 or not outs or not 1 <= len(bounds) <= 2:
-        return None
-    if len({is_lower for _, is_lower, _ in bounds}) != len(bounds):
-        return None
-    low = next((one for one in bounds if one[1]), None)
-    high = next((one for one in bounds if not one[1]), None)
-    outs = sorted(set(outs), key=Fraction)
-    first = f"{'(' if low[2] else '['}{low[0]}" if low else "(-\\infty"
-    last = f"{high[0]}{')' if high[2] else ']'}" if high else "\\infty)"
-    inside = all(
-        (low is None or Fraction(low[0]) < Fraction(out))
-        and (high is None or Fraction(out) < Fraction(high[0]))
-        for out in outs
-    )
-    if not inside:
-        return None
+        if ray.is_lower:
+            first = f"{'(' if ray.is_open else '['}{ray.bound}"
+        else:
+            last = f"{ray.bound}{')' if ray.is_open else ']'}"
     begins = [first, *(f"({out}" for out in outs)]
     ends = [*(f"{out})" for out in outs), last]
     parts = " \\cup ".join(f"{one}, {two}" for one, two in zip(begins, ends, strict=True))
-    return f"{names.pop()} \\in {parts}"
+    return f"{name} \\in {parts}"
 
 
 def _least(kind: str) -> int | None:
