@@ -20,6 +20,7 @@ from tests.kubernetes.scaling import RunScaler, Scaling
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
+from assay.edge.clock import Clock
 
 RUN = "python.run"
 MATH = "math.verify"
@@ -309,20 +310,48 @@ async def test_a_conflict_is_tried_again_at_once_and_not_for_ever(
     assert server.faults[-1].times == 46
 
 
+@pytest.mark.parametrize(("status", "condition"), [(403, "Forbidden"), (500, "Refused")])
 async def test_a_pool_that_may_not_be_sized_is_named_and_does_not_stop_the_others(
-    server: Server, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler, status: int, condition: str
 ) -> None:
     await cluster.deploy(RUN)
     await cluster.deploy(MATH)
     scaling = run_scaler(RUN, MATH)
     await scaling.pool(RUN)
-    server.faults.append(Fault(method="PATCH", part="assay-python-run/scale", status=403))
-    with pytest.raises(InvalidRequest, match="Forbidden"):
+    server.faults.append(Fault(method="PATCH", part="assay-python-run/scale", status=status))
+    with pytest.raises(InvalidRequest, match=condition):
         await scaling.resize(RUN, 3)
     assert (await scaling.resize(MATH, 3)).desired == 3
-    assert (await scaling.pool(RUN)).condition.startswith("Forbidden")
+    assert (await scaling.pool(RUN)).condition.startswith(condition)
     await scaling.resize(RUN, 3)
     assert (await scaling.pool(RUN)).condition == ""
+
+
+class Rushed(Clock):
+    """Each look at it is three seconds after the last one."""
+
+    looks = 0
+
+    def monotonic_ns(self) -> int:
+        self.looks += 1
+        return super().monotonic_ns() + self.looks * 3 * 10**9
+
+
+async def test_a_pool_that_holds_up_the_step_is_not_tried_in_the_next_one(
+    server: Server, cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    await cluster.deploy(RUN)
+    await cluster.deploy(MATH)
+    scaling = run_scaler(RUN, MATH, clock=Rushed())
+    await scaling.pool(RUN)
+    fault = Fault(method="PATCH", part="assay-python-run/scale", status=500, times=9)
+    server.faults.append(fault)
+    with pytest.raises(DependencyDown):
+        await scaling.resize(RUN, 3)
+    assert (await scaling.resize(RUN, 3)).desired == 0
+    assert (await scaling.resize(MATH, 3)).desired == 3
+    assert fault.times == 8, "not tried again so soon"
+    assert (await scaling.pool(RUN)).condition.startswith("Unanswered")
 
 
 async def test_a_server_that_asks_to_wait_is_not_called_before(
@@ -381,7 +410,8 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended(
         await cluster.add_pod(RUN, ready(time.time()))
         await until(partial(_ready, scaling, RUN, count), "the pod of the gap")
     lists = [c for c in server.calls if c.method == "GET" and c.path.endswith("/pods")]
-    assert sum(not call.watch for call in lists) == 1
+    whole = [c for c in lists if not c.watch and c.query.get("limit") != "1"]
+    assert len(whole) == 1
 
 
 @pytest.mark.fake_api
