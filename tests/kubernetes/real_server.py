@@ -17,9 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import yaml
 from tests import certificates
+from tests.kubernetes.cluster import Cluster
 
 ASSETS = "KUBEBUILDER_ASSETS"
+DEFINITIONS = "ASSAY_CRDS"
+"""A folder with CustomResourceDefinitions of others, as YAML."""
 START_S_MAX = 240.0
 ADMIN, PLANNER = "admin-token", "planner-token"
 """Tokens of an administrator, and of a user `assay-planner` without any right of its own."""
@@ -151,6 +155,26 @@ def free_port() -> int:
         port = one.getsockname()[1]
         assert isinstance(port, int)
         return port
+
+
+def definitions() -> list[Path]:
+    """Files with the kinds of others, where they are given."""
+    folder = os.environ.get(DEFINITIONS, "")
+    return sorted(Path(folder).glob("*.yaml")) if folder else []
+
+
+async def define(cluster: Cluster) -> set[str]:
+    """Make the kinds of others; returns their names. They are served a moment later."""
+    made = set()
+    for file in definitions():
+        body = yaml.load(file.read_text("utf-8"), yaml.CSafeLoader)
+        if body["spec"].pop("conversion", None):  # its webhook is not here
+            body["spec"]["versions"] = [one for one in body["spec"]["versions"] if one["storage"]]
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        url = f"{path}/{body['metadata']['name']}?fieldManager=test&force=true"
+        await cluster.call("PATCH", url, body, "application/apply-patch+yaml")
+        made.add(body["spec"]["names"]["kind"])
+    return made
 
 
 def new_namespace() -> str:

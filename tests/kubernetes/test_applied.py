@@ -7,11 +7,9 @@ where `ASSAY_CRDS` names a folder with their CustomResourceDefinitions.
 
 import itertools
 import json
-import os
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,9 +17,8 @@ import pytest
 import yaml
 from tests.kubernetes.chart import CHART, Object, ask, component, pods, rendered
 from tests.kubernetes.cluster import Cluster, until
-from tests.kubernetes.real_server import ADMIN, ASSETS, RealServer
+from tests.kubernetes.real_server import ADMIN, ASSETS, RealServer, define, definitions
 
-DEFINITIONS = "ASSAY_CRDS"
 STRENGTH = 3
 """Any so many values are together in some case."""
 RESTRICTED = "pod-security.kubernetes.io/enforce"
@@ -161,12 +158,7 @@ async def applier(real: RealServer | None, cluster: Cluster) -> AsyncIterator[Ap
     """On a namespace of the test's own; kinds of others are made where they are given."""
     if real is None:
         pytest.skip(f"{ASSETS} names no kube-apiserver")
-    made = [yaml.load(file.read_text("utf-8"), yaml.CSafeLoader) for file in definitions()]
-    for body in made:
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        url = f"{path}/{body['metadata']['name']}?fieldManager=test&force=true"
-        await cluster.call("PATCH", url, body, "application/apply-patch+yaml")
-    wanted = {body["spec"]["names"]["kind"] for body in made}
+    wanted = await define(cluster)
     headers = {"Authorization": f"Bearer {ADMIN}"}
     connector = aiohttp.TCPConnector(ssl=real.authority)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
@@ -178,11 +170,6 @@ async def applier(real: RealServer | None, cluster: Cluster) -> AsyncIterator[Ap
 
         await until(are_served, "the server knows the kinds")
         yield one
-
-
-def definitions() -> list[Path]:
-    folder = os.environ.get(DEFINITIONS, "")
-    return sorted(Path(folder).glob("*.yaml")) if folder else []
 
 
 OF_OTHERS = {
