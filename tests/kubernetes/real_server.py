@@ -6,6 +6,7 @@ Nothing else runs: no controller and no node, so a test makes the pods itself.
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import socket
@@ -38,6 +39,17 @@ class RealServer:
     authority_file: Path
     version: str
     parts: "Parts"
+
+    def write_kubeconfig(self, file: Path) -> None:
+        """An administrator's, for who calls the server itself."""
+        there = {"server": self.url, "certificate-authority": str(self.authority_file)}
+        access = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "clusters": [{"name": "c", "cluster": there}],
+            "users": [{"name": "u", "user": {"token": ADMIN}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        }  # fmt: skip
+        file.write_text(json.dumps(access))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

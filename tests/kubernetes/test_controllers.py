@@ -4,14 +4,12 @@ Needs kube-controller-manager beside etcd and kube-apiserver; there is no node, 
 which pods are ready.
 """
 
-import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 from tests.kubernetes.cluster import Cluster, ready, until
-from tests.kubernetes.real_server import ADMIN, ASSETS, RealServer, assets, free_port, running
+from tests.kubernetes.real_server import ASSETS, RealServer, assets, free_port, running
 from tests.kubernetes.scaling import RunScaler, host_of
 
 from assay.planner.kubernetes.hosts import PodHosts
@@ -31,7 +29,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     folder = tmp_path_factory.mktemp("controlled")
     with running(binaries, folder) as one:
         file = folder / "manager.kubeconfig"
-        file.write_text(json.dumps(access(one)))
+        one.write_kubeconfig(file)
         one.parts.commands[MANAGER] = [
             f"--kubeconfig={file}", "--leader-elect=false", "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}", f"--cert-dir={folder / 'manager'}",
@@ -39,17 +37,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
         ]  # fmt: skip
         one.parts.start(MANAGER)
         yield one
-
-
-def access(server: RealServer) -> dict[str, Any]:
-    """An administrator's kubeconfig."""
-    there = {"server": server.url, "certificate-authority": str(server.authority_file)}
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "clusters": [{"name": "c", "cluster": there}],
-        "users": [{"name": "u", "user": {"token": ADMIN}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
 
 
 async def pods_of(cluster: Cluster) -> list[str]:

@@ -1,6 +1,5 @@
 """A real API server and its store that are killed, set back to a backup, or held up by webhooks."""
 
-import json
 import shutil
 import socket
 import time
@@ -58,14 +57,7 @@ async def outage(own: RealServer) -> Cluster:
 async def scaling(own: RealServer, outage: Cluster, tmp_path: Path) -> AsyncIterator[Scaling]:
     """A scaler that calls the server itself."""
     file = tmp_path / "kubeconfig"
-    there = {"server": own.url, "certificate-authority": str(own.authority_file)}
-    access = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "clusters": [{"name": "c", "cluster": there}],
-        "users": [{"name": "u", "user": {"token": ADMIN}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
-    file.write_text(json.dumps(access))
+    own.write_kubeconfig(file)
     settings = KubernetesSettings(
         namespace=outage.namespace, kubeconfig=file, stale_s=2.0,
         deployments={RUN: "assay-python-run", VERIFY: "assay-math-verify"},
