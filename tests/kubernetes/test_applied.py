@@ -63,7 +63,7 @@ FACTORS: Mapping[str, Sequence[str]] = {
     "fullnameOverride": ('""', '"a-name-of-sixty-characters-with-dashes-at-every-few-letters-x"'),
     "image": ("{}", '{"pullSecrets": [{"name": "p"}], "pullPolicy": "Always"}'),
 }  # fmt: skip
-"""Values that change objects; what a value cannot stand beside is left to the templates."""
+"""Values that change objects; what excludes each other is left to the templates."""
 NAMES = tuple(FACTORS)
 Case = tuple[int, ...]
 """The choice of each factor."""

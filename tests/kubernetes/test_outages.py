@@ -1,4 +1,4 @@
-"""A real API server and its store that are killed, set back to a backup, or held up by webhooks."""
+"""A real API server and its store that are killed, set back to a backup, or delayed by webhooks."""
 
 import shutil
 import socket
@@ -206,7 +206,7 @@ async def test_a_webhook_that_is_down_is_named_and_does_not_stop_the_others(
     assert (await scaling.resize(VERIFY, 4)).desired == 4
 
 
-async def test_a_webhook_that_hangs_holds_up_its_own_pool_only(
+async def test_a_webhook_that_hangs_delays_its_own_pool_only(
     outage: Cluster, scaling: Scaling, hooks: str
 ) -> None:
     assert (await scaling.pool(VERIFY)).desired == 1
@@ -216,13 +216,13 @@ async def test_a_webhook_that_hangs_holds_up_its_own_pool_only(
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
         await outage.call("POST", hooks, webhook(outage, url), "application/json")
 
-        async def is_held_up() -> bool:
+        async def is_delayed() -> bool:
             found = await refusal(scaling)
             if found is None:
                 await outage.scale("assay-python-run", 1)
             return found is not None
 
-        await until(is_held_up, "the server has read the webhook")
+        await until(is_delayed, "the server has read the webhook")
         condition = (await scaling.pool(RUN)).condition
         assert condition.startswith("Unanswered: "), condition
         begun_s = time.monotonic()

@@ -338,7 +338,7 @@ class Rushed(Clock):
         return super().monotonic_ns() + self.looks * 3 * 10**9
 
 
-async def test_a_pool_that_holds_up_the_step_is_not_tried_in_the_next_one(
+async def test_a_pool_that_delays_the_step_is_not_tried_in_the_next_one(
     server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     await cluster.deploy(RUN)

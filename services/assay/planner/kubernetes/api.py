@@ -60,7 +60,7 @@ class Gone(Refused):
 
 
 class Unanswered(DependencyDown):
-    """The server waited in vain for something that this call needs: a webhook, or its store."""
+    """The server waited too long for something that this call needs: a webhook, or its store."""
 
 
 class KubernetesApi:

@@ -28,7 +28,7 @@ CONTENDED_WITHIN_S: Final = 60.0
 CONTENDED_PATCH_S: Final = 15.0
 """While someone else sizes the pool too, it is set at most this often."""
 HELD_UP_S: Final = 15.0
-"""Pause after an attempt that held up the step."""
+"""Pause after an attempt that delayed the step."""
 PODS_TIMED_MAX: Final = 20_000
 FIELD_MANAGER: Final = "assay-planner"
 
