@@ -1,5 +1,6 @@
 """What the world does to a planner of pods: objects of any size, storms of errors, other clocks."""
 
+import copy
 import time
 
 import pytest
@@ -58,6 +59,29 @@ async def test_a_storm_of_versions_that_are_too_old_makes_the_pools_unreachable(
     await until(is_unreachable, "no present copy")
     storm.times = 0
     await until(lambda: is_ready(scaling, 1), "it is seen again")
+
+
+@pytest.mark.fake_api
+async def test_a_server_whose_store_was_set_back_is_believed(
+    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    """Pods that it does not have are none, and a size that it does not have is set again."""
+    name = await cluster.deploy(RUN, replicas=1)
+    await cluster.add_pod(RUN, ready(time.time()))
+    scaling = run_scaler(RUN)
+    await until(lambda: is_ready(scaling, 1), "it is seen")
+    backup = copy.deepcopy((server.version, server.objects, server.events))
+    for _ in range(4):
+        await cluster.add_pod(RUN, ready(time.time()))
+    await scaling.resize(RUN, 5)
+    await until(lambda: is_ready(scaling, 5), "they are seen")
+    await server.stop()
+    server.version, server.objects, server.events = backup
+    await server.start()
+    await until(lambda: is_ready(scaling, 1), "only the pod of the backup is there")
+    assert (await scaling.pool(RUN)).desired == 1
+    await scaling.resize(RUN, 5)
+    assert await cluster.replicas(name) == 5
 
 
 class Skewed(Clock):

@@ -87,6 +87,8 @@ def test_objects_are_valid_in_the_oldest_and_the_newest_kubernetes(
         'workers={"slotsPerPod": 0}', 'image={"digests": {"api": "latest"}}',
         'api={"replicas": "2"}', 'apis={}', 'workers={"stages": {"cpp.run": {"slotsMax": 3}}}',
         'store={"existingSecret": "s"}', 'operator={"tlsSecret": "s"}',
+        'workers={"slotsMin": 8, "slotsMax": 4}',
+        'workers={"stages": {"python.run": {"slotsMin": 17}}}',
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("major", [3, 4])

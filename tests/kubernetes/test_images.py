@@ -143,7 +143,7 @@ def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() ->
     found = steps()
     copied = {}
     for one in found["sbom"]:
-        match = re.fullmatch(r"COPY --from=(\S+) /tmp/(\w+)\.cdx\.json /", one)
+        match = re.fullmatch(r"COPY --from=(\S+) /list/(\w+)\.cdx\.json /", one)
         assert match is not None, one
         copied[match[2]] = match[1]
     assert set(copied) == {component(t) for _, t in pods(rendered(more=EVERYTHING))} - {
@@ -152,7 +152,23 @@ def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() ->
     }
     for role, stage in copied.items():
         assert found[stage][: len(found[role])] == found[role], "it continues the image"
-        assert last(found[stage], "RUN") == f"python /tmp/sbom.py {role} > /tmp/{role}.cdx.json"
+        assert last(found[stage], "RUN") == f"python /list/sbom.py {role} > /list/{role}.cdx.json"
+        volumes = json.loads(last(found[stage], "VOLUME"))
+        assert not [v for v in volumes if "/list".startswith(v)], "a step's files there are lost"
+
+
+def test_the_lists_are_built(tmp_path: Path) -> None:
+    builder, base = shutil.which("buildah"), os.environ.get(BASE, "")
+    if builder is None or not base:
+        pytest.skip(f"needs buildah, and {BASE}: a base image that it can reach")
+    command = [
+        builder, "build", "--isolation=chroot", "--layers", "--build-arg", f"BASE={base}",
+        "--target", "sbom", "-f", str(RECIPE), "--output", f"type=local,dest={tmp_path}", str(ROOT),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    for role in ROLES:
+        found = json.loads((tmp_path / f"{role}.cdx.json").read_text())
+        assert "assay" in {one["name"] for one in found["components"]}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -6,8 +6,8 @@ from tests.kubernetes.cluster import condition, not_placed, ready
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName
-from assay.planner.kubernetes.pods import PodState, PodView, pod_view
-from assay.planner.kubernetes.pool import Pool, Target, older, p90_ns, target_view
+from assay.planner.kubernetes.pods import PodState, PodView, older, pod_view
+from assay.planner.kubernetes.pool import Pool, Target, p90_ns, target_view
 
 WORDS = st.sampled_from(
     ["metadata", "status", "conditions", "type", "Ready", "True", "status", "reason", "phase",

@@ -86,6 +86,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $worker := mergeOverwrite (deepCopy (omit $.Values.workers "stages")) (deepCopy (omit $own "resources")) -}}
 {{- if and (not $needs.foreignCode) (not $own.isolation) }}{{ $_ := set $worker "isolation" "hardened" }}{{ end -}}
 {{- $slots := int $worker.slotsPerPod -}}
+{{- if gt (int $worker.slotsMin) (int $worker.slotsMax) }}{{ fail (printf "workers, stage %s: slotsMin (%d) is above slotsMax (%d)" $stage (int $worker.slotsMin) (int $worker.slotsMax)) }}{{ end -}}
 {{- $memory := printf "%dMi" (add 256 (mul $slots (int $needs.memoryMiB))) -}}
 {{- $limits := dict "memory" $memory -}}
 {{- if $needs.gpu }}{{ $_ := set $limits "nvidia.com/gpu" (mul $slots (int $needs.gpu)) }}{{ end -}}

@@ -35,6 +35,10 @@ RETRY_AFTER_S: Final = 1.0
 """Pause after a refusal that names none."""
 MESSAGE_CHARS_MAX: Final = 300
 CONFLICTS_MAX: Final = 3
+PATCH_TIMEOUT: Final = "5s"
+"""The server answers within it, so that it names what it waited for: a webhook, its store."""
+SLOW_S: Final = 2.0
+"""A failure that took longer counts as no answer."""
 CLOCKS_APART_S: Final = 3.0
 """Clocks that differ by less count as equal."""
 OPENED: Final[Json] = {"type": "OPENED"}
@@ -53,6 +57,10 @@ class Refused(AssayError):
 
 class Gone(Refused):
     """410: the resource version is too old; list again."""
+
+
+class Unanswered(DependencyDown):
+    """The server waited too long for something that this call needs: a webhook, or its store."""
 
 
 class KubernetesApi:
@@ -92,6 +100,15 @@ class KubernetesApi:
         message = f"a list has more than {PAGES_MAX * PAGE} objects"
         raise DependencyDown(message)
 
+    async def newest(self, path: str, selector: str) -> str:
+        """The server's resource version now.
+
+        Raises:
+            DependencyDown, Refused: see `_answer`.
+        """
+        found = await self._json("GET", path, {"labelSelector": selector, "limit": 1})
+        return str(part(found, "metadata").get("resourceVersion") or "")
+
     async def watch(self, path: str, selector: str, version: str) -> AsyncIterator[Json]:
         """Events after `version`, until the server or the network ends the stream; the first says
         that it is open.
@@ -119,11 +136,14 @@ class KubernetesApi:
         """Set `spec.replicas` of a scale subresource; returns the scale.
 
         Raises:
-            InvalidRequest: it is not there, is not ours to size, or the number is refused.
+            InvalidRequest: it is not there, is not ours to size, or the number is refused, by a
+                webhook that fails too.
+            Unanswered: what the server asks for this pool does not answer.
             DependencyDown: the API server cannot be reached or asks to wait.
         """
         body = {"spec": {"replicas": replicas}}
-        query = {"fieldManager": FIELD_MANAGER}
+        query = {"fieldManager": FIELD_MANAGER, "timeout": PATCH_TIMEOUT}
+        begun_ns = self._clock.monotonic_ns()
         for attempt in range(CONFLICTS_MAX + 1):
             try:
                 return await self._json("PATCH", path, query, body)
@@ -133,7 +153,11 @@ class KubernetesApi:
                 if error.status in {400, 403, 404, 405, 409, 422}:
                     message = f"{_REASONS[error.status]}: {error.message}"
                     raise InvalidRequest(message, field="slots") from error
-                raise DependencyDown(f"the API server answers {error.status}") from error
+                if error.status < 500:
+                    raise DependencyDown(f"the API server answers {error.status}") from error
+                if self._clock.monotonic_ns() - begun_ns > SLOW_S * 1e9:
+                    raise Unanswered(error.message) from error
+                raise InvalidRequest(f"Refused: {error.message}", field="slots") from error
         raise AssertionError  # the last attempt raises
 
     async def patch(self, path: str, body: Json) -> None:

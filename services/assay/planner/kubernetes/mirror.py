@@ -1,7 +1,10 @@
 """A copy of all objects of one kind under a selector, kept current by a list and its watch.
 
 Invariants: after a list the copy has exactly the objects of the list; a watch resumes from the last
-version seen, and a version that is too old (410) leads to a new list. Events may be repeated.
+version seen, and a version that is too old (410) leads to a new list. Events may be repeated. Where
+the server's newest version is older than one that was seen, its store was set back to a backup: a
+watch would be silent until the versions are reached again. So everything is listed, and what was
+known by versions is forgotten.
 """
 
 from collections.abc import Callable
@@ -12,7 +15,7 @@ import structlog
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
 from assay.planner.kubernetes.api import Gone, KubernetesApi, Refused, pause
-from assay.planner.kubernetes.pods import Json, part
+from assay.planner.kubernetes.pods import Json, older, part
 
 View_co = TypeVar("View_co", covariant=True)
 View = TypeVar("View")
@@ -41,6 +44,7 @@ class Mirror(Generic[View]):
         parse: Parse[View],
         seen: Callable[[View], None],
         clock: Clock,
+        set_back: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._path = path
@@ -48,6 +52,9 @@ class Mirror(Generic[View]):
         self._parse = parse
         self._seen = seen
         self._clock = clock
+        self._set_back = set_back
+        self._newest = ""
+        """The last version seen."""
         self.objects: dict[str, View] = {}
         """By name."""
         self.listed = False
@@ -59,13 +66,17 @@ class Mirror(Generic[View]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        version, failures = "", 0
+        version, failures, was_cut = "", 0, False
         while True:
             begun_ns = self._clock.monotonic_ns()
             try:
+                if was_cut and older(await self._api.newest(self._path, self._selector), version):
+                    version = ""
                 version = version or await self._list()
+                was_cut = False
                 async for event in self._api.watch(self._path, self._selector, version):
                     version, failures = self._take(event) or version, 0
+                    self._newest = version
                 if (self._clock.monotonic_ns() - begun_ns) / 1e9 < QUICK_S:
                     raise Refused(0, "the API server ends its watches at once")
                 self._current()
@@ -79,6 +90,7 @@ class Mirror(Generic[View]):
                 failures += 1
             except AssayError as error:
                 self._lost(error.message)
+                was_cut = True
                 if isinstance(error, Refused):
                     version = ""
                 log.info("watch_interrupted", path=self._path, why=error.message)
@@ -87,6 +99,10 @@ class Mirror(Generic[View]):
 
     async def _list(self) -> str:
         items, version = await self._api.list_all(self._path, self._selector)
+        if older(version, self._newest):
+            log.warning("set_back_to_a_backup", path=self._path, version=version)
+            self._set_back()
+        self._newest = version
         found = {}
         for item in items:
             name = _name(item)

@@ -144,6 +144,13 @@ def parts(of: Json, name: str) -> Sequence[Json]:
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
+def older(version: str, than: str) -> bool:
+    """Whether a resource version is known to be the older one (decimal since Kubernetes 1.35)."""
+    if not (version.isdecimal() and than.isdecimal()):
+        return False
+    return int(version) < int(than)
+
+
 def whole(value: object, absent: int) -> int:
     """A count; Kubernetes omits one that has its default."""
     return value if isinstance(value, int) and not isinstance(value, bool) else absent

@@ -12,7 +12,7 @@ from typing import Final
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName
-from assay.planner.kubernetes.pods import Json, PodState, PodView, part, parts, whole
+from assay.planner.kubernetes.pods import Json, PodState, PodView, older, part, parts, whole
 from assay.planner.session.messages import HostState, PoolState, Startup
 
 STARTUPS_KEPT: Final = 64
@@ -27,6 +27,8 @@ CONTENDED_CHANGES: Final = 3
 CONTENDED_WITHIN_S: Final = 60.0
 CONTENDED_PATCH_S: Final = 15.0
 """While someone else sizes the pool too, it is set at most this often."""
+HELD_UP_S: Final = 15.0
+"""Pause after an attempt that delayed the step."""
 PODS_TIMED_MAX: Final = 20_000
 FIELD_MANAGER: Final = "assay-planner"
 
@@ -88,6 +90,8 @@ class Pool:
     asked_s: float = 0.0
     problem: str = ""
     """Why the last attempt to size it failed."""
+    held_until_s: float = 0.0
+    """Not tried before: what the API server needs for it does not answer."""
     cap: int | None = None
     cap_until_s: float = 0.0
     cap_why: str = ""
@@ -119,6 +123,14 @@ class Pool:
     def resized(self, replicas: int, version: str, now_s: float) -> None:
         """We set the size."""
         self.asked, self.asked_version, self.asked_s, self.problem = replicas, version, now_s, ""
+
+    def held_up(self, why: str, now_s: float) -> None:
+        """An attempt took long and came to nothing; others get their turn first."""
+        self.problem, self.held_until_s = f"Unanswered: {why}", now_s + HELD_UP_S
+
+    def set_back(self) -> None:
+        """The API server's store was: the size that we set may be gone, and its version is none."""
+        self.asked, self.asked_version = None, ""
 
     def target_seen(self, target: Target, now_s: float) -> None:
         """The Deployment as it is now: was its size changed by someone else?"""
@@ -245,13 +257,6 @@ _BAD: Final[Mapping[PodState, str]] = {
     PodState.BROKEN: "PodsBroken",
     PodState.LOST: "PodsLost",
 }
-
-
-def older(version: str, than: str) -> bool:
-    """Whether a resource version is known to be the older one (decimal since Kubernetes 1.35)."""
-    if not (version.isdecimal() and than.isdecimal()):
-        return False
-    return int(version) < int(than)
 
 
 def p90_ns(startups_s: deque[float]) -> int | None:

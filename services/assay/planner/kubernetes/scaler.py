@@ -20,7 +20,7 @@ from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.kubernetes.api import KubernetesApi, Refused
+from assay.planner.kubernetes.api import KubernetesApi, Refused, Unanswered
 from assay.planner.kubernetes.costs import annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
@@ -97,6 +97,7 @@ class KubernetesScaler:
         self._targets[path] = Mirror(
             self._api, path, self._settings.selector,
             parse=target_view, seen=partial(self._target_seen, by_name), clock=self._clock,
+            set_back=partial(_set_back, by_name),
         )  # fmt: skip
 
     # -- the interface of a scaler -------------------------------------------------------------
@@ -163,6 +164,8 @@ class KubernetesScaler:
         since_s = now_s - pool.foreign[-1] if pool.foreign else CONTENDED_PATCH_S
         if pool.contended(now_s) and since_s < CONTENDED_PATCH_S:
             return
+        if now_s < pool.held_until_s:
+            return
         path = f"{pool.path}/{pool.name}/scale"
         may_mark = self._settings.mark_idle_pods and "/deployments" in pool.path
         if self._hosts is not None and may_mark:  # other controllers do not look at costs
@@ -171,6 +174,9 @@ class KubernetesScaler:
             scale = await self._api.scale(path, replicas)
         except InvalidRequest as error:
             pool.problem = error.message
+            raise
+        except Unanswered as error:
+            pool.held_up(error.message, self._clock.now_ns() / 1e9)
             raise
         version = str(part(scale, "metadata").get("resourceVersion") or "")
         pool.resized(replicas, version, now_s)
@@ -268,6 +274,11 @@ class KubernetesScaler:
                 stage=pool.stage, desired=pool.desired, ready=pool.ready, busy=pool.busy,
                 condition=pool.condition.partition(":")[0],
             )  # fmt: skip
+
+
+def _set_back(pools: Mapping[str, Pool]) -> None:
+    for pool in pools.values():
+        pool.set_back()
 
 
 def _pod_view(found: Mapping[str, object], *, before: object, pool_label: str) -> PodView:
