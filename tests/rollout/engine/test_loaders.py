@@ -598,6 +598,7 @@ class Bytes:
     vocab_size = 256
     bos_id: int | None = None
     eos_ids: tuple[int, ...] = ()
+    piece_bytes_max = 1
 
     def encode(self, text: str, *, bos: bool = False) -> list[int]:
         return list(text.encode())
