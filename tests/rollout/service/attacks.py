@@ -249,7 +249,7 @@ async def activates_nothing(by: Attacker) -> None:
 
 
 async def _messages() -> list[Any]:
-    """A whole push in many messages, with all checksums: those of tensors see the order of pieces."""
+    """A whole push in many messages; checksums of tensors see the order of pieces."""
     weights = weights_of(1)
     divided = pieces(full_push(STAGED_NEVER, 0.0), weights, together_bytes=1, piece_bytes=5_000)
     every = [one async for one in divided]
@@ -326,7 +326,14 @@ async def pushes_two_at_once(by: Attacker) -> None:
 
 async def sends_no_message(by: Attacker) -> None:
     """Bytes that are none."""
-    for name in ("OpenSession", "SubmitPrompts", "CancelRollouts", "Pause", "Activate", "GetStatus"):
+    for name in (
+        "OpenSession",
+        "SubmitPrompts",
+        "CancelRollouts",
+        "Pause",
+        "Activate",
+        "GetStatus",
+    ):
         call = by.channel.unary_unary(f"/assay.v1.RolloutService/{name}")
         junk = by.rng.choice([b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x00" * 9, b"\x0a\x05ab"])
         try:

@@ -12,20 +12,23 @@ import contextlib
 import random
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from grpc import StatusCode
 
 pytest.importorskip("numpy")
 
-from tests.rollout.service.attacks import ATTACKS, LEFT, Attacker, done_with
-from tests.rollout.service.served import leftovers
+from tests.rollout.service.attacks import ATTACKS, LEFT, Attacker, done_with, session
+from tests.rollout.service.served import SHORT, leftovers, rollouts
 from tests.rollout.service.test_hostile_tenants import clients, tenant
 from tests.rollout.service.test_service import S_MAX, SAMPLED
+from tests.rollout.service.vanishing import NAME, begin
 from tests.seeds import drawn_seed
 
-from assay.client.rollouts import Prompt
+from assay.client.rollouts import Prompt, RolloutClient
 from assay.core.errors import (
     Conflict,
     FailedPrecondition,
@@ -35,6 +38,7 @@ from assay.core.errors import (
     TooLarge,
 )
 from assay.edge import grpc_edge
+from assay.v1.rollout_pb2 import CloseSessionRequest
 
 if TYPE_CHECKING:
     from tests.rollout.service.served import Rollouts, RunRollouts
@@ -50,9 +54,7 @@ Said = list[tuple[bytes, bytes]]
 
 
 def some_prompts(turn: int) -> list[Prompt]:
-    return [
-        Prompt(group_id=f"{turn}/{i}", prompt_ids=[1 + i, 2, 3], k=3, seed=i) for i in range(3)
-    ]
+    return [Prompt(group_id=f"{turn}/{i}", prompt_ids=[1 + i, 2, 3], k=3, seed=i) for i in range(3)]
 
 
 async def generated(session: RolloutSession, turn: int) -> Said:
@@ -128,6 +130,12 @@ async def test_no_attack_changes_what_others_generate_or_leaves_anything(
 
 
 async def other_groups_come(own: Rollouts) -> None:
+    """A pause whose caller got its name before it was gone ends when its time is over."""
+    async with asyncio.timeout(S_MAX):
+        while own.service.pauses._asked:
+            await asyncio.sleep(0.02)
+    for pause_id in list(own.service.pauses._held):
+        own.service.pauses._forgotten(pause_id)
     async with clients(own) as (honest, _):
         session = await honest.open_session("other", sampling=SAMPLED)
         await session.submit(some_prompts(0))
@@ -142,12 +150,11 @@ async def nothing_of_it_is_left(own: Rollouts) -> None:
             await asyncio.sleep(0.02)
         while own.engine._staging.locked() or own.runtime.stats().in_flight:
             await asyncio.sleep(0.02)
-        for pause_id in list(own.service.pauses._held):
-            own.service.pauses.resume(pause_id)
     async with clients(own) as (_, hostile):
-        session = await hostile.open_session("vanishing")
-        assert own.service._sessions
-        await session.close()
+        stub: Any = hostile._stub
+        shown = hostile._connection.metadata
+        assert not (await stub.OpenSession(session(NAME), metadata=shown)).created
+        await stub.CloseSession(CloseSessionRequest(session_id=NAME), metadata=shown)
     async with asyncio.timeout(S_MAX):
         while leftovers(own):
             await asyncio.sleep(0.02)
@@ -173,7 +180,7 @@ async def test_a_process_that_is_killed_in_all_calls_at_once_leaves_nothing(
 
 
 class Frozen:
-    """A relay between a caller and a service that stops: the connections stay open, half of them."""
+    """A relay that stops: neither side sees a connection end."""
 
     def __init__(self, address: str) -> None:
         self._host, _, self._port = address.rpartition(":")
@@ -235,20 +242,20 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
         await process.wait()
 
 
-async def test_a_service_that_stops_in_all_calls_at_once_ends_them_by_a_status(
-    run_rollouts: RunRollouts,
-) -> None:
-    from tests.rollout.service.served import rollouts  # noqa: PLC0415 - its end is what is tested
-
-    async with rollouts(tenants=TENANTS) as own:
-        async with clients(own) as (_, hostile):
-            from tests.rollout.service.vanishing import begin  # noqa: PLC0415
-
+async def test_a_service_that_stops_in_all_calls_at_once_ends_them_by_a_status() -> None:
+    async with AsyncExitStack() as later:
+        async with rollouts(tenants=TENANTS) as own:
+            hostile = RolloutClient(own.address, token="x", backoff=SHORT)
+            await later.enter_async_context(hostile)
             calls = await begin(hostile, random.Random(4))
-            running: Any = own
             await asyncio.sleep(0.05)
-        del running
-    for call in calls:
-        with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
-            await call
-    assert all(call.done() for call in calls)
+        async with asyncio.timeout(S_MAX):
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+    failed = [one for one in ended if isinstance(one, grpc.aio.AioRpcError)]
+    assert failed
+    statuses = {one.code() for one in failed}
+    assert statuses <= {
+        StatusCode.CANCELLED,
+        StatusCode.UNAVAILABLE,
+        StatusCode.FAILED_PRECONDITION,
+    }
