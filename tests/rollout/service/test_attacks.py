@@ -12,8 +12,10 @@ import contextlib
 import random
 import subprocess
 import sys
+import threading
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import pytest
@@ -21,8 +23,16 @@ from grpc import StatusCode
 
 pytest.importorskip("numpy")
 
-from tests.rollout.service.attacks import ATTACKS, LEFT, Attacker, done_with, session
-from tests.rollout.service.served import SHORT, leftovers, rollouts
+from tests.rollout.service.attacks import (
+    ATTACKS,
+    LEFT,
+    Attacker,
+    done_with,
+    prompt,
+    session,
+    submission,
+)
+from tests.rollout.service.served import SHORT, SLOTS, leftovers, limits, rollouts
 from tests.rollout.service.test_hostile_tenants import clients, tenant
 from tests.rollout.service.test_service import S_MAX, SAMPLED
 from tests.rollout.service.vanishing import NAME, begin
@@ -37,8 +47,12 @@ from assay.core.errors import (
     Saturated,
     TooLarge,
 )
+from assay.core.ids import TenantId
 from assay.edge import grpc_edge
-from assay.v1.rollout_pb2 import CloseSessionRequest
+from assay.rollout.service import wire
+from assay.rollout.service.records import Decoding, SessionSpec
+from assay.rollout.service.servicer import RolloutServicer
+from assay.v1.rollout_pb2 import CloseSessionRequest, RewardPlan
 
 if TYPE_CHECKING:
     from tests.rollout.service.served import Rollouts, RunRollouts
@@ -259,3 +273,75 @@ async def test_a_service_that_stops_in_all_calls_at_once_ends_them_by_a_status()
         StatusCode.UNAVAILABLE,
         StatusCode.FAILED_PRECONDITION,
     }
+
+
+async def test_sessions_of_others_open_and_close_while_one_waits_for_its_reward_service(
+    run_rollouts: RunRollouts,
+) -> None:
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    own = await run_rollouts(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", tenants=TENANTS)
+    async with clients(own) as (honest, hostile):
+        shown = {"metadata": hostile._connection.metadata}
+        scored = session("scored", reward=RewardPlan(pipeline="noop"))
+        waiting = [hostile._stub.OpenSession(scored, **shown) for _ in range(3)]
+        async with asyncio.timeout(S_MAX):
+            while not own.service._changing:
+                await asyncio.sleep(0)
+        for _ in range(3):
+            mine = await honest.open_session("mine", sampling=SAMPLED)
+            await mine.submit(some_prompts(0))
+            await generated(mine, 0)
+            await mine.close()
+        assert not any(call.done() for call in waiting)
+        for call in waiting:
+            call.cancel()
+        async with asyncio.timeout(S_MAX):
+            while own.service._changing:
+                await asyncio.sleep(0.01)
+    assert own.service.status().sessions == 0
+    server.close()
+
+
+async def test_texts_are_encoded_while_others_are_served_and_those_that_cannot_fit_are_not() -> (
+    None
+):
+    may_end, begun, texts = threading.Event(), threading.Event(), list[str]()
+
+    def encode(text: str) -> list[int]:
+        begun.set()
+        assert may_end.wait(S_MAX)
+        texts.append(text)
+        return [1, 2]
+
+    given = {"encode": encode, "encode_more": encode, "text_bytes_max": 100}
+    served: Any = replace(limits(331, SLOTS), **given)
+    servicer = RolloutServicer(
+        cast("Any", None), served=served, weights=None, unsupported=(), shared_dir=None
+    )
+    request = submission("s", prompt(1, text="a", prompt_ids=b""), prompt(2, prompt_ids=b""))
+    request.prompts[1].text = "x" * 101
+    encoding = asyncio.create_task(servicer._encoded(request, TenantId("one")))
+    async with asyncio.timeout(S_MAX):
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+    assert not encoding.done()
+    may_end.set()
+    encoded = await encoding
+    assert texts == ["a"]
+    plain = Decoding(max_tokens=4)
+    spec = SessionSpec(
+        decoding=plain, reward=None, groups_open_max=9, staleness_max=None, retry_stale=False
+    )
+    with pytest.raises(TooLarge) as refused:
+        wire.group_specs(request, spec, encoded, cast("Any", None))
+    assert refused.value.field == "prompts[1].text"
+    del request.prompts[1]
+    assert wire.group_specs(request, spec, encoded, cast("Any", None))[0].prompt == (1, 2)
+    many = submission("s", *[prompt(1)] * (served.groups_open_max + 1))
+    with pytest.raises(TooLarge) as refused:
+        wire.check_counts(many, served)
+    assert refused.value.field == "prompts"

@@ -148,7 +148,6 @@ class PromptReader:
             return Prompt(ids=ids, at=point, added=added, text=body.prompt)
         return Prompt(ids=ids, at=exact, text=body.prompt)
 
-
     def _check_size(self, text: str, field: str) -> None:
         """Text that cannot fit is not encoded: a megabyte takes a second, in which no one else is
         served."""
