@@ -98,7 +98,7 @@ class InvalidWeights(RolloutError, core.InvalidRequest):
 
 
 class WeightsNotReady(RolloutError, core.FailedPrecondition):
-    """The version to activate is in neither slot, or another thread stages; `field` is the version."""
+    """The version to activate is in neither slot, or another thread stages."""
 
     def __init__(self, message: str, *, field: str = "policy_version") -> None:
         super().__init__(message, field=field)

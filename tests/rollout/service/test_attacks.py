@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -55,6 +56,8 @@ from assay.rollout.service.servicer import RolloutServicer
 from assay.v1.rollout_pb2 import CloseSessionRequest, RewardPlan
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.rollout.service.served import Rollouts, RunRollouts
 
     from assay.client.rollouts import RolloutSession
@@ -143,13 +146,22 @@ async def test_no_attack_changes_what_others_generate_or_leaves_anything(
     assert own.service.why_not_ready == ""
 
 
+@contextlib.asynccontextmanager
+async def pauses_end(own: Rollouts) -> AsyncIterator[None]:
+    """A pause whose caller got its name before it was gone ends when its time is over: at once."""
+
+    async def forgotten() -> None:
+        while True:
+            for pause_id in list(own.service.pauses._held):
+                own.service.pauses._forgotten(pause_id)
+            await asyncio.sleep(0.01)
+
+    forgetting = asyncio.create_task(forgotten())
+    yield
+    forgetting.cancel()
+
+
 async def other_groups_come(own: Rollouts) -> None:
-    """A pause whose caller got its name before it was gone ends when its time is over."""
-    async with asyncio.timeout(S_MAX):
-        while own.service.pauses._asked:
-            await asyncio.sleep(0.02)
-    for pause_id in list(own.service.pauses._held):
-        own.service.pauses._forgotten(pause_id)
     async with clients(own) as (honest, _):
         session = await honest.open_session("other", sampling=SAMPLED)
         await session.submit(some_prompts(0))
@@ -189,8 +201,9 @@ async def test_a_process_that_is_killed_in_all_calls_at_once_leaves_nothing(
         await asyncio.sleep(random.Random(seed).random() * 0.2)
         process.kill()
         await process.wait()
-    await other_groups_come(own)
-    await nothing_of_it_is_left(own)
+    async with pauses_end(own):
+        await other_groups_come(own)
+        await nothing_of_it_is_left(own)
 
 
 class Frozen:
@@ -250,8 +263,9 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
             while not own.service.tracer._readers:
                 await asyncio.sleep(0.01)
         relay.stop()
-        await other_groups_come(own)
-        await nothing_of_it_is_left(own)
+        async with pauses_end(own):
+            await other_groups_come(own)
+            await nothing_of_it_is_left(own)
         process.kill()
         await process.wait()
 
@@ -278,12 +292,8 @@ async def test_a_service_that_stops_in_all_calls_at_once_ends_them_by_a_status()
 async def test_sessions_of_others_open_and_close_while_one_waits_for_its_reward_service(
     run_rollouts: RunRollouts,
 ) -> None:
-    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
-        writer.close()
-
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    own = await run_rollouts(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", tenants=TENANTS)
+    silent = socket.create_server(("127.0.0.1", 0))  # connects, and never answers
+    own = await run_rollouts(f"127.0.0.1:{silent.getsockname()[1]}", tenants=TENANTS)
     async with clients(own) as (honest, hostile):
         shown = {"metadata": hostile._connection.metadata}
         scored = session("scored", reward=RewardPlan(pipeline="noop"))
@@ -303,12 +313,10 @@ async def test_sessions_of_others_open_and_close_while_one_waits_for_its_reward_
             while own.service._changing:
                 await asyncio.sleep(0.01)
     assert own.service.status().sessions == 0
-    server.close()
+    silent.close()
 
 
-async def test_texts_are_encoded_while_others_are_served_and_those_that_cannot_fit_are_not() -> (
-    None
-):
+async def test_texts_are_encoded_beside_other_calls_and_those_that_cannot_fit_are_not() -> None:
     may_end, begun, texts = threading.Event(), threading.Event(), list[str]()
 
     def encode(text: str) -> list[int]:
