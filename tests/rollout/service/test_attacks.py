@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
     from assay.client.rollouts import RolloutSession
 
+KEEPALIVES_S = 30.0
+"""Half of what gRPC waits for the answer to a ping if it is not told."""
 ROUNDS = 4
 """Each attack this many times."""
 TYPED = (Conflict, FailedPrecondition, InvalidRequest, NotFound, Saturated, TooLarge)
@@ -263,7 +265,7 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
             while not own.service.tracer._readers:
                 await asyncio.sleep(0.01)
         relay.stop()
-        async with pauses_end(own):
+        async with asyncio.timeout(KEEPALIVES_S), pauses_end(own):
             await other_groups_come(own)
             await nothing_of_it_is_left(own)
         process.kill()

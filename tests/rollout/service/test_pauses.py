@@ -13,6 +13,7 @@ from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
 
 from assay.client.rollouts import SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
+from assay.rollout.layout import PauseMode
 from assay.rollout.service import pauses
 from assay.v1 import rollout_pb2
 
@@ -95,25 +96,22 @@ async def test_an_engine_that_is_not_held_in_time_is_the_answer_and_asked_once(
     assert len(await take(session, n)) == n
 
 
-@pytest.mark.parametrize("mode", [rollout_pb2.PAUSE_MODE_FINISH, rollout_pb2.PAUSE_MODE_RETRACT])
+@pytest.mark.parametrize("mode", list(PauseMode))
 async def test_a_pause_whose_caller_vanishes_before_it_holds_does_not_stay(
-    run_rollouts: RunRollouts, mode: rollout_pb2.PauseMode
+    run_rollouts: RunRollouts, mode: PauseMode
 ) -> None:
     own = await run_rollouts()
     session = await own.client.open_session("s", sampling=LONG)
     await session.submit(prompts(9, k=4))
-    calls = [own.client._stub.Pause(rollout_pb2.PauseRequest(mode=mode)) for _ in range(4)]
+    held = own.service.pauses
+    callers = [asyncio.create_task(held.hold(mode)) for _ in range(4)]
+    while len(held._asked) < len(callers):
+        await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
     async with asyncio.timeout(S_MAX):
-        while not own.service.pauses._asked:
-            await asyncio.sleep(0)
-    asked = list(own.service.pauses._asked.values())
-    for call in calls:
-        call.cancel()
-    async with asyncio.timeout(S_MAX):
-        while not all(one.abandoned or one.settled.is_set() for one in asked):
-            await asyncio.sleep(0)
-        while own.service.pauses._asked:
+        while held._asked:
             await asyncio.sleep(0.01)
-    for held in list(own.service.pauses._held):  # those that held it before
-        await own.client.resume(held)
+    assert all(caller.cancelled() for caller in callers)
+    assert not held._held
     assert len(await take(session, 9)) == 9
