@@ -141,7 +141,7 @@ async def sends_bad_prompts(by: Attacker) -> None:
     await by.ask("OpenSession", session("a"))
     nan, inf = math.nan, math.inf
     ids = [by.vocab_size, -1, (1 << 31) - 1, -(1 << 31)]
-    sampled = [{"temperature": t} for t in (nan, inf, -inf, -1.0)]
+    sampled: list[dict[str, Any]] = [{"temperature": t} for t in (nan, inf, -inf, -1.0)]
     sampled += [{"top_p": p} for p in (nan, inf, 0.0, -0.5, 1.5)] + [{"min_p": nan}, {"top_k": -1}]
     sampled += [{"max_tokens": n} for n in (0, -1, TOKENS_MAX + 1, (1 << 31) - 1)]
     sampled += [{"stop_ids": [one]} for one in ids] + [{"stop_ids": [1] * 10_000}]
@@ -226,7 +226,8 @@ async def cancels_what_ended(by: Attacker) -> None:
 
 async def asks_for_anothers(by: Attacker) -> None:
     """The session of another tenant is not there."""
-    before, named = len(by.said), {"session_id": by.victim}
+    before = len(by.said)
+    named: dict[str, Any] = {"session_id": by.victim}
     await by.ask("SubmitPrompts", submission(by.victim, prompt(1)))
     await by.ask("CancelRollouts", pb.CancelRolloutsRequest(**named))
     await by.ask("CloseSession", pb.CloseSessionRequest(**named))
@@ -355,7 +356,7 @@ async def vanishes(by: Attacker) -> None:
             yield one
         await asyncio.Event().wait()
 
-    mode = by.rng.choice([1, 2, 3])
+    mode: Any = by.rng.choice([1, 2, 3])
     stub, shown = by.stub, {"metadata": by.metadata}
     calls: list[Callable[[], Any]] = [
         lambda: stub.OpenSession(session("b"), **shown),

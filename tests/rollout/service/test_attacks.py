@@ -297,7 +297,7 @@ async def test_sessions_of_others_open_and_close_while_one_waits_for_its_reward_
     silent = socket.create_server(("127.0.0.1", 0))  # connects, and never answers
     own = await run_rollouts(f"127.0.0.1:{silent.getsockname()[1]}", tenants=TENANTS)
     async with clients(own) as (honest, hostile):
-        shown = {"metadata": hostile._connection.metadata}
+        shown: dict[str, Any] = {"metadata": hostile._connection.metadata}
         scored = session("scored", reward=RewardPlan(pipeline="noop"))
         waiting = [hostile._stub.OpenSession(scored, **shown) for _ in range(3)]
         async with asyncio.timeout(S_MAX):
@@ -327,7 +327,7 @@ async def test_texts_are_encoded_beside_other_calls_and_those_that_cannot_fit_ar
         texts.append(text)
         return [1, 2]
 
-    given = {"encode": encode, "encode_more": encode, "text_bytes_max": 100}
+    given: dict[str, Any] = {"encode": encode, "encode_more": encode, "text_bytes_max": 100}
     served: Any = replace(limits(331, SLOTS), **given)
     servicer = RolloutServicer(
         cast("Any", None), served=served, weights=None, unsupported=(), shared_dir=None

@@ -39,7 +39,7 @@ async def begin(client: RolloutClient, rng: random.Random) -> list[asyncio.Futur
             yield one
         await asyncio.Event().wait()
 
-    made = [
+    made: list[Any] = [
         lambda: stub.StreamGroups(pb.StreamGroupsRequest(session_id=NAME), **shown).read(),
         lambda: stub.StreamTrace(pb.StreamTraceRequest(), **shown).read(),
         lambda: stub.PushWeights(stalled(), **shown),
