@@ -551,7 +551,10 @@ async def test_a_text_that_cannot_fit_is_refused_by_its_field(run_gateway: RunGa
     own = await run_gateway()
     session = await own.open()
     long = "a " * 100_000
-    bodies = {"chat/completions": {"messages": user(long)}, "completions": {"prompt": long}}
+    bodies: dict[str, dict[str, Any]] = {
+        "chat/completions": {"messages": user(long)},
+        "completions": {"prompt": long},
+    }
     for path, body in bodies.items():
         answer = await own.http.post(f"{session['base_url']}/{path}", json=body)
         error = answer.json()["error"]
