@@ -156,7 +156,7 @@ ROLLOUT_MUTANTS: Final = (
     *_of(
         "shape",
         f"{SERVICE}/weights/parts.py",
-        PUSHES,
+        ("rollout/service/test_push_messages",),
         ("if differs or min(head.shape, default=0) <= 0:", "if False:"),
         ("        if self._passed > self.size:\n", "        if False:\n"),
     ),

@@ -100,6 +100,9 @@ class InvalidWeights(RolloutError, core.InvalidRequest):
 class WeightsNotReady(RolloutError, core.FailedPrecondition):
     """The version to activate is in neither slot, or another thread stages."""
 
+    def __init__(self, message: str, *, field: str = "policy_version") -> None:
+        super().__init__(message, field=field)
+
 
 class RuntimeClosed(RolloutError, core.FailedPrecondition):
     """The runtime was closed, or belongs to the process that this one was forked from."""

@@ -36,6 +36,7 @@ _OPTIONS: Final = [
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
     ("grpc.initial_reconnect_backoff_ms", 100),
     # Despite its name this is how long one connection attempt, including TLS, may take.
     ("grpc.min_reconnect_backoff_ms", 10_000),

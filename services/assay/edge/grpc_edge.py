@@ -101,6 +101,7 @@ def server_options(
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),  # or a ping waits for a minute
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 4),
         ("grpc.http2.max_ping_strikes", 2),

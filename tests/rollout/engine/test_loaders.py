@@ -33,7 +33,7 @@ from assay.rollout.models import (
 from assay.rollout.models.gguf_file import _GLOBAL_NAMES, _LAYER_NAMES, open_gguf
 from assay.rollout.models.hugging_face import parse_config, read_safetensors, tensor_key
 from assay.rollout.models.model import unpermute_heads
-from assay.rollout.models.tokenizer import StopStrings, TextStream
+from assay.rollout.models.tokenizer import StopStrings, TextStream, text_bytes_max
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -592,12 +592,16 @@ def test_smollm_token_bytes_join_to_the_text(smollm: Path) -> None:
     bytes_make_the_text(load_tokenizer(smollm), 49152)
 
 
+OWN: dict[str, Any] = {}
+
+
 class Bytes:
     """A tokenizer of single bytes."""
 
     vocab_size = 256
     bos_id: int | None = None
     eos_ids: tuple[int, ...] = ()
+    piece_bytes_max = 1
 
     def encode(self, text: str, *, bos: bool = False) -> list[int]:
         return list(text.encode())
@@ -654,3 +658,13 @@ def test_an_empty_stop_string_is_refused() -> None:
 def test_a_model_knows_its_size(smollm: Path) -> None:
     model: Model = load_model(smollm)
     assert model.config.parameters == 134_515_008
+
+
+@given(st.text(max_size=40))
+def test_no_text_has_more_bytes_than_its_tokens_can_be(text: str) -> None:
+    pytest.importorskip("tokenizers")
+    from tests.rollout.gateway.models import tokenizer
+
+    own = OWN.setdefault("tokenizer", tokenizer())
+    assert len(text.encode()) <= text_bytes_max(own, len(own.encode(text)))
+    assert own.encode(text * 400) == own._backend.encode(text * 400, add_special_tokens=False).ids

@@ -130,6 +130,7 @@ def shared_with(
         slots=SLOTS,
         encode=None,
         encode_more=None,
+        text_bytes_max=0,
         stop_ids=own.eos_ids,
         groups_open_max=32,
         reward_wait_s=30.0,

@@ -536,6 +536,32 @@ async def test_limits_of_a_session_and_of_the_gateway(run_gateway: RunGateway) -
     assert "session_bytes_max" in more.json()["error"]["message"]
 
 
+async def test_a_session_whose_turn_is_running_is_not_idle(run_gateway: RunGateway) -> None:
+    own = await run_gateway(limits={"idle_s_max": 1e-6})
+    session = await own.open()
+    with own.runtime.pause():
+        call = asyncio.create_task(own.chat(session, "a", max_tokens=2))
+        await until(lambda: own.runtime.stats().in_flight == 1)
+        assert own.sessions.close_idle() == 0
+    await call
+    assert own.sessions.close_idle() == 1
+
+
+async def test_a_text_that_cannot_fit_is_refused_by_its_field(run_gateway: RunGateway) -> None:
+    own = await run_gateway()
+    session = await own.open()
+    long = "a " * 100_000
+    bodies: dict[str, dict[str, Any]] = {
+        "chat/completions": {"messages": user(long)},
+        "completions": {"prompt": long},
+    }
+    for path, body in bodies.items():
+        answer = await own.http.post(f"{session['base_url']}/{path}", json=body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (413, "too_large")
+        assert error["param"] == next(iter(body))
+
+
 # -- bad input -------------------------------------------------------------------------------------
 BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"messages": []}, "messages"),

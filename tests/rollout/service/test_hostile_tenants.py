@@ -76,6 +76,7 @@ async def nothing_is_left(own: Rollouts) -> None:
         while found := leftovers(own):
             await asyncio.sleep(0.02)
             assert own.service.why_not_ready == "", found
+    assert not own.service.flights._held
 
 
 async def test_what_is_anothers_is_not_there_or_not_permitted(run_rollouts: RunRollouts) -> None:

@@ -13,6 +13,7 @@ from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
 
 from assay.client.rollouts import SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
+from assay.rollout.layout import PauseMode
 from assay.rollout.service import pauses
 from assay.v1 import rollout_pb2
 
@@ -93,3 +94,24 @@ async def test_an_engine_that_is_not_held_in_time_is_the_answer_and_asked_once(
         await own.client.pause(mode="finish")
     unnamed.stack.close()
     assert len(await take(session, n)) == n
+
+
+@pytest.mark.parametrize("mode", list(PauseMode))
+async def test_a_pause_whose_caller_vanishes_before_it_holds_does_not_stay(
+    run_rollouts: RunRollouts, mode: PauseMode
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=LONG)
+    await session.submit(prompts(9, k=4))
+    held = own.service.pauses
+    callers = [asyncio.create_task(held.hold(mode)) for _ in range(4)]
+    while len(held._asked) < len(callers):
+        await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
+    async with asyncio.timeout(S_MAX):
+        while held._asked:
+            await asyncio.sleep(0.01)
+    assert all(caller.cancelled() for caller in callers)
+    assert not held._held
+    assert len(await take(session, 9)) == 9

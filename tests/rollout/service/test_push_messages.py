@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import struct
 import tempfile
 import zlib
@@ -20,10 +21,11 @@ from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.binding import crc32
+from assay.rollout.errors import InvalidWeights
 from assay.rollout.models.tensor_checks import Rows
 from assay.rollout.service import wire
 from assay.rollout.service.weights import apart, shared
-from assay.rollout.service.weights.parts import Assembly, Head, Receiver, whole_tensors
+from assay.rollout.service.weights.parts import Assembly, Head, Passage, Receiver, whole_tensors
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -190,3 +192,31 @@ def test_what_is_taken_out_of_a_message_is_what_protobuf_would_read(body: bytes)
     found = rollout_pb2.PushWeightsRequest.FromString(rest)
     found.data = found.data or bytes(data)
     assert found == expected or not expected.data  # the last of several values was empty
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 2), (0, 6), (-2, -3), (6, 0), ()])
+def test_a_tensor_of_another_shape_is_refused_by_its_name_before_its_bytes(
+    shape: tuple[int, ...],
+) -> None:
+    if math.prod(shape) == 6 and min(shape) > 0:
+        assert Passage(Head("t", "F32", shape), (2, 3)).size == 24  # the same elements
+        return
+    for make in (Passage, Assembly):
+        with pytest.raises(InvalidWeights) as refused:
+            make(Head("t", "F32", shape), (2, 3))
+        assert refused.value.field == "tensors.t"
+        assert "shape" in refused.value.message
+
+
+@given(sizes=st.lists(st.integers(0, 30), min_size=1, max_size=5))
+def test_a_tensor_is_refused_with_its_first_byte_too_many(sizes: list[int]) -> None:
+    passing, came = Passage(Head("t", "F32", (2, 3)), (2, 3)), 0
+    for size in sizes:
+        came += size
+        if came > 24:
+            with pytest.raises(InvalidWeights, match="more than 24 bytes") as refused:
+                passing.add(bytes(size))
+            assert refused.value.field == "tensors.t"
+            return
+        passing.add(bytes(size))
+        assert passing.whole == (came == 24)

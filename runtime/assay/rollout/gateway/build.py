@@ -73,7 +73,7 @@ def build_gateway(
     calls = Calls(
         sessions=sessions,
         turns=turns,
-        reader=PromptReader(tokenizer, served.template),
+        reader=PromptReader(tokenizer, served.template, tokens_max=parts.served.tokens_max),
         served=served,
         clock=parts.clock,
         new_id=_new_id,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assay.core.errors import FailedPrecondition, InvalidRequest
+from assay.core.errors import FailedPrecondition, InvalidRequest, TooLarge
 from assay.rollout.gateway.history import added_tokens, read, text_after_reply
 from assay.rollout.gateway.tool_calls import OPENING, form_of
-from assay.rollout.models.tokenizer import PartEncoder
+from assay.rollout.models.tokenizer import PartEncoder, text_bytes_max
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,11 @@ class Prompt:
 class PromptReader:
     """Reads prompts for one model."""
 
-    def __init__(self, tokenizer: Tokenizer | None, template: ChatTemplate | None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer | None, template: ChatTemplate | None, *, tokens_max: int
+    ) -> None:
         self._tokenizer = tokenizer
+        self._text_max = 0 if tokenizer is None else text_bytes_max(tokenizer, tokens_max)
         self._template = template
         self._parts = None if tokenizer is None else PartEncoder(tokenizer)
         self._ends = frozenset(() if tokenizer is None else tokenizer.eos_ids)
@@ -52,6 +55,7 @@ class PromptReader:
             FailedPrecondition: the model has no tokenizer or no chat template.
             InvalidRequest: the template refuses it, or a call is required of a model that knows
                 none.
+            TooLarge: it cannot fit.
         """
         prompt = self._conversation(body, record)
         if body.tool_choice != "required" or not body.tools or self._tokenizer is None:
@@ -72,6 +76,7 @@ class PromptReader:
         last = record.conversation
         talk = read(body.messages, tools, body.chat_template_kwargs, last=last)
         text = self._text(body, talk.messages, tools)
+        self._check_size(text, "messages")
         record.keep(replace(talk, text=text))
         ids = self._parts.encode(text)  # templates write the model's first token themselves
         exact = record.continued_exactly(ids)
@@ -126,12 +131,14 @@ class PromptReader:
 
         Raises:
             InvalidRequest: it is text, and the model has no tokenizer.
+            TooLarge: it cannot fit.
         """
         if not isinstance(body.prompt, str):
             return Prompt(ids=body.prompt, at=_begun(record, body.prompt))
         if self._tokenizer is None:
             message = "prompt: token ids are needed: the model has no tokenizer"
             raise InvalidRequest(message, field="prompt")
+        self._check_size(body.prompt, "prompt")
         ids = self._tokenizer.encode(body.prompt, bos=True)
         exact = record.continued_exactly(ids) if ids else None
         known = record.continued_by_text(body.prompt)
@@ -140,6 +147,13 @@ class PromptReader:
             added = self._tokenizer.encode(rest)
             return Prompt(ids=ids, at=point, added=added, text=body.prompt)
         return Prompt(ids=ids, at=exact, text=body.prompt)
+
+    def _check_size(self, text: str, field: str) -> None:
+        """Text that cannot fit is not encoded: a megabyte takes a second, in which no one else is
+        served."""
+        if len(text) > self._text_max:
+            message = f"{field}: {len(text)} characters; at most {self._text_max} can fit"
+            raise TooLarge(message, field=field)
 
 
 def _begun(record: Record, ids: Sequence[int]) -> Point | None:

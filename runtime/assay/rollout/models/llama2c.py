@@ -111,6 +111,7 @@ class Llama2cTokenizer:
         self._scores = scores
         self._ids = {piece: token for token, piece in reversed(list(enumerate(pieces)))}
         self.vocab_size = len(pieces)
+        self.piece_bytes_max = max(map(len, pieces), default=1)
         self.bos_id: int | None = _BOS
         self.eos_ids: tuple[int, ...] = (_BOS, _EOS)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import tokenizers
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+ALONE_CHARS_MAX = 4_096
+"""Longer texts are encoded in a way that lets other threads run meanwhile."""
 
 
 class Tokenizer(Protocol):
@@ -30,6 +32,11 @@ class Tokenizer(Protocol):
     vocab_size: int
     bos_id: int | None
     eos_ids: tuple[int, ...]
+
+    @property
+    def piece_bytes_max(self) -> int:
+        """Bytes of the longest token's text."""
+        ...
 
     def encode(self, text: str, *, bos: bool = False) -> list[int]:
         """Token ids; special tokens written out in the text are recognised."""
@@ -64,8 +71,18 @@ class HuggingFaceTokenizer:
         self.chat_template = chat_template
         self._named = dict(named or {})
 
+    @cached_property
+    def piece_bytes_max(self) -> int:
+        """Of the longest token, as its vocabulary writes it."""
+        vocab = self._backend.get_vocab(with_added_tokens=True)
+        return max((len(piece.encode()) for piece in vocab), default=1)
+
     def encode(self, text: str, *, bos: bool = False) -> list[int]:
-        ids = list(self._backend.encode(text, add_special_tokens=False).ids)
+        if len(text) <= ALONE_CHARS_MAX:
+            found = self._backend.encode(text, add_special_tokens=False)
+        else:
+            [found] = self._backend.encode_batch([text], add_special_tokens=False)
+        ids = list(found.ids)
         return [self.bos_id, *ids] if bos and self.bos_id is not None else ids
 
     def decode(self, ids: list[int]) -> str:
@@ -245,6 +262,11 @@ def read_gguf(path: Path) -> HuggingFaceTokenizer:
             if isinstance(metadata.get(key := f"tokenizer.ggml.{name}_token_id"), int)
         },
     )
+
+
+def text_bytes_max(tokenizer: Tokenizer, tokens_max: int) -> int:
+    """Bytes of the longest text that this many tokens can be: what is longer is not encoded."""
+    return tokens_max * tokenizer.piece_bytes_max
 
 
 class PartEncoder:

@@ -22,6 +22,7 @@ from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer
+from assay.rollout.models.tokenizer import text_bytes_max
 from assay.rollout.service.backend import Backend, open_backend
 from assay.rollout.service.rewards import RewardServiceDesk
 from assay.rollout.service.server import RolloutServer
@@ -208,6 +209,7 @@ def _served(rollout: RolloutSettings, backend: Backend) -> Served:
         slots=rollout.slots,
         encode=None if tokenizer is None else functools.partial(tokenizer.encode, bos=True),
         encode_more=None if tokenizer is None else functools.partial(tokenizer.encode, bos=False),
+        text_bytes_max=0 if tokenizer is None else text_bytes_max(tokenizer, backend.tokens_max),
         stop_ids=() if tokenizer is None else tokenizer.eos_ids,
         groups_open_max=rollout.groups_open_max,
         reward_wait_s=min(rollout.reward_wait_s, rollout.reward_wait_s_max),

@@ -4,7 +4,9 @@ Invariants:
   - a name is one pause: asking again for a pause that is held, or is about to be, adds none, so a
   call whose answer was lost may be sent again;
   - no call waits for what cannot come: while a pause holds rollouts in place, none of them ends or
-  is retracted, so FINISH and RETRACT are refused unless nothing runs.
+  is retracted, so FINISH and RETRACT are refused unless nothing runs;
+  - a pause whose caller vanished before it held the engine is let go as soon as it does: no one has
+  its name.
 """
 
 from __future__ import annotations
@@ -46,12 +48,14 @@ class _Held:
     timer: asyncio.TimerHandle
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     """A pause that will hold the engine; `settled` once it does, or was refused."""
 
     mode: PauseMode
     settled: asyncio.Event
+    abandoned: bool = False
+    """Its caller vanished, or the service stops."""
 
 
 class Pauses:
@@ -84,16 +88,29 @@ class Pauses:
                 raise Conflict(f"pause {pause_id} has mode {held.mode.name}", field="mode")
             return pause_id
         if len(self._held) + len(self._asked) >= PAUSES_MAX:
-            raise Saturated(f"at most {PAUSES_MAX} pauses", retry_after_s=1.0)
-        self._asked[pause_id] = _Asked(mode, asyncio.Event())
+            message = f"at most {PAUSES_MAX} pauses"
+            raise Saturated(message, field="pause_id", retry_after_s=1.0)
+        asked = self._asked[pause_id] = _Asked(mode, asyncio.Event())
+        holding = asyncio.create_task(self._hold(pause_id, asked))
         try:
-            stack = ExitStack()
-            await self.reached(mode, lambda wait_s: self._enter(stack, mode, wait_s))
+            await asyncio.shield(holding)
+        except asyncio.CancelledError:
+            asked.abandoned = True
+            raise
+        return pause_id
+
+    async def _hold(self, pause_id: str, asked: _Asked) -> None:
+        """Hold the engine. A thread cannot be stopped, so this outlives its caller."""
+        stack = ExitStack()
+        try:
+            await self.reached(asked.mode, lambda wait_s: self._enter(stack, asked.mode, wait_s))
+            if asked.abandoned:
+                stack.close()
+                return
             timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._forgotten, pause_id)
-            self._held[pause_id] = _Held(mode, stack, timer)
+            self._held[pause_id] = _Held(asked.mode, stack, timer)
         finally:
             self._asked.pop(pause_id).settled.set()
-        return pause_id
 
     async def reached(self, mode: PauseMode, act: Callable[[float], Done]) -> Done:
         """Call `act` in a thread, with the time-out for holding the engine in this mode.
@@ -126,7 +143,9 @@ class Pauses:
             raise FailedPrecondition("no such pause, or it has ended", field="pause_id")
 
     def close(self) -> None:
-        """End all pauses."""
+        """End all pauses, and those that are still to come."""
+        for asked in self._asked.values():
+            asked.abandoned = True
         for pause_id in list(self._held):
             self._let_go(pause_id)
 

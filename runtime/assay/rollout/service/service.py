@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
 from assay.edge.metrics import Metrics
@@ -107,8 +108,9 @@ class RolloutService:
         self._engine = engine
         self._desk = desk(lambda number, judged: self.flights.on_judged(number, judged))
         self._sessions: dict[SessionKey, Session] = {}
-        self._changing_sessions = asyncio.Lock()
-        """No two calls open or close sessions at the same time."""
+        self._changing: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
+        """No two calls open or close a session at the same time. Those of other sessions do not
+        wait: a reward service may take seconds to answer."""
         self._batches = Batches(self._desk, clock)
         self.flights = Flights(
             engine=engine,
@@ -179,7 +181,7 @@ class RolloutService:
             NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
         """
         self.check()
-        async with self._changing_sessions:
+        async with self._lock_of(key):
             return await self._open(key, spec, token)
 
     async def _open(self, key: SessionKey, spec: SessionSpec, token: str | None) -> bool:
@@ -200,8 +202,14 @@ class RolloutService:
         return True
 
     async def close_session(self, key: SessionKey) -> int:
-        """Cancel what has not ended, drop the rest; return how many rollouts were cancelled."""
-        async with self._changing_sessions:
+        """Cancel what has not ended, drop the rest; return how many rollouts were cancelled.
+
+        It is done to its end, also if its caller vanishes meanwhile.
+        """
+        return await asyncio.shield(asyncio.create_task(self._close(key)))
+
+    async def _close(self, key: SessionKey) -> int:
+        async with self._lock_of(key):
             session = self._session(key)
             cancelled = self.cancel(key, None)
             session.closed = True
@@ -209,9 +217,12 @@ class RolloutService:
             del self._sessions[key]
             self._room.closed(session)
             self.flights.remove_session(key)
+            self.flights.start_waiting()  # its tenant's share may be free for another
             await self._desk.close_session(key)
-        self.flights.start_waiting()  # its tenant's share may be free for another
         return cancelled
+
+    def _lock_of(self, key: SessionKey) -> asyncio.Lock:
+        return self._changing.setdefault(key, asyncio.Lock())
 
     def spec(self, key: SessionKey) -> SessionSpec:
         """Parameters of a session.

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import functools
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from assay.core.errors import AssayError, FailedPrecondition, PermissionDenied
 from assay.edge.calls import current_call
@@ -23,11 +25,12 @@ from assay.rollout.service.weights import Pushes, ServerFolder, apart
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     import grpc
 
+    from assay.core.ids import TenantId
     from assay.rollout.layout import PauseMode
     from assay.rollout.models.staging import StagedWeights
     from assay.rollout.rollouts import Activation
@@ -60,6 +63,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._weights = weights
         self._unsupported = unsupported
         self._pushes = None if weights is None else Pushes(weights, shared_dir)
+        self._encoding: WeakValueDictionary[TenantId, asyncio.Lock] = WeakValueDictionary()
 
     async def OpenSession(
         self, request: rollout_pb2.OpenSessionRequest, context: Context
@@ -89,14 +93,39 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         """Accept prompts."""
         request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
         key = _key(request.session_id)
+        self._service.spec(key)  # nothing is done for a session that is not open
+        wire.check_counts(request, self._served)
+        served = await self._encoded(request, key.tenant_id)
         histories = functools.partial(self._service.histories, key)
-        specs = wire.group_specs(request, self._service.spec(key), self._served, histories)
+        specs = wire.group_specs(request, self._service.spec(key), served, histories)
         accepted = self._service.submit(
             key, specs, wire.reward_batches(request), acknowledged=request.acknowledged
         )
         return rollout_pb2.SubmitPromptsResponse(
             accepted=accepted, duplicates=len(specs) - accepted
         )
+
+    async def _encoded(
+        self, request: rollout_pb2.SubmitPromptsRequest, tenant_id: TenantId
+    ) -> wire.Served:
+        """With the ids of the message's texts.
+
+        A megabyte takes a second: threads make them, one for each tenant, so that other calls go
+        on. What is refused for its size is not encoded.
+        """
+        served = self._served
+        if served.encode is None or served.encode_more is None:
+            return served
+        most = served.text_bytes_max
+        prompts = [one.text for one in request.prompts if 0 < len(one.text) <= most]
+        turns = [turn.environment_text for one in request.prompts for turn in one.turns]
+        if not prompts and not any(turns):
+            return served
+        more = [text for text in turns if 0 < len(text) <= most]
+        async with self._encoding.setdefault(tenant_id, asyncio.Lock()):
+            first = await asyncio.to_thread(_each, served.encode, prompts)
+            then = await asyncio.to_thread(_each, served.encode_more, more)
+        return replace(served, encode=first.__getitem__, encode_more=then.__getitem__)
 
     async def StreamGroups(
         self, request: rollout_pb2.StreamGroupsRequest, context: Context
@@ -159,12 +188,9 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         return wire.activated(await self._activated(request.policy_version, mode))
 
     async def _activated(self, version: int, mode: PauseMode | None) -> Activation:
+        self._check_staged(version)
         tenant_id = current_call().tenant.tenant_id
-        try:
-            self._check_staged(version)
-            return await self._service.activate(version, mode, tenant_id=tenant_id)
-        except WeightsNotReady as error:
-            raise WeightsNotReady(error.message, field="policy_version") from None
+        return await self._service.activate(version, mode, tenant_id=tenant_id)
 
     def _check_staged(self, version: int) -> None:
         """Refuse other versions before rollouts are held, drained or retracted for them."""
@@ -233,6 +259,10 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         async with aclosing(pages):
             async for page in pages:
                 yield wire.trace_page(page)
+
+
+def _each(encode: Callable[[str], list[int]], texts: Sequence[str]) -> dict[str, list[int]]:
+    return {text: encode(text) for text in dict.fromkeys(texts)}
 
 
 async def _discard(bodies: AsyncIterator[bytes]) -> None:

@@ -45,6 +45,9 @@ REFERENCE_BYTES_MAX: Final = 1 << 20
 SPAN_MS_MAX: Final = 7 * 24 * 3_600 * 1_000
 """A week: the longest deadline and wait, as in the reward service."""
 SHAPE_DIMENSIONS_MAX: Final = 4
+BATCHES_MAX: Final = 4_096
+TENSORS_MAX: Final = 1 << 16
+"""Reward batches, and tensors, of one message: 16 MiB hold millions, which take a minute."""
 NO_TOKENIZER: Final = "the model has no tokenizer here: send {}"
 PAUSE_MODE: Final = {
     rollout_pb2.PAUSE_MODE_UNSPECIFIED: PauseMode.IN_PLACE,
@@ -81,6 +84,8 @@ class Served:
     """The model's tokenizer, for a prompt; `None`: prompts come as ids."""
     encode_more: Callable[[str], list[int]] | None
     """The same for text within a sequence: without a first token of its own."""
+    text_bytes_max: int
+    """Of a text that fits (it has no more characters): longer ones are not encoded."""
     stop_ids: tuple[int, ...]
     """The model's own stop ids, for sessions without any."""
     groups_open_max: int
@@ -142,6 +147,12 @@ def _reward_plan(message: rollout_pb2.Session, served: Served) -> RewardPlan | N
         settings_json=reward.settings_json,
         wait_s_max=reward.wait_ms_max / 1000 or served.reward_wait_s,
     )
+
+
+def check_counts(request: rollout_pb2.SubmitPromptsRequest, served: Served) -> None:
+    """Refuse (TooLarge) more than a session may have, before anything is done for each."""
+    _bound("prompts", len(request.prompts), served.groups_open_max)
+    _bound("batches", len(request.batches), BATCHES_MAX)
 
 
 def group_specs(
@@ -240,6 +251,7 @@ def _environment(turn: rollout_pb2.NextTurn, served: Served, where: str) -> tupl
     if turn.environment_text:
         if served.encode_more is None:
             raise _wrong(f"{where}.environment_text", NO_TOKENIZER.format("environment_ids"))
+        _bound(f"{where}.environment_text", len(turn.environment_text), served.text_bytes_max)
         return tuple(served.encode_more(turn.environment_text))
     return _ids(turn.environment_ids, f"{where}.environment_ids")
 
@@ -265,6 +277,7 @@ def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[in
     if message.text:
         if served.encode is None:
             raise _wrong(f"{where}.text", NO_TOKENIZER.format("prompt_ids"))
+        _bound(f"{where}.text", len(message.text), served.text_bytes_max)
         return tuple(served.encode(message.text))
     return _ids(message.prompt_ids, f"{where}.prompt_ids")
 
@@ -272,7 +285,10 @@ def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[in
 def _ids(data: bytes, where: str) -> tuple[int, ...]:
     if len(data) % 4:
         raise _wrong(where, "int32, little-endian")
-    return tuple(_from_little_endian("i", data))
+    numbers = array.array("i", data)
+    if sys.byteorder != "little":
+        numbers.byteswap()
+    return tuple(numbers)
 
 
 def _decoding(
@@ -409,6 +425,7 @@ def part(message: rollout_pb2.PushWeightsRequest, data: bytes | memoryview = b""
             raise _wrong("tensors", "not with tensor")
         head = _head(message.tensor, "tensor")
     elif message.tensors:
+        _bound("tensors", len(message.tensors), TENSORS_MAX)
         together = tuple(_head(one, f"tensors[{i}]") for i, one in enumerate(message.tensors))
     return WeightPart(
         push=_push(message),
@@ -473,11 +490,9 @@ def trace_page(page: TracePage) -> rollout_pb2.StreamTraceResponse:
     )
 
 
-def _from_little_endian(code: str, data: bytes) -> array.array[int]:
-    numbers = array.array(code, data)
-    if sys.byteorder != "little":
-        numbers.byteswap()
-    return numbers
+def _bound(field: str, size: int, most: int) -> None:
+    if size > most:
+        raise TooLarge(f"{field}: {size}, where at most {most} can fit", field=field)
 
 
 def _wrong(field: str, problem: str) -> InvalidRequest:

@@ -144,6 +144,7 @@ class RemoteStore:
             options = [
                 ("grpc.max_receive_message_length", -1),
                 ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+                ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
                 ("grpc.enable_retries", 0),
             ]
             scheme, _, rest = address.rpartition("://")

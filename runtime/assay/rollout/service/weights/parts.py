@@ -253,7 +253,8 @@ class Receiver(Generic[T]):
         """
         if part.head is not None or part.together:
             if self._assembly is not None:
-                raise FailedPrecondition("a tensor begins before the last one is complete")
+                message = "a tensor begins before the last one is complete"
+                raise FailedPrecondition(message, field="tensor")
             self._skipping = False
         if part.together:
             return self._together(part)
