@@ -54,12 +54,12 @@ def test_an_honest_client_is_within_its_allowance_whatever_waits(
     account = Traffic(since_s=0.0)
     received = 24 + 9 + 16 * 1024
     for size in read:
-        account.identify()
+        account.identify("someone")
         received += 1_000 + size + 9 * (size // 16_384 + 1) + 29 * (size // 16_384 + 1)
         account.read(size)
-    account.identify()  # the call whose message is being read
+    account.identify("someone")  # the call whose message is being read
     for _call in range(refused):  # their messages came, and no one read them
-        account.identify()
+        account.identify("someone")
         received += WINDOW + 16 * 1024
     received += waiting * (WINDOW + 1_000) + reading
     with account.reading(5 * MIB):
@@ -72,7 +72,7 @@ def test_frames_without_calls_exceed_it_however_many_calls_came_before(
 ) -> None:
     account = Traffic(since_s=0.0)
     for _ in range(calls):
-        account.identify()
+        account.identify("someone")
     received = calls * CALL_BYTES + KNOWN_BYTES_MAX + sent // 16 + 1
     assert account.excess(received=received, sent=sent) > account.allowance(0.0)
 
@@ -142,7 +142,7 @@ def test_only_the_connection_that_exceeds_its_allowance_is_cut(port: Port) -> No
     connections = GrpcConnections(time_s=lambda: next(clock), memory_bytes=lambda: 0)
     connections.listen(port.number)
     stranger, known, quiet = (port.connect() for _ in range(3))
-    connections.account(_peer(known)).identify()
+    connections.account(_peer(known)).identify("someone")
     size = STRANGER_BYTES_MAX + 64 * 1024
     for at in range(2):
         _send(port, at, size)
@@ -167,7 +167,7 @@ def test_when_memory_is_short_the_largest_goes_first_and_none_that_calls_account
     large, small, honest = (port.connect() for _ in range(3))
     for at, (client, size) in enumerate(((large, MIB), (small, MIB // 2), (honest, MIB))):
         account = connections.account(_peer(client))
-        account.identify()
+        account.identify("someone")
         _send(port, at, size)
     connections.account(_peer(honest)).read(MIB)
     connections.look()

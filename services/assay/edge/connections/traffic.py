@@ -6,9 +6,9 @@ what we sent. So allowances are wide for those with a token, and narrow for stra
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 STRANGER_BYTES_MAX: Final = 128 * 1024
@@ -24,6 +24,8 @@ MESSAGE_BYTES: Final = 64
 """Of a message besides its bytes: heads of frames, TLS."""
 FRAMES_PER_BYTE: Final = 128
 """A message is longer by at most one byte in so many: heads of frames, TLS."""
+CALLERS_MAX: Final = 2
+"""More than one is all that matters."""
 SENT_PER_BYTE: Final = 16
 """A client sends at most one byte (window updates) for so many of ours."""
 
@@ -43,11 +45,24 @@ class Traffic:
     """By the last look."""
     exceeded_s: float = math.inf
     """Since when it exceeds its allowance."""
+    callers: set[Hashable] = field(default_factory=set)
+    """Whose calls came over it; at most `CALLERS_MAX`."""
+    condemned: bool = False
+    """It is cut by the next look."""
 
-    def identify(self) -> None:
+    def identify(self, caller: Hashable) -> None:
         """A call over it has shown a valid token."""
         self.known = True
         self.explained_bytes += CALL_BYTES
+        if len(self.callers) < CALLERS_MAX:
+            self.callers.add(caller)
+
+    def condemn(self, caller: Hashable) -> bool:
+        """Have it cut for what a caller does, unless that would cut another's calls too."""
+        if self.callers - {caller}:
+            return False
+        self.condemned = True
+        return True
 
     def read(self, size: int) -> None:
         """A message of this size came over it."""

@@ -10,6 +10,9 @@ The watch takes no part in what is sent. The kernel counts the bytes that each c
 connection with more than its allowance of the difference is reset, and what it still had in the
 kernel's buffer is dropped.
 
+A connection whose caller cancels calls unread beyond its budget (`Cancelled`) is reset too. An
+address whose connections are reset again and again connects again at a pace (`Gate`).
+
 When memory is short all the same, the connection with most of the difference goes first, with a
 token or not.
 """
@@ -21,7 +24,7 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +33,8 @@ from urllib.parse import unquote
 
 import structlog
 
+from assay.edge.connections.cancelled import Cancelled
+from assay.edge.connections.gate import Gate, close_to
 from assay.edge.connections.traffic import Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
@@ -100,6 +105,11 @@ class GrpcConnections:
         self._accounts: dict[Peer, Traffic] = {}
         self._seen: dict[int, SeenConnection | int] = {}
         self._logged_s = self._trimmed_s = float("-inf")
+        self._cancelled = Cancelled()
+        self._gate = Gate()
+        self._closed: Sequence[str] = ()
+        self._listening: Sequence[int] = ()
+        self._stirred = asyncio.Event()
         self.cut = 0
         """Connections that were reset."""
 
@@ -118,11 +128,20 @@ class GrpcConnections:
             found = self._accounts[peer] = Traffic(since_s=self._time_s())
         return found
 
+    def message_read(self, caller: Hashable) -> None:
+        """A call's first message was read."""
+        self._cancelled.read(caller)
+
+    def call_cancelled(self, account: Traffic, caller: Hashable) -> None:
+        """A call was cancelled before a message of it was read."""
+        if self._cancelled.exceeds(caller, self._time_s()) and account.condemn(caller):
+            self._stirred.set()
+
     async def run(self) -> None:
         """Look until cancelled: often while there is something to see."""
         loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
-        listeners = self._listeners()
+        arrived = self._stirred
+        listeners = self._listening = self._listeners()
         for descriptor in listeners:
             loop.add_reader(descriptor, arrived.set)
         busy_s = -math.inf
@@ -145,6 +164,7 @@ class GrpcConnections:
         finally:
             for descriptor in listeners:
                 loop.remove_reader(descriptor)
+            self._listening = ()
 
     def _try_look(self) -> bool:
         """A flood that takes the last descriptor makes a look fail: it must not be the last one."""
@@ -182,7 +202,9 @@ class GrpcConnections:
             stirs = counts.received > account.received and excess > STIRRING_BYTES
             grown = grown or (stirs and not account.known)
             account.received = counts.received
-            if excess <= account.allowance(now_s):
+            if account.condemned:
+                self._cut(watched, now_s, excess=excess, why="cancelled calls")
+            elif excess <= account.allowance(now_s):
                 account.exceeded_s = math.inf
             else:
                 account.exceeded_s = min(account.exceeded_s, now_s)
@@ -193,7 +215,23 @@ class GrpcConnections:
                 excesses.append((excess - account.reading_bytes, watched))
         for gone in self._accounts.keys() - present:
             del self._accounts[gone]
+        self._cancelled.forget(now_s)
+        self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
+
+    def _keep_gate(self, now_s: float) -> None:
+        """Have the kernel hold off the addresses that are closed now."""
+        closed = self._gate.closed(now_s)
+        if closed == self._closed:
+            return
+        self._closed = closed
+        for descriptor in self._listening:
+            try:
+                with _copy(descriptor) as listener:
+                    close_to(listener, closed)
+            except OSError as failed:
+                log.warning("addresses_not_held_off", error=str(failed))
+        log.warning("addresses_held_off", addresses=list(closed))
 
     def _save_memory(self, excesses: list[tuple[int, SeenConnection]], now_s: float) -> bool:
         if self._memory_bytes() - self._memory_first <= MEMORY_BYTES_MAX:
@@ -258,6 +296,8 @@ class GrpcConnections:
         with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
             _reset(connection)
             self.cut += 1
+            if why != "memory":  # which may be an honest one
+                self._gate.cut(watched.peer[0], now_s)
         if now_s >= self._logged_s + CUT_LOGGED_EVERY_S:
             self._logged_s = now_s
             log.warning(
