@@ -19,7 +19,7 @@ END_HEADERS = 4
 END_STREAM = 1
 ACK = 1
 CANCEL = 8
-EMPTY_SCORE = b"\x0a\x04noop"
+EMPTY_SCORE = b"\x12\x04noop"
 """A `ScoreRequest` without requests."""
 FIELD_BYTES = 4_000
 FIELDS = 8_000

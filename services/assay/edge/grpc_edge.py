@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +80,8 @@ OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
 NAMED: Final = ("task_id", "batch_id", "session_id", "stage", "policy_version")
 """Fields of a message that say what a call is about, for the audit log."""
+_ANSWERING: ContextVar[Traffic] = ContextVar("answering")
+"""The connection of the call that is being answered."""
 NAMES_IN_CERTIFICATE: Final = ("x509_common_name", "x509_subject_alternative_name")
 
 
@@ -244,6 +247,16 @@ class Incoming:
         self._caller = tenant
         self._account.identify(tenant)
 
+    @property
+    def condemned(self) -> bool:
+        """Its connection is being cut: what is left of it is not worth a look."""
+        return self._account.condemned
+
+    def refuse(self) -> None:
+        """The call has shown no valid token."""
+        if self._connections is not None:
+            self._connections.call_refused(self._account)
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Notice a call that is cancelled inside the block before a message of it was read."""
@@ -301,6 +314,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             known = replace(arrival, peer=peer, certificate=certificate)
             return known, Incoming(context, Traffic(since_s=0.0), 0)
         account = self._connections.account(peer)
+        _ANSWERING.set(account)
         incoming = Incoming(context, account, self._read_bytes_max, self._connections)
         known = replace(arrival, peer=peer, certificate=certificate, on_known=incoming.identify)
         return known, incoming
@@ -324,6 +338,8 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
             known, incoming = self._opened(arrival, context)
+            if incoming.condemned:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "this connection is closed")
             with incoming.watched():
                 with self._guard.call(known) as call:
                     admitted = await call.admit()
@@ -334,13 +350,15 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                         return await inner(given, context)
                 return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(guarded, None, _counted(handler))
 
     def _streaming(self, handler: Handler, arrival: Arrival) -> Handler:
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
         async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
             known, incoming = self._opened(arrival, context)
+            if incoming.condemned:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "this connection is closed")
             with incoming.watched():
                 with self._guard.call(known) as call:
                     admitted = await call.admit()
@@ -350,7 +368,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                     return None
                 return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_stream_rpc_method_handler(guarded, None, handler.response_serializer)
+        return grpc.stream_stream_rpc_method_handler(guarded, None, _counted(handler))
 
     async def _answered(self, answers: Any, context: Context) -> None:  # noqa: ANN401 as above
         if not hasattr(answers, "__aiter__"):  # it writes by itself
@@ -364,6 +382,8 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
     ) -> None:
         if call.error is None:
             return
+        if call.tenant is None:
+            incoming.refuse()
         await self._guard.before_refusal(call)
         if arrival.kind is Kind.UPLOAD and call.tenant is not None:
             await self._discard(call.tenant.tenant_id, incoming)
@@ -461,6 +481,22 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         message = parsed_message(handler.request_deserializer, body)
         admitted.about.update(_named(message))
         return message
+
+
+def _counted(handler: Handler) -> Callable[[Any], bytes] | None:
+    """The handler's serializer, which counts what it gives the connection of its call."""
+    serialize: Callable[[Any], bytes] | None = handler.response_serializer
+    if serialize is None:
+        return None
+
+    def counted(message: Any) -> bytes:  # noqa: ANN401 a message
+        body = serialize(message)
+        account = _ANSWERING.get(None)
+        if account is not None:
+            account.answer(len(body))
+        return body
+
+    return counted
 
 
 def _named(message: Any) -> dict[str, str]:  # noqa: ANN401 a message

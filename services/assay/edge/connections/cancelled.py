@@ -13,6 +13,8 @@ from typing import Final
 BURST: Final = 5_000
 """As many calls as a client may have begun when it gives all of them up."""
 PER_S: Final = 64.0
+DEBT_MAX: Final = 20 * 64
+"""Further ones that count: a flood begins again with nothing, for twenty seconds after it."""
 PER_READ: Final = 2.0
 """For each call whose message was read."""
 
@@ -45,12 +47,9 @@ class Cancelled:
         spent = self._spent.get(caller)
         if spent is None:
             spent = self._spent[caller] = _Spent(calls=0.0, at_s=now_s)
-        spent.calls = self._left(spent, now_s) + 1.0
+        spent.calls = min(self._left(spent, now_s) + 1.0, self._burst + DEBT_MAX)
         spent.at_s = now_s
-        if spent.calls <= self._burst:
-            return False
-        spent.calls = float(self._burst)  # no debt: it lasts no longer than the flood
-        return True
+        return spent.calls > self._burst
 
     def forget(self, now_s: float) -> None:
         """Drop those whose budget is whole again."""

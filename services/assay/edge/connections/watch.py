@@ -35,7 +35,7 @@ import structlog
 
 from assay.edge.connections.cancelled import Cancelled
 from assay.edge.connections.gate import Gate, close_to
-from assay.edge.connections.traffic import Traffic
+from assay.edge.connections.traffic import INDUCED_BYTES_MAX, Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
 """Growth of this process beyond which connections are cut by size, from `EXCESS_BYTES` on."""
@@ -48,6 +48,8 @@ LOOK_AGAIN_S: Final = 0.004
 """While strangers send, or memory is short."""
 BUSY_S: Final = 0.1
 """How long after the last sign of that."""
+CANCELLED_MAX: Final = 64
+"""Calls cancelled unread on one connection, above which it goes with the first of its caller."""
 STIRRING_BYTES: Final = 16 * 1024
 """A stranger who has sent less is no reason to look often."""
 REST: Final = 9
@@ -128,13 +130,29 @@ class GrpcConnections:
             found = self._accounts[peer] = Traffic(since_s=self._time_s())
         return found
 
+    @property
+    def held_off(self) -> Sequence[str]:
+        """Addresses that may not connect now."""
+        return self._closed
+
     def message_read(self, caller: Hashable) -> None:
         """A call's first message was read."""
         self._cancelled.read(caller)
 
     def call_cancelled(self, account: Traffic, caller: Hashable) -> None:
         """A call was cancelled before a message of it was read."""
-        if self._cancelled.exceeds(caller, self._time_s()) and account.condemn(caller):
+        account.cancel()
+        if account.condemned or not self._cancelled.exceeds(caller, self._time_s()):
+            return
+        for each in (account, *self._accounts.values()):
+            if each is account or (each.cancelled > CANCELLED_MAX and caller in each.callers):
+                each.spend(caller)
+        self._stirred.set()
+
+    def call_refused(self, account: Traffic) -> None:
+        """A call showed no valid token."""
+        account.refuse()
+        if account.condemned:
             self._stirred.set()
 
     async def run(self) -> None:
@@ -202,8 +220,12 @@ class GrpcConnections:
             stirs = counts.received > account.received and excess > STIRRING_BYTES
             grown = grown or (stirs and not account.known)
             account.received = counts.received
-            if account.condemned:
-                self._cut(watched, now_s, excess=excess, why="cancelled calls")
+            induced = account.induced(received=counts.received, sent=counts.sent, now_s=now_s)
+            grown = grown or induced > -INDUCED_BYTES_MAX // 2
+            if account.condemned or induced > 0:
+                why = "calls" if account.condemned else "answers to frames"
+                self._cut(watched, now_s, excess=excess, why=why)
+                grown = True
             elif excess <= account.allowance(now_s):
                 account.exceeded_s = math.inf
             else:
