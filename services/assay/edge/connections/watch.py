@@ -57,6 +57,10 @@ REST: Final = 9
 GRACE_S: Final = 0.003
 """A connection that exceeds its allowance is cut by a later look than the one that found it: a call
 that has arrived is seen first."""
+GRACE_BUSY_S: Final = 0.1
+"""While calls are taken up, or the event loop is late: a client that opens hundreds of calls at
+once on a new connection has sent megabytes before its first call is seen."""
+LATE_S: Final = 0.002
 PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 CUT_LOGGED_EVERY_S: Final = 1.0
 TRIM_EVERY_S: Final = 1.0
@@ -112,6 +116,8 @@ class GrpcConnections:
         self._closed: Sequence[str] = ()
         self._listening: Sequence[int] = ()
         self._stirred = asyncio.Event()
+        self._taken_up_s = -math.inf
+        self._late = False
         self.cut = 0
         """Connections that were reset."""
 
@@ -121,7 +127,8 @@ class GrpcConnections:
         self._memory_first = self._memory_bytes()
 
     def account(self, peer: str) -> Traffic:
-        """Of the connection of a call; `peer` as gRPC writes it."""
+        """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
+        self._taken_up_s = self._time_s()
         return self._account(_peer(peer))
 
     def _account(self, peer: Peer) -> Traffic:
@@ -172,13 +179,16 @@ class GrpcConnections:
                 busy = self._time_s() < busy_s + BUSY_S
                 often_s = LOOK_EVERY_S if self._accounts else LOOK_ALONE_S
                 pause_s = max(rest_s, LOOK_AGAIN_S if busy else often_s)
+                due_s = self._time_s() + pause_s
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await arrived.wait()
                         busy_s = self._time_s()
                 if arrived.is_set():
                     arrived.clear()
+                    due_s = self._time_s() + max(rest_s, LOOK_AGAIN_S)
                     await asyncio.sleep(max(rest_s, LOOK_AGAIN_S))
+                self._late = self._time_s() > due_s + LATE_S
         finally:
             for descriptor in listeners:
                 loop.remove_reader(descriptor)
@@ -230,7 +240,7 @@ class GrpcConnections:
                 account.exceeded_s = math.inf
             else:
                 account.exceeded_s = min(account.exceeded_s, now_s)
-                if now_s >= account.exceeded_s + GRACE_S:
+                if now_s >= account.exceeded_s + self._grace_s(now_s):
                     self._cut(watched, now_s, excess=excess, why="allowance")
                 grown = True
             if excess > EXCESS_BYTES + account.reading_bytes:
@@ -240,6 +250,11 @@ class GrpcConnections:
         self._cancelled.forget(now_s)
         self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
+
+    def _grace_s(self, now_s: float) -> float:
+        """How long a connection may exceed its allowance: its calls may not have been seen yet."""
+        calm = not self._late and now_s >= self._taken_up_s + GRACE_S
+        return GRACE_S if calm else GRACE_BUSY_S
 
     def _keep_gate(self, now_s: float) -> None:
         """Have the kernel hold off the addresses that are closed now."""
