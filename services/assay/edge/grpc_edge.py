@@ -252,11 +252,6 @@ class Incoming:
         """Its connection is being cut: what is left of it is not worth a look."""
         return self._account.condemned
 
-    def refuse(self) -> None:
-        """The call has shown no valid token."""
-        if self._connections is not None:
-            self._connections.call_refused(self._account)
-
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Notice a call that is cancelled inside the block before a message of it was read."""
@@ -382,8 +377,6 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
     ) -> None:
         if call.error is None:
             return
-        if call.tenant is None:
-            incoming.refuse()
         await self._guard.before_refusal(call)
         if arrival.kind is Kind.UPLOAD and call.tenant is not None:
             await self._discard(call.tenant.tenant_id, incoming)

@@ -32,8 +32,8 @@ gives up many calls and has more waiting: those given up are not quite over here
 REFUSED_BYTES: Final = 66 * 1024
 """What a client has sent of a stream by then; no call of it is seen here."""
 REFUSED_BYTES_MAX: Final = 128 * 1024**2
-REFUSED_MAX: Final = 64
-"""Calls without a valid token that wait for their refusal, or were given up, on one connection."""
+STRANGER_CANCELLED_MAX: Final = 64
+"""Calls that are given up on a connection on which none has shown a valid token."""
 MESSAGE_BYTES: Final = 64
 """Of a message besides its bytes: heads of frames, TLS."""
 FRAMES_PER_BYTE: Final = 128
@@ -65,8 +65,6 @@ class Traffic:
     """Those of them that cancelled more calls unread than they may."""
     cancelled: int = 0
     """Calls that were cancelled unread."""
-    refused: int = 0
-    """Calls at once without a valid token, while no call had one."""
     answers_bytes: int = 0
     """Of the messages that were sent."""
     heads_bytes: int = 0
@@ -84,10 +82,6 @@ class Traffic:
         """A call over it was cancelled before a message of it was read."""
         self.cancelled += 1
 
-    def refuse(self) -> None:
-        """A call over it showed no valid token."""
-        self.refused += 1
-
     def spend(self, caller: Hashable) -> bool:
         """A caller has cancelled more calls unread than it may; returns whether that is to cut."""
         if len(self.spent) < CALLERS_MAX:
@@ -97,7 +91,7 @@ class Traffic:
     @property
     def condemned(self) -> bool:
         """It is to be cut, which takes no calls of a caller who has done nothing."""
-        if not self.known and self.refused > REFUSED_MAX:
+        if not self.known and self.cancelled > STRANGER_CANCELLED_MAX:
             return True
         return bool(self.spent) and self.callers <= self.spent and len(self.spent) < CALLERS_MAX
 

@@ -149,16 +149,11 @@ class GrpcConnections:
     def call_cancelled(self, account: Traffic, caller: Hashable) -> None:
         """A call was cancelled before a message of it was read."""
         account.cancel()
-        if account.condemned or not self._cancelled.exceeds(caller, self._time_s()):
-            return
-        for each in (account, *self._accounts.values()):
-            if each is account or (each.cancelled > CANCELLED_MAX and caller in each.callers):
-                each.spend(caller)
-        self._stirred.set()
-
-    def call_refused(self, account: Traffic) -> None:
-        """A call showed no valid token."""
-        account.refuse()
+        if self._cancelled.exceeds(caller, self._time_s()) and not account.condemned:
+            account.spend(caller)
+            for each in self._accounts.values():
+                if each.cancelled > CANCELLED_MAX and caller in each.callers:
+                    each.spend(caller)
         if account.condemned:
             self._stirred.set()
 
