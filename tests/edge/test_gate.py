@@ -19,7 +19,7 @@ from assay.edge.connections.gate import (
     Gate,
     close_to,
 )
-from assay.edge.connections.traffic import CALLERS_MAX, Traffic
+from assay.edge.connections.traffic import CALLERS_MAX, STRANGER_CANCELLED_MAX, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,6 +66,19 @@ def test_only_those_who_spent_something_lately_are_kept() -> None:
     assert len(cancelled) == 100
     cancelled.forget(1.0 / PER_S)
     assert len(cancelled) == 0
+
+
+def test_a_stranger_may_give_up_fewer_calls_than_one_with_a_token() -> None:
+    stranger, known = Traffic(since_s=0.0), Traffic(since_s=0.0)
+    known.identify("trainer")
+    for _ in range(STRANGER_CANCELLED_MAX):
+        stranger.cancel()
+        known.cancel()
+    assert not stranger.condemned
+    stranger.cancel()
+    known.cancel()
+    assert stranger.condemned
+    assert not known.condemned
 
 
 def test_a_connection_is_cut_only_if_all_its_callers_spent_their_budget() -> None:
