@@ -404,8 +404,10 @@ async def _raw(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asynci
 
 async def _flooded(
     address: str, begun: bytes, piece: bytes, more: Iterator[bytes] | None = None
-) -> None:
-    """Send until the server ends it: `piece` again and again, or once and then `more`."""
+) -> int:
+    """Send until the server ends it: `piece` again and again, or once and then `more`; returns how
+    many bytes."""
+    sent = 0
     async with _raw(address) as (reader, writer):
 
         async def read_away() -> None:
@@ -418,11 +420,13 @@ async def _flooded(
         with suppress(ConnectionError):
             while not reading.done():
                 writer.write(piece)
+                sent += len(piece)
                 if more is not None:
                     piece = b"".join(itertools.islice(more, 200))
                 await writer.drain()
                 await asyncio.sleep(0)
         await reading
+    return sent
 
 
 @pytest.mark.parametrize("flood", FLOODS)
@@ -457,6 +461,20 @@ async def test_many_large_messages_at_once_on_one_new_connection_are_not_cut(
                 await call
             assert refused.value.code() is not grpc.StatusCode.UNAVAILABLE
     assert api.api.server.connections.cut == 0
+
+
+async def test_pings_of_one_with_a_token_end_long_before_what_its_calls_may_have_sent(
+    run_api: RunApi,
+) -> None:
+    api = await run_api()
+    async with asyncio.timeout(WAIT_S):
+        sent = await _flooded(
+            api.addresses.grpc,
+            SETTINGS + CONFIRMED + _frame(1, 4, 1, BLOCK),
+            _frame(6, 0, 0, bytes(8)) * 2_000,
+        )
+    assert api.api.server.connections.cut == 1
+    assert sent < KNOWN_BYTES_MAX // 2
 
 
 def _rapid_resets() -> Iterator[bytes]:
@@ -522,7 +540,9 @@ async def test_a_client_that_pings_often_and_makes_no_calls_is_not_cut(run_api: 
             writer.write(_frame(6, 0, 0, sent.to_bytes(8, "big")))
             async with asyncio.timeout(WAIT_S):
                 while answered < sent:
-                    left += await reader.read(2**16)
+                    some = await reader.read(2**16)
+                    assert some, "the server ended it"
+                    left += some
                     while len(left) >= 9 + int.from_bytes(left[:3], "big"):
                         size = 9 + int.from_bytes(left[:3], "big")
                         answered += left[3:5] == b"\x06\x01"
