@@ -61,8 +61,8 @@ PIECE_BYTES_MAX: Final = 256 * 1024
 BURST_S: Final = 1.0
 """Burst: how far a tenant may be ahead of its rate."""
 REFUSALS_MAX: Final = 12_288
-"""Calls that wait for their refusal; further ones are refused at once, as fast as they come. Half of
-them may be one tenant's, which two dozen connections can have open; each takes some 30 KB."""
+"""Calls that wait for their refusal; further ones are refused at once, as fast as they come. Half
+of them may be one tenant's, as two dozen connections can have open; each takes some 30 KB."""
 REFUSAL_S_MAX: Final = 20.0
 NO_LIMITS: Final = OwnLimits()
 
