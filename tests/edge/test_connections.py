@@ -346,6 +346,24 @@ def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:
     assert connections._accounts == {}
 
 
+@pytest.mark.parametrize("read", [False, True])
+async def test_an_address_whose_connections_end_without_a_message_waits(
+    port: Port, *, read: bool
+) -> None:
+    connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    for _ in range(300):
+        client = port.connect()
+        client.sendall(b"x")
+        connections.look()
+        if read:
+            connections.account(_peer(client)).read(1)
+        client.close()
+        port.ours.pop().close()
+        connections.look()
+    assert connections.held_off == (() if read else ("127.0.0.1",))
+
+
 @pytest.mark.parametrize(
     ("text", "peer"),
     [

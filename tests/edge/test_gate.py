@@ -16,6 +16,7 @@ from assay.edge.connections.gate import (
     CUTS_MAX,
     CUTS_PER_S,
     DEBT_MAX,
+    FRUITLESS_SHARE,
     Gate,
     close_to,
 )
@@ -113,6 +114,23 @@ def test_an_address_that_is_cut_now_and_then_never_waits(apart_s: float) -> None
     for cut in range(200):
         gate.cut("10.0.0.1", cut * apart_s)
         assert gate.closed(cut * apart_s) == ()
+
+
+@given(per_s=st.integers(1, 16))
+def test_fruitless_connections_at_the_pace_of_probes_are_no_reason_to_wait(per_s: int) -> None:
+    gate = Gate()
+    for number in range(1_000):
+        gate.cut("10.0.0.1", number / per_s, FRUITLESS_SHARE)
+        assert gate.closed(number / per_s) == ()
+
+
+def test_fruitless_connections_as_fast_as_they_can_be_made_are_one() -> None:
+    gate = Gate()
+    made = 0
+    while not gate.closed(made / 200):
+        gate.cut("10.0.0.1", made / 200, FRUITLESS_SHARE)
+        made += 1
+    assert made < 300
 
 
 def test_no_more_addresses_are_kept_than_a_filter_holds() -> None:

@@ -20,6 +20,9 @@ CUTS_MAX: Final = 8
 CUTS_PER_S: Final = 0.5
 DEBT_MAX: Final = 4
 """Further cuts that count; so an address waits for at most ten seconds after the last one."""
+FRUITLESS_SHARE: Final = 1 / 32
+"""Of a cut, for a connection that sent something and ended before a message of it was read: 224 at
+once, and 16 per second, are no reason to wait. gRPC itself ends those that break its protocol."""
 ADDRESSES_MAX: Final = 64
 
 _NETWORK: Final = 0x1_0000_0000 - 0x10_0000
@@ -47,10 +50,10 @@ class Gate:
     def __init__(self) -> None:
         self._cuts: dict[str, _Cuts] = {}
 
-    def cut(self, address: str, now_s: float) -> None:
-        """A connection of this address was cut for what it sent."""
+    def cut(self, address: str, now_s: float, share: float = 1.0) -> None:
+        """A connection of this address was cut for what it sent; `share`: or counts as so much."""
         cuts = self._cuts.pop(address, None) or _Cuts(count=0.0, at_s=now_s)
-        count = min(self._present(cuts, now_s) + 1.0, CUTS_MAX + DEBT_MAX)
+        count = min(self._present(cuts, now_s) + share, CUTS_MAX + DEBT_MAX)
         self._cuts[address] = _Cuts(count=count, at_s=now_s)
         while len(self._cuts) > ADDRESSES_MAX:
             del self._cuts[next(iter(self._cuts))]

@@ -59,6 +59,8 @@ class Traffic:
     """By the last look."""
     exceeded_s: float = math.inf
     """Since when it exceeds its allowance."""
+    fruitful: bool = False
+    """A message was read of it."""
     callers: set[Hashable] = field(default_factory=set)
     """Whose calls came over it; at most `CALLERS_MAX`."""
     spent: set[Hashable] = field(default_factory=set)
@@ -102,6 +104,7 @@ class Traffic:
 
     def read(self, size: int) -> None:
         """A message of this size came over it."""
+        self.fruitful = True
         self.explained_bytes += size + size // FRAMES_PER_BYTE + MESSAGE_BYTES
 
     @contextmanager

@@ -34,7 +34,7 @@ from urllib.parse import unquote
 import structlog
 
 from assay.edge.connections.cancelled import Cancelled
-from assay.edge.connections.gate import Gate, close_to
+from assay.edge.connections.gate import FRUITLESS_SHARE, Gate, close_to
 from assay.edge.connections.traffic import INDUCED_BYTES_MAX, Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
@@ -241,7 +241,9 @@ class GrpcConnections:
             if excess > EXCESS_BYTES + account.reading_bytes:
                 excesses.append((excess - account.reading_bytes, watched))
         for gone in self._accounts.keys() - present:
-            del self._accounts[gone]
+            ended = self._accounts.pop(gone)
+            if ended.received and not ended.fruitful:
+                self._gate.cut(gone[0], now_s, FRUITLESS_SHARE)
         self._cancelled.forget(now_s)
         self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
