@@ -346,15 +346,17 @@ def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:
     assert connections._accounts == {}
 
 
+@pytest.mark.parametrize("size", [1, 20_000])
 @pytest.mark.parametrize("read", [False, True])
-async def test_an_address_whose_connections_end_without_a_message_waits(
-    port: Port, *, read: bool
+def test_an_address_whose_connections_end_without_a_message_waits(
+    port: Port, *, read: bool, size: int
 ) -> None:
     connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: 0)
     connections.listen(port.number)
-    for _ in range(300):
+    for _ in range(300 if size == 1 else 8):
         client = port.connect()
-        client.sendall(b"x")
+        client.sendall(bytes(size))
+        port.ours[-1].recv(size, socket.MSG_PEEK | socket.MSG_WAITALL)
         connections.look()
         if read:
             connections.account(_peer(client)).read(1)

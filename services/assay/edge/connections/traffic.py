@@ -61,6 +61,7 @@ class Traffic:
     """Since when it exceeds its allowance."""
     fruitful: bool = False
     """A message was read of it."""
+    was_cut: bool = False
     callers: set[Hashable] = field(default_factory=set)
     """Whose calls came over it; at most `CALLERS_MAX`."""
     spent: set[Hashable] = field(default_factory=set)

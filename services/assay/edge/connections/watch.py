@@ -228,6 +228,7 @@ class GrpcConnections:
             induced = account.induced(received=counts.received, sent=counts.sent, now_s=now_s)
             grown = grown or induced > -INDUCED_BYTES_MAX // 2
             if account.condemned or induced > 0:
+                account.was_cut = True
                 why = "calls" if account.condemned else "answers to frames"
                 self._cut(watched, now_s, excess=excess, why=why)
                 grown = True
@@ -236,14 +237,16 @@ class GrpcConnections:
             else:
                 account.exceeded_s = min(account.exceeded_s, now_s)
                 if now_s >= account.exceeded_s + self._grace_s(now_s):
+                    account.was_cut = True
                     self._cut(watched, now_s, excess=excess, why="allowance")
                 grown = True
             if excess > EXCESS_BYTES + account.reading_bytes:
                 excesses.append((excess - account.reading_bytes, watched))
         for gone in self._accounts.keys() - present:
             ended = self._accounts.pop(gone)
-            if ended.received and not ended.fruitful:
-                self._gate.cut(gone[0], now_s, FRUITLESS_SHARE)
+            if ended.received and not ended.fruitful and not ended.was_cut:
+                large = ended.received > STIRRING_BYTES
+                self._gate.cut(gone[0], now_s, 1.0 if large else FRUITLESS_SHARE)
         self._cancelled.forget(now_s)
         self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
