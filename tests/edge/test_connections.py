@@ -346,6 +346,23 @@ def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:
     assert connections._accounts == {}
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_stranger_whose_calls_may_be_unseen_has_longer(port: Port, *, seen: bool) -> None:
+    now_s = 0.0
+    connections = GrpcConnections(time_s=lambda: now_s, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    client = port.connect()
+    _send(port, 0, 2 * STRANGER_BYTES_MAX)
+    connections.look()
+    now_s += 2 * watch.GRACE_S
+    connections.account(_peer(client) if seen else "ipv4:127.0.0.9:1")
+    connections.look()
+    assert connections.cut == seen
+    now_s += watch.GRACE_BUSY_S + watch.GRACE_S
+    connections.look()
+    assert connections.cut >= 1
+
+
 @pytest.mark.parametrize("size", [1, 20_000])
 @pytest.mark.parametrize("read", [False, True])
 def test_an_address_whose_connections_end_without_a_message_waits(

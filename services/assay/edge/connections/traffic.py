@@ -62,6 +62,8 @@ class Traffic:
     fruitful: bool = False
     """A message was read of it."""
     was_cut: bool = False
+    taken_up: bool = False
+    """A call came over it, with a token or without."""
     callers: set[Hashable] = field(default_factory=set)
     """Whose calls came over it; at most `CALLERS_MAX`."""
     spent: set[Hashable] = field(default_factory=set)

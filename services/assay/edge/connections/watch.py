@@ -129,7 +129,9 @@ class GrpcConnections:
     def account(self, peer: str) -> Traffic:
         """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
         self._taken_up_s = self._time_s()
-        return self._account(_peer(peer))
+        found = self._account(_peer(peer))
+        found.taken_up = True
+        return found
 
     def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
@@ -236,7 +238,7 @@ class GrpcConnections:
                 account.exceeded_s = math.inf
             else:
                 account.exceeded_s = min(account.exceeded_s, now_s)
-                if now_s >= account.exceeded_s + self._grace_s(now_s):
+                if now_s >= account.exceeded_s + self._grace_s(account, now_s):
                     account.was_cut = True
                     self._cut(watched, now_s, excess=excess, why="allowance")
                 grown = True
@@ -251,8 +253,10 @@ class GrpcConnections:
         self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
 
-    def _grace_s(self, now_s: float) -> float:
+    def _grace_s(self, account: Traffic, now_s: float) -> float:
         """How long a connection may exceed its allowance: its calls may not have been seen yet."""
+        if account.taken_up and not account.known:
+            return GRACE_S  # its first call has been seen, and was a stranger's
         calm = not self._late and now_s >= self._taken_up_s + GRACE_S
         return GRACE_S if calm else GRACE_BUSY_S
 
