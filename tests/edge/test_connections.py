@@ -538,7 +538,7 @@ async def test_streams_that_are_reset_without_an_end_are_cut_and_their_address_w
         await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
 
 
-async def test_a_trainer_that_gives_up_thousands_of_calls_is_never_cut(run_api: RunApi) -> None:
+async def test_a_trainer_that_gives_up_many_calls_at_once_is_never_cut(run_api: RunApi) -> None:
     api = await run_api()
     request = reward_pb2.ScoreRequest(
         pipeline="noop",
@@ -559,7 +559,7 @@ async def test_a_trainer_that_gives_up_thousands_of_calls_is_never_cut(run_api: 
                         assert "code 7" in (refused.details() or "")  # noqa: PT017
 
         for seconds in (0.05, 0.5):
-            await asyncio.gather(*(call(seconds) for _ in range(2_500)))
+            await asyncio.gather(*(call(seconds) for _ in range(600)))
         await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
     assert api.api.server.connections.cut == 0
 
