@@ -16,8 +16,11 @@ DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION
     0x55,
 )
 END_HEADERS = 4
+END_STREAM = 1
 ACK = 1
 CANCEL = 8
+EMPTY_SCORE = b"\x12\x04noop"
+"""A `ScoreRequest` without requests."""
 FIELD_BYTES = 4_000
 FIELDS = 8_000
 """References to one field, in one block."""
@@ -88,6 +91,114 @@ async def rapid_resets(attacker: Attacker) -> None:
         for stream in _streams():
             reset = frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4, "big"))
             yield frame(HEADERS, END_HEADERS, stream, block) + reset
+
+    await _on_http2(attacker, pieces)
+
+
+async def stranger_resets(attacker: Attacker) -> None:
+    """The same without a token."""
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            reset = frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4, "big"))
+            yield frame(HEADERS, END_HEADERS, stream, fields()) + reset
+
+    await _on_http2(attacker, pieces)
+
+
+async def made_resets(attacker: Attacker) -> None:
+    """Streams with a token that the server resets: window updates of nothing are an error."""
+    block = fields(attacker.headers["authorization"])
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            yield frame(HEADERS, END_HEADERS, stream, block) + frame(
+                WINDOW_UPDATE, 0, stream, bytes(4)
+            )
+
+    await _on_http2(attacker, pieces)
+
+
+async def whole_resets(attacker: Attacker) -> None:
+    """Calls with a token and a whole message that are reset at once."""
+    block = fields(attacker.headers["authorization"])
+    message = b"\x00" + len(EMPTY_SCORE).to_bytes(4, "big") + EMPTY_SCORE
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            yield (
+                frame(HEADERS, END_HEADERS, stream, block)
+                + frame(DATA, END_STREAM, stream, message)
+                + frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4, "big"))
+            )
+
+    await _on_http2(attacker, pieces)
+
+
+async def refused_streams(attacker: Attacker) -> None:
+    """Streams with a token beyond the number that a connection may have; none ends."""
+    block = fields(attacker.headers["authorization"])
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            yield frame(HEADERS, END_HEADERS, stream, block)
+
+    await _on_http2(attacker, pieces)
+
+
+async def known_pings(attacker: Attacker) -> None:
+    """PING frames on connections over which a call with a token came, and more such calls."""
+    block = fields(attacker.headers["authorization"])
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            reset = frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4, "big"))
+            yield frame(HEADERS, END_HEADERS, stream, block) + reset
+            yield frame(PING, 0, 0, b"12345678") * 5_000
+
+    await _on_http2(attacker, pieces)
+
+
+async def known_empty_frames(attacker: Attacker) -> None:
+    """DATA frames of no length on a stream with a token."""
+    block = fields(attacker.headers["authorization"])
+
+    def pieces() -> Iterator[bytes]:
+        yield frame(HEADERS, END_HEADERS, 1, block)
+        while True:
+            yield frame(DATA, 0, 1) * 2_000
+
+    await _on_http2(attacker, pieces)
+
+
+async def h2_held_headers(attacker: Attacker) -> None:
+    """512 connections with a header block that is begun and not ended."""
+    begun = PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 0, 1, fields())
+    await attacker.again(
+        512, lambda: attacker.drip(begun, frame(CONTINUATION, 0, 1), 1.0, grpc_port=True)
+    )
+
+
+async def h2_window_updates(attacker: Attacker) -> None:
+    """WINDOW_UPDATE frames of the connection and of a stream."""
+
+    def pieces() -> Iterator[bytes]:
+        yield frame(HEADERS, END_HEADERS, 1, fields())
+        one = frame(WINDOW_UPDATE, 0, 1, (1).to_bytes(4, "big"))
+        while True:
+            yield (one + frame(WINDOW_UPDATE, 0, 0, (1).to_bytes(4, "big"))) * 1_000
+
+    await _on_http2(attacker, pieces)
+
+
+async def h2_priorities(attacker: Attacker) -> None:
+    """PRIORITY frames of streams that are not open."""
+
+    def pieces() -> Iterator[bytes]:
+        while True:
+            yield b"".join(
+                frame(PRIORITY, 0, stream, bytes(4) + b"\x01") for stream in range(3, 4_003, 2)
+            )
 
     await _on_http2(attacker, pieces)
 
@@ -263,6 +374,15 @@ async def h1_two_lengths(attacker: Attacker) -> None:
 
 TRANSPORT_ATTACKS: tuple[Callable[[Attacker], Awaitable[None]], ...] = (
     rapid_resets,
+    stranger_resets,
+    made_resets,
+    whole_resets,
+    refused_streams,
+    known_pings,
+    known_empty_frames,
+    h2_held_headers,
+    h2_window_updates,
+    h2_priorities,
     h2_headers,
     h2_small_headers,
     h2_large_headers,

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from assay.edge.connections import watch
 from assay.edge.connections.traffic import (
+    ANSWER_BYTES,
     CALL_BYTES,
     KNOWN_BYTES_MAX,
     STRANGER_BYTES_MAX,
@@ -54,12 +55,12 @@ def test_an_honest_client_is_within_its_allowance_whatever_waits(
     account = Traffic(since_s=0.0)
     received = 24 + 9 + 16 * 1024
     for size in read:
-        account.identify()
+        account.identify("someone")
         received += 1_000 + size + 9 * (size // 16_384 + 1) + 29 * (size // 16_384 + 1)
         account.read(size)
-    account.identify()  # the call whose message is being read
+    account.identify("someone")  # the call whose message is being read
     for _call in range(refused):  # their messages came, and no one read them
-        account.identify()
+        account.identify("someone")
         received += WINDOW + 16 * 1024
     received += waiting * (WINDOW + 1_000) + reading
     with account.reading(5 * MIB):
@@ -72,9 +73,54 @@ def test_frames_without_calls_exceed_it_however_many_calls_came_before(
 ) -> None:
     account = Traffic(since_s=0.0)
     for _ in range(calls):
-        account.identify()
+        account.identify("someone")
+    account.answer(sent)
     received = calls * CALL_BYTES + KNOWN_BYTES_MAX + sent // 16 + 1
     assert account.excess(received=received, sent=sent) > account.allowance(0.0)
+
+
+@given(
+    answers=st.lists(st.integers(0, 5 * MIB), max_size=50),
+    received=st.integers(0, 100 * MIB),
+    refused=st.integers(0, 5_000),
+    age_s=st.integers(0, 10**6),
+)
+def test_what_an_honest_client_causes_to_be_sent_is_within_its_allowance(
+    answers: list[int], received: int, refused: int, age_s: int
+) -> None:
+    account = Traffic(since_s=0.0)
+    sent = 100 + 13 * refused + 17 * (age_s // 10)  # settings, refusals, answers to keepalive
+    sent += 2 * 13 * (received // 8_192)  # window updates
+    for size in answers:
+        account.identify("someone")
+        account.answer(size)
+        sent += 2_000 + size + 9 * (size // 16_384 + 1) + 29 * (size // 16_384 + 1)
+    assert account.induced(received=received, sent=sent, now_s=float(age_s)) <= 0
+
+
+@given(refused=st.integers(0, 2_000), answers=st.lists(st.integers(0, MIB), max_size=50))
+def test_what_was_sent_of_streams_that_grpc_refused_is_accounted_for(
+    refused: int, answers: list[int]
+) -> None:
+    account = Traffic(since_s=0.0)
+    account.identify("someone")
+    sent = 13 * refused
+    for size in answers:
+        account.answer(size)
+        sent += size
+    received = refused * WINDOW
+    assert account.excess(received=received, sent=sent) <= account.allowance(0.0)
+
+
+@given(calls=st.integers(0, 1_000), answered=st.integers(0, 10 * MIB))
+def test_answers_to_frames_exceed_it_however_much_was_answered(calls: int, answered: int) -> None:
+    account = Traffic(since_s=0.0)
+    for _ in range(calls):
+        account.identify("someone")
+    account.answer(answered)
+    pings = 3 * MIB // 17 + (calls * ANSWER_BYTES + answered) // 8
+    received = 17 * pings
+    assert account.induced(received=received, sent=answered + 17 * pings, now_s=1.0) > 0
 
 
 def test_a_stranger_may_send_no_more_than_a_first_call() -> None:
@@ -142,7 +188,7 @@ def test_only_the_connection_that_exceeds_its_allowance_is_cut(port: Port) -> No
     connections = GrpcConnections(time_s=lambda: next(clock), memory_bytes=lambda: 0)
     connections.listen(port.number)
     stranger, known, quiet = (port.connect() for _ in range(3))
-    connections.account(_peer(known)).identify()
+    connections.account(_peer(known)).identify("someone")
     size = STRANGER_BYTES_MAX + 64 * 1024
     for at in range(2):
         _send(port, at, size)
@@ -167,7 +213,7 @@ def test_when_memory_is_short_the_largest_goes_first_and_none_that_calls_account
     large, small, honest = (port.connect() for _ in range(3))
     for at, (client, size) in enumerate(((large, MIB), (small, MIB // 2), (honest, MIB))):
         account = connections.account(_peer(client))
-        account.identify()
+        account.identify("someone")
         _send(port, at, size)
     connections.account(_peer(honest)).read(MIB)
     connections.look()
@@ -300,6 +346,43 @@ def test_a_connection_that_is_gone_leaves_no_account(port: Port) -> None:
     assert connections._accounts == {}
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_stranger_whose_calls_may_be_unseen_has_longer(port: Port, *, seen: bool) -> None:
+    now_s = 0.0
+    connections = GrpcConnections(time_s=lambda: now_s, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    client = port.connect()
+    _send(port, 0, 2 * STRANGER_BYTES_MAX)
+    connections.look()
+    now_s += 2 * watch.GRACE_S
+    connections.account(_peer(client) if seen else "ipv4:127.0.0.9:1")
+    connections.look()
+    assert connections.cut == seen
+    now_s += watch.GRACE_BUSY_S + watch.GRACE_S
+    connections.look()
+    assert connections.cut >= 1
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+@pytest.mark.parametrize("read", [False, True])
+def test_an_address_whose_connections_end_without_a_message_waits(
+    port: Port, *, read: bool, size: int
+) -> None:
+    connections = GrpcConnections(time_s=lambda: 0.0, memory_bytes=lambda: 0)
+    connections.listen(port.number)
+    for _ in range(300 if size == 1 else 8):
+        client = port.connect()
+        client.sendall(bytes(size))
+        port.ours[-1].recv(size, socket.MSG_PEEK | socket.MSG_WAITALL)
+        connections.look()
+        if read:
+            connections.account(_peer(client)).read(1)
+        client.close()
+        port.ours.pop().close()
+        connections.look()
+    assert connections.held_off == (() if read else ("127.0.0.1",))
+
+
 @pytest.mark.parametrize(
     ("text", "peer"),
     [
@@ -356,8 +439,10 @@ async def _raw(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asynci
         writer.close()
 
 
-async def _flooded(address: str, begun: bytes, piece: bytes) -> None:
-    """Send until the server ends it."""
+async def _flooded(
+    address: str, begun: bytes, piece: bytes, more: Iterator[bytes] | None = None
+) -> None:
+    """Send until the server ends it: `piece` again and again, or once and then `more`."""
     async with _raw(address) as (reader, writer):
 
         async def read_away() -> None:
@@ -370,6 +455,8 @@ async def _flooded(address: str, begun: bytes, piece: bytes) -> None:
         with suppress(ConnectionError):
             while not reading.done():
                 writer.write(piece)
+                if more is not None:
+                    piece = b"".join(itertools.islice(more, 200))
                 await writer.drain()
                 await asyncio.sleep(0)
         await reading
@@ -406,4 +493,92 @@ async def test_many_large_messages_at_once_on_one_new_connection_are_not_cut(
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await call
             assert refused.value.code() is not grpc.StatusCode.UNAVAILABLE
+    assert api.api.server.connections.cut == 0
+
+
+async def test_pings_of_one_with_a_token_end_for_what_they_cause_to_be_sent(
+    run_api: RunApi,
+) -> None:
+    api = await run_api()
+    with structlog.testing.capture_logs() as logged:
+        async with asyncio.timeout(WAIT_S):
+            await _flooded(
+                api.addresses.grpc,
+                SETTINGS + CONFIRMED + _frame(1, 4, 1, BLOCK),
+                _frame(6, 0, 0, bytes(8)) * 2_000,
+            )
+    cut = [line for line in logged if line["event"] == "connection_cut"]
+    assert [line["why"] for line in cut] == ["answers to frames"]
+
+
+def _rapid_resets() -> Iterator[bytes]:
+    for stream in itertools.count(1, 2):
+        yield _frame(1, 4, stream, BLOCK) + _frame(3, 0, stream, (8).to_bytes(4, "big"))
+
+
+async def test_streams_that_are_reset_without_an_end_are_cut_and_their_address_waits(
+    run_api: RunApi,
+) -> None:
+    api = await run_api()
+    watched = api.api.server.connections
+    async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+        await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            while not watched.held_off:
+                pieces = _rapid_resets()
+                await _flooded(
+                    api.addresses.grpc,
+                    SETTINGS + CONFIRMED,
+                    b"".join(itertools.islice(pieces, 200)),
+                    more=pieces,
+                )
+        assert watched.cut >= 2
+        assert watched.held_off == ("127.0.0.1",)
+        await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
+
+
+async def test_a_trainer_that_gives_up_many_calls_at_once_is_never_cut(run_api: RunApi) -> None:
+    api = await run_api()
+    request = reward_pb2.ScoreRequest(
+        pipeline="noop",
+        requests=[
+            reward_pb2.RewardRequest(request_id="r", response=b"x" * 9_000, reference_json=b"{}")
+        ],
+    )
+    async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+
+        async def call(seconds: float) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    try:
+                        await stub.Score(request)
+                    except grpc.aio.AioRpcError as refused:
+                        # gRPC's own: it still has streams that the client has given up
+                        assert "code 7" in (refused.details() or "")  # noqa: PT017
+
+        for seconds in (0.05, 0.5):
+            await asyncio.gather(*(call(seconds) for _ in range(600)))
+        await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
+    assert api.api.server.connections.cut == 0
+
+
+async def test_a_client_that_pings_often_and_makes_no_calls_is_not_cut(run_api: RunApi) -> None:
+    api = await run_api()
+    async with _raw(api.addresses.grpc) as (reader, writer):
+        writer.write(PREFACE + SETTINGS + CONFIRMED)
+        answered = 0
+        left = b""
+        for sent in range(1, 101):  # twenty minutes of keepalive, one each twelve seconds
+            writer.write(_frame(6, 0, 0, sent.to_bytes(8, "big")))
+            async with asyncio.timeout(WAIT_S):
+                while answered < sent:
+                    some = await reader.read(2**16)
+                    assert some, "the server ended it"
+                    left += some
+                    while len(left) >= 9 + int.from_bytes(left[:3], "big"):
+                        size = 9 + int.from_bytes(left[:3], "big")
+                        answered += left[3:5] == b"\x06\x01"
+                        left = left[size:]
     assert api.api.server.connections.cut == 0

@@ -87,7 +87,7 @@ class Arrival:
     call_id: str = ""
     traceparent: str = ""
     kind: Kind = Kind.CALL
-    on_known: Callable[[], None] | None = None
+    on_known: Callable[[TenantId], None] | None = None
     """Called once its token is found valid, before it waits for anything."""
 
 
@@ -236,7 +236,7 @@ class CallGuard:
         structlog.contextvars.bind_contextvars(tenant=tenant.tenant_id)
         call.tenant = tenant
         if arrival.on_known is not None:
-            arrival.on_known()
+            arrival.on_known(tenant.tenant_id)
         rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
         self.door.know(tenant.tenant_id, tenant.limits)
         load = held.enter_context(self.door.slot(tenant.tenant_id, arrival.kind))

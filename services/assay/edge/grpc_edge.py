@@ -18,7 +18,8 @@ first, within bounds (`DISCARD_S_MAX`); a stranger's is not.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,7 @@ from grpc_health.v1 import health, health_pb2
 from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
 from assay.edge.auth import in_url, one_authorization
-from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
+from assay.edge.calls import STRANGERS, Arrival, Call, CallGuard, OpenCall
 from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Iterable,
+        Iterator,
         Mapping,
         Sequence,
     )
@@ -56,6 +58,8 @@ KEEPALIVE_MS: Final = 20_000
 HANDSHAKE_MS_MAX: Final = 10_000
 """A connection without traffic is closed after this time."""
 STREAMS_PER_CONNECTION_MAX: Final = 256
+PENDING_MAX: Final = 8_192
+"""Calls that have arrived and that the event loop has not taken up yet."""
 READ_CHUNK_BYTES_MAX: Final = 64 * 1024
 FRAME_BYTES_MAX: Final = 16 * 1024
 """As HTTP/2 begins with. Larger frames are less work, and other calls of the connection wait for
@@ -76,6 +80,8 @@ OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
 NAMED: Final = ("task_id", "batch_id", "session_id", "stage", "policy_version")
 """Fields of a message that say what a call is about, for the audit log."""
+_ANSWERING: ContextVar[Traffic] = ContextVar("answering")
+"""The connection of the call that is being answered."""
 NAMES_IN_CERTIFICATE: Final = ("x509_common_name", "x509_subject_alternative_name")
 
 
@@ -85,9 +91,20 @@ def transport_bytes_max(message_bytes_max: int) -> int:
 
 
 def server_options(
-    message_bytes_max: int, *, connections_max: int = 1_024, frame_bytes_max: int = FRAME_BYTES_MAX
+    message_bytes_max: int,
+    *,
+    connections_max: int = 1_024,
+    frame_bytes_max: int = FRAME_BYTES_MAX,
+    watched: bool = False,
 ) -> list[tuple[str, int]]:
-    """Options of a `grpc.aio.server`."""
+    """Options of a `grpc.aio.server`.
+
+    Args:
+        message_bytes_max: largest message.
+        connections_max: concurrent ones.
+        frame_bytes_max: largest HTTP/2 frame.
+        watched: its connections are watched (`GrpcConnections`), which bounds pings.
+    """
     return [
         ("grpc.http2.max_frame_size", frame_bytes_max),
         ("grpc.max_receive_message_length", transport_bytes_max(message_bytes_max)),
@@ -104,7 +121,11 @@ def server_options(
         ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),  # or a ping waits for a minute
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 4),
-        ("grpc.http2.max_ping_strikes", 2),
+        # From its third strike on, each further ping of one read costs the time of all before it.
+        ("grpc.http2.max_ping_strikes", 0 if watched else 2),
+        # Of all connections together; beyond it, calls of anyone are refused at random.
+        ("grpc.server.max_pending_requests", PENDING_MAX),
+        ("grpc.server.max_pending_requests_hard_limit", PENDING_MAX),
         # What was read is parsed to its end, also when its connection was cut meanwhile.
         ("grpc.experimental.tcp_max_read_chunk_size", READ_CHUNK_BYTES_MAX),
         ("grpc.http2.settings_timeout", SETTINGS_MS_MAX),
@@ -191,10 +212,19 @@ class Health(health.aio.HealthServicer):
 class Incoming:
     """A client's messages. A read that was given up leaves the call without further reads."""
 
-    def __init__(self, context: Context, account: Traffic, bytes_max: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        account: Traffic,
+        bytes_max: int,
+        connections: GrpcConnections | None = None,
+    ) -> None:
         self._context = context
         self._account = account
         self._bytes_max = bytes_max
+        self._connections = connections
+        self._caller = STRANGERS
+        self._begun = False
         self.over = False
         """No more can be read: the client has ended its stream, or a read was given up."""
 
@@ -207,7 +237,31 @@ class Incoming:
         if self.over:
             return None
         self._account.read(len(body))
+        if not self._begun:
+            self._begun = True
+            if self._connections is not None:
+                self._connections.message_read(self._caller)
         return bytes(body)
+
+    def identify(self, tenant: TenantId) -> None:
+        """The call has shown a valid token."""
+        self._caller = tenant
+        self._account.identify(tenant)
+
+    @property
+    def condemned(self) -> bool:
+        """Its connection is being cut: what is left of it is not worth a look."""
+        return self._account.condemned
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notice a call that is cancelled inside the block before a message of it was read."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._begun and self._connections is not None:
+                self._connections.call_cancelled(self._account, self._caller)
+            raise
 
     async def all(self) -> AsyncGenerator[bytes, None]:
         """Every message to the end."""
@@ -256,8 +310,9 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             known = replace(arrival, peer=peer, certificate=certificate)
             return known, Incoming(context, Traffic(since_s=0.0), 0)
         account = self._connections.account(peer)
-        incoming = Incoming(context, account, self._read_bytes_max)
-        known = replace(arrival, peer=peer, certificate=certificate, on_known=account.identify)
+        _ANSWERING.set(account)
+        incoming = Incoming(context, account, self._read_bytes_max, self._connections)
+        known = replace(arrival, peer=peer, certificate=certificate, on_known=incoming.identify)
         return known, incoming
 
     async def intercept_service(
@@ -279,31 +334,37 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
             known, incoming = self._opened(arrival, context)
-            with self._guard.call(known) as call:
-                admitted = await call.admit()
-                given = await self._given(handler, arrival, admitted, incoming)
-                if arrival.kind is not Kind.UPLOAD:
-                    return await inner(given, context)
-                async with self._guard.while_permitted(known):
-                    return await inner(given, context)
-            return await self._refuse(call, arrival, incoming, context)
+            if incoming.condemned:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "this connection is closed")
+            with incoming.watched():
+                with self._guard.call(known) as call:
+                    admitted = await call.admit()
+                    given = await self._given(handler, arrival, admitted, incoming)
+                    if arrival.kind is not Kind.UPLOAD:
+                        return await inner(given, context)
+                    async with self._guard.while_permitted(known):
+                        return await inner(given, context)
+                return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(guarded, None, _counted(handler))
 
     def _streaming(self, handler: Handler, arrival: Arrival) -> Handler:
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
         async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
             known, incoming = self._opened(arrival, context)
-            with self._guard.call(known) as call:
-                admitted = await call.admit()
-                given = await self._given(handler, arrival, admitted, incoming)
-                async with self._guard.while_permitted(known):
-                    await self._answered(inner(given, context), context)
-                return None
-            return await self._refuse(call, arrival, incoming, context)
+            if incoming.condemned:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "this connection is closed")
+            with incoming.watched():
+                with self._guard.call(known) as call:
+                    admitted = await call.admit()
+                    given = await self._given(handler, arrival, admitted, incoming)
+                    async with self._guard.while_permitted(known):
+                        await self._answered(inner(given, context), context)
+                    return None
+                return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_stream_rpc_method_handler(guarded, None, handler.response_serializer)
+        return grpc.stream_stream_rpc_method_handler(guarded, None, _counted(handler))
 
     async def _answered(self, answers: Any, context: Context) -> None:  # noqa: ANN401 as above
         if not hasattr(answers, "__aiter__"):  # it writes by itself
@@ -414,6 +475,22 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         message = parsed_message(handler.request_deserializer, body)
         admitted.about.update(_named(message))
         return message
+
+
+def _counted(handler: Handler) -> Callable[[Any], bytes] | None:
+    """The handler's serializer, which counts what it gives the connection of its call."""
+    serialize: Callable[[Any], bytes] | None = handler.response_serializer
+    if serialize is None:
+        return None
+
+    def counted(message: Any) -> bytes:  # noqa: ANN401 a message
+        body = serialize(message)
+        account = _ANSWERING.get(None)
+        if account is not None:
+            account.answer(len(body))
+        return body
+
+    return counted
 
 
 def _named(message: Any) -> dict[str, str]:  # noqa: ANN401 a message

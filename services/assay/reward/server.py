@@ -225,7 +225,9 @@ class RewardServer:
             connections=self.connections,
         )
         options = server_options(
-            max(bytes_max, PART_BYTES_MAX), connections_max=settings.connections_max
+            max(bytes_max, PART_BYTES_MAX),
+            connections_max=settings.connections_max,
+            watched=True,
         )
         server = open_server(edge, options)
         servicer = RewardServicer(self._service, self._readers)

@@ -10,6 +10,9 @@ The watch takes no part in what is sent. The kernel counts the bytes that each c
 connection with more than its allowance of the difference is reset, and what it still had in the
 kernel's buffer is dropped.
 
+A connection whose caller cancels calls unread beyond its budget (`Cancelled`) is reset too. An
+address whose connections are reset again and again connects again at a pace (`Gate`).
+
 When memory is short all the same, the connection with most of the difference goes first, with a
 token or not.
 """
@@ -21,7 +24,7 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +33,9 @@ from urllib.parse import unquote
 
 import structlog
 
-from assay.edge.connections.traffic import Traffic
+from assay.edge.connections.cancelled import Cancelled
+from assay.edge.connections.gate import FRUITLESS_SHARE, Gate, close_to
+from assay.edge.connections.traffic import INDUCED_BYTES_MAX, Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
 """Growth of this process beyond which connections are cut by size, from `EXCESS_BYTES` on."""
@@ -43,6 +48,8 @@ LOOK_AGAIN_S: Final = 0.004
 """While strangers send, or memory is short."""
 BUSY_S: Final = 0.1
 """How long after the last sign of that."""
+CANCELLED_MAX: Final = 64
+"""Calls cancelled unread on one connection, above which it goes with the first of its caller."""
 STIRRING_BYTES: Final = 16 * 1024
 """A stranger who has sent less is no reason to look often."""
 REST: Final = 9
@@ -50,6 +57,10 @@ REST: Final = 9
 GRACE_S: Final = 0.003
 """A connection that exceeds its allowance is cut by a later look than the one that found it: a call
 that has arrived is seen first."""
+GRACE_BUSY_S: Final = 0.1
+"""While calls are taken up, or the event loop is late: a client that opens hundreds of calls at
+once on a new connection has sent megabytes before its first call is seen."""
+LATE_S: Final = 0.002
 PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 CUT_LOGGED_EVERY_S: Final = 1.0
 TRIM_EVERY_S: Final = 1.0
@@ -100,6 +111,13 @@ class GrpcConnections:
         self._accounts: dict[Peer, Traffic] = {}
         self._seen: dict[int, SeenConnection | int] = {}
         self._logged_s = self._trimmed_s = float("-inf")
+        self._cancelled = Cancelled()
+        self._gate = Gate()
+        self._closed: Sequence[str] = ()
+        self._listening: Sequence[int] = ()
+        self._stirred = asyncio.Event()
+        self._taken_up_s = -math.inf
+        self._late = False
         self.cut = 0
         """Connections that were reset."""
 
@@ -109,8 +127,11 @@ class GrpcConnections:
         self._memory_first = self._memory_bytes()
 
     def account(self, peer: str) -> Traffic:
-        """Of the connection of a call; `peer` as gRPC writes it."""
-        return self._account(_peer(peer))
+        """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
+        self._taken_up_s = self._time_s()
+        found = self._account(_peer(peer))
+        found.taken_up = True
+        return found
 
     def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
@@ -118,11 +139,31 @@ class GrpcConnections:
             found = self._accounts[peer] = Traffic(since_s=self._time_s())
         return found
 
+    @property
+    def held_off(self) -> Sequence[str]:
+        """Addresses that may not connect now."""
+        return self._closed
+
+    def message_read(self, caller: Hashable) -> None:
+        """A call's first message was read."""
+        self._cancelled.read(caller)
+
+    def call_cancelled(self, account: Traffic, caller: Hashable) -> None:
+        """A call was cancelled before a message of it was read."""
+        account.cancel()
+        if self._cancelled.exceeds(caller, self._time_s()) and not account.condemned:
+            account.spend(caller)
+            for each in self._accounts.values():
+                if each.cancelled > CANCELLED_MAX and caller in each.callers:
+                    each.spend(caller)
+        if account.condemned:
+            self._stirred.set()
+
     async def run(self) -> None:
         """Look until cancelled: often while there is something to see."""
         loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
-        listeners = self._listeners()
+        arrived = self._stirred
+        listeners = self._listening = self._listeners()
         for descriptor in listeners:
             loop.add_reader(descriptor, arrived.set)
         busy_s = -math.inf
@@ -135,16 +176,20 @@ class GrpcConnections:
                 busy = self._time_s() < busy_s + BUSY_S
                 often_s = LOOK_EVERY_S if self._accounts else LOOK_ALONE_S
                 pause_s = max(rest_s, LOOK_AGAIN_S if busy else often_s)
+                due_s = self._time_s() + pause_s
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await arrived.wait()
                         busy_s = self._time_s()
                 if arrived.is_set():
                     arrived.clear()
+                    due_s = self._time_s() + max(rest_s, LOOK_AGAIN_S)
                     await asyncio.sleep(max(rest_s, LOOK_AGAIN_S))
+                self._late = self._time_s() > due_s + LATE_S
         finally:
             for descriptor in listeners:
                 loop.remove_reader(descriptor)
+            self._listening = ()
 
     def _try_look(self) -> bool:
         """A flood that takes the last descriptor makes a look fail: it must not be the last one."""
@@ -182,18 +227,52 @@ class GrpcConnections:
             stirs = counts.received > account.received and excess > STIRRING_BYTES
             grown = grown or (stirs and not account.known)
             account.received = counts.received
-            if excess <= account.allowance(now_s):
+            induced = account.induced(received=counts.received, sent=counts.sent, now_s=now_s)
+            grown = grown or induced > -INDUCED_BYTES_MAX // 2
+            if account.condemned or induced > 0:
+                account.was_cut = True
+                why = "calls" if account.condemned else "answers to frames"
+                self._cut(watched, now_s, excess=excess, why=why)
+                grown = True
+            elif excess <= account.allowance(now_s):
                 account.exceeded_s = math.inf
             else:
                 account.exceeded_s = min(account.exceeded_s, now_s)
-                if now_s >= account.exceeded_s + GRACE_S:
+                if now_s >= account.exceeded_s + self._grace_s(account, now_s):
+                    account.was_cut = True
                     self._cut(watched, now_s, excess=excess, why="allowance")
                 grown = True
             if excess > EXCESS_BYTES + account.reading_bytes:
                 excesses.append((excess - account.reading_bytes, watched))
         for gone in self._accounts.keys() - present:
-            del self._accounts[gone]
+            ended = self._accounts.pop(gone)
+            if ended.received and not ended.fruitful and not ended.was_cut:
+                large = ended.received > STIRRING_BYTES
+                self._gate.cut(gone[0], now_s, 1.0 if large else FRUITLESS_SHARE)
+        self._cancelled.forget(now_s)
+        self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
+
+    def _grace_s(self, account: Traffic, now_s: float) -> float:
+        """How long a connection may exceed its allowance: its calls may not have been seen yet."""
+        if account.taken_up and not account.known:
+            return GRACE_S  # its first call has been seen, and was a stranger's
+        calm = not self._late and now_s >= self._taken_up_s + GRACE_S
+        return GRACE_S if calm else GRACE_BUSY_S
+
+    def _keep_gate(self, now_s: float) -> None:
+        """Have the kernel hold off the addresses that are closed now."""
+        closed = self._gate.closed(now_s)
+        if closed == self._closed:
+            return
+        self._closed = closed
+        for descriptor in self._listening:
+            try:
+                with _copy(descriptor) as listener:
+                    close_to(listener, closed)
+            except OSError as failed:
+                log.warning("addresses_not_held_off", error=str(failed))
+        log.warning("addresses_held_off", addresses=list(closed))
 
     def _save_memory(self, excesses: list[tuple[int, SeenConnection]], now_s: float) -> bool:
         if self._memory_bytes() - self._memory_first <= MEMORY_BYTES_MAX:
@@ -258,6 +337,8 @@ class GrpcConnections:
         with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
             _reset(connection)
             self.cut += 1
+            if why != "memory":  # which may be an honest one
+                self._gate.cut(watched.peer[0], now_s)
         if now_s >= self._logged_s + CUT_LOGGED_EVERY_S:
             self._logged_s = now_s
             log.warning(
