@@ -103,15 +103,7 @@ class Link:
         meter: BlockedMeter,
         texts: str = "",
     ) -> None:
-        """Start.
-
-        Args:
-            descriptor: the socket.
-            pid: the candidate's.
-            limits_s: CPU time and blocked time of a test.
-            meter: of its blocked time.
-            texts: the tests' code.
-        """
+        """Start; `limits_s` are CPU time and blocked time of a test, `texts` the tests' code."""
         self._descriptor = descriptor
         self._frames = Frames(descriptor)
         self._pid = pid

@@ -306,7 +306,7 @@ class Decoder:
         if tag == "i":
             return int(form[1], 16)
         if tag == "=m":
-            return self._container(*form[1:5], form[5:], depth)
+            return self._container(form, depth)
         if tag == "=":
             return self._foreign(["=", self._value(form[1], depth + 1), form[2]])
         read = _READERS.get(tag)
@@ -314,15 +314,8 @@ class Decoder:
             return self._foreign(form)
         return read(self, form, depth + 1)
 
-    def _container(
-        self,
-        handle: WireForm,
-        tag: WireForm,
-        number: WireForm,
-        contents: WireForm,
-        more: WireForm,
-        depth: int,
-    ) -> Value:
+    def _container(self, form: WireForm, depth: int) -> Value:
+        _, handle, tag, number, contents, *more = form
         made = self._foreign(["=m", handle, _MUTABLE[tag](*more)])
         self.held.append(made)
         return self._mutable(made, number, contents, depth + 1)
