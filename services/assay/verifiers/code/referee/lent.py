@@ -248,7 +248,7 @@ class Surroundings:
         return news
 
     def _watched(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """The program goes on from the state in which the tests are at their next request."""
+        """The program resumes from the state in which the tests are at their next request."""
 
         def watched(*given: Value, **named: Value) -> Value:
             self._seeded = True
