@@ -176,8 +176,12 @@ class BlockedMeter(Protocol):
 class Box(Protocol):
     """Operations of a harness (trusted code that is pid 1 of a fresh box)."""
 
-    def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
+    def spawn_confined(
+        self, run: Callable[[], None], *, keep_fds: Sequence[int], shares_files: bool = False
+    ) -> int:
         """Fork `run` into a nested pid and mount namespace with its own `/proc`.
+
+        With `shares_files` it has the harness's `/box` and `/tmp`, else empty ones of its own.
 
         The child has no capabilities, runs under the seccomp filter, and has no descriptors except
         0, 1, 2 and `keep_fds`. It has neither the harness's channel nor any of the sealed data.

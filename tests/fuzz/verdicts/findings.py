@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.code.cpp import cpp_case
+from tests.fuzz.verdicts.code.crossings import crossing_case
 from tests.fuzz.verdicts.code.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.code.functions import function_case
 from tests.fuzz.verdicts.code.lies import lie_case
@@ -49,6 +50,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "unusual": (unusual_case, 10),
     "shapes": (shape_case, 8),
     "forgers": (forger_case, 8),
+    "crossings": (crossing_case, 2),
     "stdio": (stdio_case, 8),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),

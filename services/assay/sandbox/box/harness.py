@@ -61,8 +61,12 @@ class Box:
         self._shown = shown
         self._unsealed = False
 
-    def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
+    def spawn_confined(
+        self, run: Callable[[], None], *, keep_fds: Sequence[int], shares_files: bool = False
+    ) -> int:
         """Fork `run` into a nested pid and mount namespace; returns its pid.
+
+        With `shares_files` it has this process's `/box` and `/tmp`, else empty ones of its own.
 
         Raises:
             RuntimeError: after `unseal`, because the child would hold a copy of the sealed data.
@@ -77,7 +81,7 @@ class Box:
             return pid
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._enter_nested(keep_fds)
+            self._enter_nested(keep_fds, shares_files=shares_files)
         except BaseException:  # noqa: BLE001 - no code of the harness may continue in this process
             traceback.print_exc()
             os._exit(126)
@@ -105,14 +109,15 @@ class Box:
         """Return a meter for the process `pid` and its descendants."""
         return blocked.BlockedTime(lambda: blocked.tree(pid))
 
-    def _enter_nested(self, keep_fds: Sequence[int]) -> None:
+    def _enter_nested(self, keep_fds: Sequence[int], *, shares_files: bool) -> None:
         # A signal to its process group must reach neither the harness nor another box.
         os.setsid()
         linux.close_all_but([0, 1, 2, *keep_fds])
         linux.die_with_parent()
         if self._nested:
             mount_proc()
-            mount_scratch(self._limits, self._shown)
+            if not shares_files:
+                mount_scratch(self._limits, self._shown)
             os.chdir("/box")
         set_limits(self._limits)
         be_first_out_of_memory()

@@ -63,6 +63,10 @@ _CASES_CPU_MAX: Final = 1_000
 _REFERENCES_REMEMBERED_MAX: Final = 256
 _LINE_IS_OVER: Final = re.compile(r"(?:\"{3}|'{3}|:|(?:^|\n)[ \t]*#[^\n]*)[ \t]*\Z")
 """The end of a prompt that no statement goes on behind, but the line feed is missing."""
+_USES_FILES: Final = re.compile(
+    r"\b(?:open\(|tempfile\b|pathlib\b|shutil\b|"
+    r"os\.(?:mkdir|makedirs|remove|unlink|rmdir|rename|listdir|walk|stat|path\.|chdir|write))"
+)
 _FUTURE: Final = re.compile(
     r"^from[ \t]+__future__[ \t]+import[ \t]*(?:\([^()]*\)|[\w, \t]+)", re.MULTILINE
 )
@@ -248,7 +252,9 @@ class PythonRunHandler:
             not run the tests.
         """
         records, result = repeat_while_killed(
-            lambda: self._referee_once(f"{prelude}\0{program}", tests, total, settings),
+            lambda: self._referee_once(
+                f"{_files_of(tests)}\0{prelude}\0{program}", tests, total, settings
+            ),
             _candidate_killed,
         )
         for record in records:
@@ -276,6 +282,12 @@ class PythonRunHandler:
             )
         )
         return _believed(result, nonce), result
+
+
+def _files_of(tests: dict[str, Any]) -> str:
+    """Whether tests and program have the same files: only for tests that use any."""
+    texts = (tests.get("setup", ""), *tests.get("tests", ()))
+    return run.SHARES_FILES.decode() if any(map(_USES_FILES.search, texts)) else ""
 
 
 def _with_audit(work: Work, ended: Ended) -> Ended:

@@ -1847,4 +1847,206 @@ class T(unittest.TestCase):
 """,
         ),
     ),
+    Shape(
+        "containers that both sides change",
+        """\
+class Stack:
+    def __init__(self): self.items=[]; self.meta={}; self.seen=set()
+    def push(self,x): self.items.append(x)
+    def pop(self): return self.items.pop()
+    def size(self): return len(self.items)
+    def get(self): return self.items
+    def has(self,k): return k in self.meta
+    def nested(self): return {'a': self.items}
+LOG=[]
+def log(x): LOG.append(x)
+""",
+        (
+            "s=Stack()\ns.items.append(3)\nassert s.size()==1",
+            "s=Stack()\ns.get().append(3)\nassert s.size()==1 and s.items==[3]",
+            "s=Stack()\ns.meta['k']=1\ns.seen.add(2)\nassert s.has('k') and s.seen=={2}",
+            "s=Stack()\nx=s.items\ns.push(4)\nassert x==[4]\nx.append(1)\nassert s.pop()==1",
+            "s=Stack()\ns.items.extend([1,2])\ns.items.sort(reverse=True)\nassert s.pop()==1",
+            "s=Stack()\ns.nested()['a'].append(1)\nassert s.size()==1 and s.items is s.items",
+            "s=Stack()\ns.__dict__['items']=[1,2]\nassert s.size()==2 and vars(s)['items']==[1,2]",
+            "a,b=Stack(),Stack()\na.items.append(1)\nassert b.items==[] and a.items is not b.items",
+            "import solution\nsolution.LOG.append(5)\nsolution.log(7)\nassert solution.LOG[-2:]==[5,7]",
+        ),
+    ),
+    Shape(
+        "containers of classes of its own",
+        """\
+from collections import Counter
+class Pile(list):
+    def push(self,x): self.append(x)
+    def peek(self): return self[-1]
+class Bag(Counter):
+    def kinds(self): return len(self)
+class Attrs(dict):
+    def __getattr__(self,k): return self[k]
+def pile(): return Pile([1,2])
+def attrs(): return Attrs(a=1)
+def grow(p): p.push(9); return p
+""",
+        (
+            "s=Pile()\ns.push(1)\nassert s==[1] and [1]==s and s!=[2] and s.peek()==1",
+            "s=pile()\ns.push(5)\nassert s.peek()==5 and s==[1,2,5] and isinstance(s,list)",
+            "s=pile()\ns.append(4)\nassert s.peek()==4 and isinstance(s,Pile) and grow(s)[-1]==9",
+            "s=pile()\ngrow(s)\nassert s==[1,2,9] and grow(s) is s",
+            "assert Bag('aab').kinds()==2 and Bag('aab')=={'a':2,'b':1}",
+            "import copy,json\nx=attrs()\nassert x.a==1 and json.dumps(x)=='{\"a\": 1}'\n"
+            "y=copy.deepcopy(x)\ny['a']=2\nassert x=={'a':1}",
+        ),
+    ),
+    Shape(
+        "dataclasses through the library's functions",
+        """\
+from dataclasses import dataclass, field
+@dataclass
+class P:
+    x: int
+    tags: list = field(default_factory=list)
+""",
+        (
+            "from dataclasses import asdict, astuple\n"
+            "assert asdict(P(1))=={'x':1,'tags':[]} and astuple(P(1,[2]))==(1,[2])",
+            "from dataclasses import replace\nq=replace(P(1,[2]),x=5)\nassert q==P(5,[2])",
+            "import dataclasses\nassert [f.name for f in dataclasses.fields(P)]==['x','tags']\n"
+            "assert dataclasses.is_dataclass(P) and dataclasses.is_dataclass(P(1))",
+            "assert vars(P(1))=={'x':1,'tags':[]} and P.__annotations__['x'] is int",
+        ),
+    ),
+    Shape(
+        "what an exception has beside its arguments",
+        """\
+import json
+class AppError(Exception): pass
+def chained():
+    try:
+        int('x')
+    except ValueError as e:
+        raise AppError('bad') from e
+def during():
+    try:
+        {}['k']
+    except KeyError:
+        raise AppError('during')
+def quiet():
+    try:
+        {}['k']
+    except KeyError:
+        raise AppError('quiet') from None
+def noted():
+    e = AppError('n')
+    e.add_note('seen')
+    raise e
+def missing(): open('/nonexistent/x')
+def parse(): json.loads('{')
+""",
+        (
+            "try:\n    chained()\nexcept AppError as e:\n"
+            "    assert isinstance(e.__cause__, ValueError) and 'literal' in str(e.__cause__)",
+            "try:\n    during()\nexcept AppError as e:\n"
+            "    assert isinstance(e.__context__, KeyError) and e.__cause__ is None",
+            "try:\n    quiet()\nexcept AppError as e:\n"
+            "    assert e.__cause__ is None and e.__suppress_context__",
+            "try:\n    noted()\nexcept AppError as e:\n    assert e.__notes__==['seen']",
+            "try:\n    missing()\nexcept FileNotFoundError as e:\n"
+            "    assert e.errno==2 and e.filename=='/nonexistent/x' and '/nonexistent/x' in str(e)",
+            "import json\ntry:\n    parse()\nexcept json.JSONDecodeError as e:\n"
+            "    assert e.pos==1 and e.lineno==1 and e.doc=='{'",
+        ),
+    ),
+    Shape(
+        "signatures",
+        """\
+def f(a, b=2, *args, c, d: int = 4, **kw) -> str: return str(a)
+class K:
+    __slots__ = ('v',)
+    def m(self, x, y=1): return x
+""",
+        (
+            "import inspect\nassert str(inspect.signature(f))=="
+            "'(a, b=2, *args, c, d: int = 4, **kw) -> str'",
+            "import inspect\nassert list(inspect.signature(K().m).parameters)==['x','y']",
+            "assert f.__annotations__=={'d':int,'return':str} and K.__slots__==('v',)",
+        ),
+    ),
+    Shape(
+        "the seed of the tests",
+        """\
+import random
+def roll(): return random.randint(1,10**6)
+def mixed(x): random.shuffle(x); return x
+""",
+        (
+            "import random\nrandom.seed(0)\nwant=random.randint(1,10**6)\n"
+            "random.seed(0)\nassert roll()==want",
+            "import random\nrandom.seed(1)\nx=mixed(list(range(20)))\n"
+            "random.seed(1)\ny=list(range(20))\nrandom.shuffle(y)\nassert x==y",
+        ),
+    ),
+    Shape(
+        "files, variables and arguments of the tests",
+        """\
+import os, sys
+def read(p):
+    with open(p) as f: return f.read()
+def write(p,t):
+    with open(p,'w') as f: f.write(t)
+def variable(k): return os.getenv(k)
+def arguments(): return sys.argv[1:]
+def where(): return os.getcwd()
+def complain(): print('no', file=sys.stderr)
+def lines(f): return [l.strip() for l in f]
+""",
+        (
+            "import tempfile\nwith tempfile.NamedTemporaryFile('w',suffix='.txt') as f:\n"
+            "    f.write('hello')\n    f.flush()\n    assert read(f.name)=='hello'",
+            "import tempfile,os\nwith tempfile.TemporaryDirectory() as d:\n"
+            "    p=os.path.join(d,'a')\n    write(p,'x')\n    assert open(p).read()=='x'",
+            "from unittest.mock import patch\nimport os\n"
+            "with patch.dict(os.environ,{'QQ':'2'}): assert variable('QQ')=='2'\n"
+            "assert variable('QQ') is None",
+            "from unittest.mock import patch\nwith patch('sys.argv',['p','a']): "
+            "assert arguments()==['a']",
+            "import os,tempfile\nd=tempfile.mkdtemp()\nos.chdir(d)\nassert where()==os.getcwd()",
+            "import io\nfrom contextlib import redirect_stderr\ne=io.StringIO()\n"
+            "with redirect_stderr(e): complain()\nassert e.getvalue()=='no\\n'",
+            "import io\nassert lines(io.StringIO('a\\nb\\n'))==['a','b']",
+            "from unittest.mock import mock_open, patch\n"
+            "with patch('builtins.open',mock_open(read_data='zz')): assert read('any')=='zz'",
+        ),
+    ),
+    Shape(
+        "names of the program that tests patch",
+        """\
+import datetime, os
+class Api:
+    def fetch(self): return 'real'
+api=Api()
+RATE=2
+def helper(x): return x+1
+def use(x): return helper(x)*RATE
+def fetch(): return api.fetch()
+def today(): return datetime.date.today()
+def there(): return os.path.exists('/zz')
+""",
+        (
+            "from unittest.mock import patch\nwith patch('solution.helper',return_value=10) as m:\n"
+            "    assert use(1)==20\n    m.assert_called_once_with(1)\nassert use(1)==4",
+            "from unittest.mock import patch\nwith patch('solution.RATE',5): assert use(1)==10",
+            "from unittest.mock import patch\nwith patch('solution.api') as m:\n"
+            "    m.fetch.return_value='fake'\n    assert fetch()=='fake'\nassert fetch()=='real'",
+            "from unittest.mock import patch\n"
+            "with patch.object(Api,'fetch',return_value='f'): assert fetch()=='f'\n"
+            "assert fetch()=='real'",
+            "from unittest.mock import patch\nimport datetime\nwith patch('solution.datetime') as m:\n"
+            "    m.date.today.return_value=datetime.date(2020,1,1)\n"
+            "    assert today()==datetime.date(2020,1,1)",
+            "from unittest.mock import patch\nwith patch('os.path.exists',return_value=True): "
+            "assert there()\nassert not there()",
+            "import solution\nsolution.helper=lambda x: 100\nassert solution.use(1)==200",
+        ),
+    ),
 )

@@ -12,13 +12,19 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay.verifiers.code.referee.errors import PARENTS_MAX
+from assay.verifiers.code.referee.errors import DETAILS, NOTES_MAX, PARENTS_MAX
 from assay.verifiers.code.referee.frames import Frames
+from assay.verifiers.code.referee.held import (
+    HANDLES_MAX,
+    KEPT_CHARS_MAX,
+    Shared,
+    kept_of,
+)
 from assay.verifiers.code.referee.library import PATH, path_form
 from assay.verifiers.code.referee.operations import OPERATIONS, kind_of, linked
-from assay.verifiers.code.referee.stand_ins import Printed, stand_in
+from assay.verifiers.code.referee.stand_ins import Printed, follow, stand_in
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -33,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODULE: Final = "solution"
-HANDLES_MAX: Final = 200_000
 _ARGUMENTS_CHARS_MAX: Final = 1024 * 1024
 """Bound on an exception's arguments; a larger argument is cut to the beginning of its text."""
 _MRO: Final = type.__dict__["__mro__"]
@@ -41,12 +46,27 @@ _BASES: Final = type.__dict__["__bases__"]
 _OWN_MAX: Final = 20_000
 """Objects beside which an instance of a type derived from data is sent with its handle; beyond
 them, only its value is sent, as for a list of very many."""
+_CHAIN_MAX: Final = 6
+"""Causes of causes of an exception."""
 _ANCESTORS_MAX: Final = 8
 """Generations of exception classes that are described."""
 
 
 def _at_once() -> None:
     """The candidate waits for messages without a time limit."""
+
+
+class _Given(NamedTuple):
+    """The operands of a request."""
+
+    operands: Value
+    sent: str
+    """Their form."""
+    known: list[object]
+    """All containers that both sides can name: shared ones, then those of the operands."""
+    at: int
+    """Where those of the operands begin."""
+    shared: list[object]
 
 
 class Candidate:
@@ -60,11 +80,12 @@ class Candidate:
         """Objects that the tests sent and the forms in which they were sent, by `id`."""
         self._built: dict[int, tuple[object, WireForm]] = {}
         """Linked nodes that were made for the tests and their forms, by `id`."""
-        self._redirected: WireForm = [False, None, []]
-        self._streams = (sys.stdin, sys.stdout)
+        self._redirected: WireForm = [False, None, [], False]
+        self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._replaced: list[tuple[ModuleType, str, Value]] = []
         """Functions in whose place those of the tests stand: module, name, the function."""
         self._module = ModuleType(MODULE)
+        self._shared = Shared()
 
     def serve(self, payload: str) -> None:
         """Run the program, then answer until the referee hangs up.
@@ -83,7 +104,7 @@ class Candidate:
             _show(error)
             self._send_raised(error)
         else:
-            self._frames.send(["ok", None, None])
+            self._frames.send(["ok", None, None, 0])
         try:
             while True:
                 self._answer(self._frames.receive(_at_once))
@@ -91,18 +112,24 @@ class Candidate:
             return
 
     def _answer(self, request: WireForm) -> None:
-        operation, forms, streams = request
-        decoder = Decoder(self._resolve)
+        operation, forms, streams, news, keeps, (dropped, refreshed) = request
+        self._shared.drop(dropped)
+        shared = self._shared.containers
+        decoder = Decoder(self._resolve, shared)
+        for number, contents in refreshed:
+            decoder.refill(number, contents)
+            self._shared.told(shared[number])
+        at = len(decoder.numbered)
         operands = decoder.decode(forms)
-        known = list(decoder.numbered)
-        sent = json.dumps(forms)
+        given = _Given(operands, json.dumps(forms), list(decoder.numbered), at, shared)
         self._redirect(streams)
+        follow(news)
         try:
             result = OPERATIONS[operation](self, *operands)
             if operation == "make":
-                self._frames.send(["ok", self._made(result), None])
+                self._frames.send(["ok", self._made(result), None, 0])
                 return
-            self._frames.send(self._reply(result, operands, known, sent))
+            self._frames.send(self._reply(result, given, keeps))
         except StopIteration as error:
             self._frames.send(["end", self._encoder().encode(error.value)])
         except StopAsyncIteration:
@@ -115,21 +142,26 @@ class Candidate:
         if streams == self._redirected:
             return
         self._redirected = streams
-        captured, stdin, functions = streams
-        own_stdin, own_stdout = self._streams
+        captured, stdin, functions, complains = streams
+        own_stdin, own_stdout, own_stderr = self._streams
         printed = Printed(lambda text: self._frames.send(["printed", text]))
         replaced: Value = {
             "stdout": printed if captured else own_stdout,
             "stdin": self._resolve(stdin) if stdin else own_stdin,
+            "stderr": Printed(lambda text: self._frames.send(["complained", text]))
+            if complains
+            else own_stderr,
         }
         vars(sys).update(replaced)
         for module, name, own in self._replaced:
             vars(module)[name] = own
         self._replaced.clear()
         for module_name, name, form in functions:
-            names = vars(importlib.import_module(module_name))
-            self._replaced.append((sys.modules[module_name], name, names[name]))
-            names[name] = self._resolve(form)
+            holder = importlib.import_module(module_name)
+            names = vars(holder)
+            if name in names:
+                self._replaced.append((holder, name, names[name]))
+                names[name] = self._resolve(form)
 
     def _made(self, result: object) -> WireForm:
         """Encode instances of the program's classes as objects, even if derived from data types."""
@@ -137,13 +169,23 @@ class Candidate:
             return self._numbered(result)
         return self._encoder().encode(result)
 
-    def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> WireForm:
-        encoder = self._encoder(known)
+    def _reply(self, result: object, given: _Given, keeps: int) -> WireForm:
+        encoder = self._encoder(given.known)
         form = encoder.encode(result)
-        if json.dumps(Encoder(self._brief, own=self._known).encode(operands)) == sent:
-            return ["ok", form, None]
-        after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
-        return ["ok", form, after]
+        found = kept_of(encoder, len(given.known), keeps)
+        chars = len(json.dumps(form)) if found else 0
+        changed = self._shared.changed(given.shared)
+        before = Encoder(self._brief, given.known[: given.at], own=self._known)
+        if json.dumps(before.encode(given.operands)) != given.sent:
+            changed += range(given.at, len(given.known))
+        after = [[number, encoder.contents(given.known[number])] for number in changed]
+        for number in changed:
+            self._shared.told(given.known[number])
+        if chars > KEPT_CHARS_MAX:
+            chars = 0
+        if chars:
+            self._shared.add(found, chars)
+        return ["ok", form, after or None, chars]
 
     def _encoder(self, known: Sequence[object] = ()) -> Encoder:
         return Encoder(self._handle, known, is_program=True, own=self._own)
@@ -245,10 +287,12 @@ class Candidate:
         except OSError:
             raise
         except BaseException:  # noqa: BLE001 - the program's own exception classes may do anything
-            self._frames.send(["raise", "Exception", None, ["l", 0, []], "", self._numbered(None)])
+            blank = ["raise", "Exception", None, ["l", 0, []], "", self._numbered(None), None]
+            self._frames.send(blank)
 
-    def _raised(self, error: BaseException) -> WireForm:
-        """Describe the exception: its builtin class, the program's class if any, its arguments."""
+    def _raised(self, error: BaseException, depth: int = 0) -> WireForm:
+        """Describe the exception: its builtin class, the program's class if any, its arguments,
+        and what `errors.describe` reads."""
         kind = type_of(error)
         base = builtin_base(kind)
         own = None if is_builtin(kind) else self._class_of(kind)
@@ -262,7 +306,33 @@ class Candidate:
                 arguments = ["l", 0, [text]]
         except BaseException:  # noqa: BLE001 - the same
             arguments = ["l", 0, []]
-        return ["raise", base, own, arguments, text, self._numbered(error)]
+        number = self._numbered(error)
+        return ["raise", base, own, arguments, text, number, self._details(error, depth)]
+
+    def _details(self, error: BaseException, depth: int) -> WireForm:
+        """Its cause, context, notes and attributes; `None` if there are none of them."""
+        try:
+            cause, context, hidden = (
+                vars(BaseException)[f"__{name}__"].__get__(error)
+                for name in ("cause", "context", "suppress_context")
+            )
+            notes = [note for note in getattr(error, "__notes__", ()) if type_of(note) is str]
+            named = {} if is_builtin(type_of(error)) else vars(error)
+            named = {name: named[name] for name in DETAILS if name in named}
+            if cause is context is None and not (notes or named):
+                return None
+            encoder = self._encoder()
+            chain = [self._chained(one, depth + 1) for one in (cause, context)]
+            told = ["t", [*chain, hidden, *encoder.many((notes[:NOTES_MAX], named), 0)]]
+            return told if len(json.dumps(told)) < _ARGUMENTS_CHARS_MAX else None
+        except BaseException:  # noqa: BLE001 - the program's own exception classes may do anything
+            return None
+
+    def _chained(self, error: object, depth: int) -> WireForm:
+        if depth > _CHAIN_MAX or not isinstance(error, BaseException):
+            return None
+        given = self._given.get(id(error))
+        return given[1][:2] if given else ["x", *self._raised(error, depth)[1:]]
 
     def _class_of(self, kind: type, depth: int = 0) -> WireForm:
         """Describe an exception class: as one of the standard library, or as one of the program."""
@@ -278,6 +348,17 @@ class Candidate:
         except KeyError:
             message = f"name {name!r} is not defined"
             raise NameError(message) from None
+
+    def assign(self, name: str, value: object) -> None:
+        """Set a global of the program."""
+        self._module.__dict__[name] = value
+
+    def unassign(self, name: str) -> None:
+        """Delete a global of the program."""
+        if name not in self._module.__dict__:
+            message = f"name {name!r} is not defined"
+            raise NameError(message)
+        del self._module.__dict__[name]
 
     def names(self) -> list[str]:
         """Public globals of the program, as `import *` imports them."""
@@ -350,6 +431,9 @@ def _name_of(value: Value) -> str:
 
 def _arguments(error: BaseException) -> tuple[Value, ...]:
     found: tuple[Value, ...] = BaseException.__dict__["args"].__get__(error)
+    if isinstance(error, OSError) and len(found) == 2 and error.filename is not None:
+        more = () if error.filename2 is None else (None, error.filename2)
+        return (*found, error.filename, *more)  # `args` leaves them out
     return found
 
 

@@ -86,7 +86,8 @@ def _exception_class(
             raise AttributeError(wanted)
         if "_assay_proxy" not in self.__dict__:  # created by the tests: the program creates it too
             made = ask("call", type_of(self), self.args, {})
-            self.__dict__["_assay_proxy"] = getattr(made, "__dict__", {}).get("_assay_proxy")
+            own = made.__dict__ if isinstance(made, BaseException) else {}
+            self.__dict__["_assay_proxy"] = own.get("_assay_proxy")
         if self.__dict__["_assay_proxy"] is None:
             raise AttributeError(wanted)
         return getattr(self.__dict__["_assay_proxy"], wanted)
@@ -119,6 +120,48 @@ def _shown(value: object) -> str:
     if kind is int:
         return str(value) if abs(int(value)) < _SHOWN_MAX else "(a large integer)"  # type: ignore[call-overload]
     return repr(value) if kind in (bool, float, type(None)) else f"({kind.__name__})"
+
+
+DETAILS: Final = (
+    *("msg", "doc", "pos", "lineno", "colno", "pattern"),
+    *("returncode", "cmd", "output", "stderr", "timeout"),
+)
+"""Attributes of exceptions of the standard library, such as `JSONDecodeError`, that are data."""
+_DETAIL_TYPES: Final = (type(None), bool, int, float, str, bytes, list, tuple)
+NOTES_MAX: Final = 20
+
+
+def describe(error: BaseException, details: Value) -> None:
+    """Give a rebuilt exception what the program said beside its class and its arguments.
+
+    Args:
+        details: its cause, its context, whether that is hidden, its notes, and attributes by name.
+
+    Raises:
+        Malformed: they are none.
+    """
+    if type_of(details) is not tuple or len(details) != 5:
+        raise Malformed("no details of an exception")
+    cause, context, hidden, notes, named = details
+    error.__cause__ = cause if isinstance(cause, BaseException) else None
+    error.__context__ = context if isinstance(context, BaseException) else None
+    error.__suppress_context__ = hidden is True
+    if type_of(notes) is not list or type_of(named) is not dict:
+        raise Malformed("no notes of an exception")
+    for note in notes[:NOTES_MAX]:
+        if type_of(note) is str:
+            error.add_note(note[:TEXT_CHARS_MAX])
+    for name, value in named.items():
+        if name in DETAILS and type_of(value) in _DETAIL_TYPES:
+            error.__dict__[name] = value
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception of the tests; it may hold an object of the program."""
+    try:
+        return str(error)[:TEXT_CHARS_MAX]
+    except Exception:  # noqa: BLE001 - whatever the program raises
+        return said_by(error)
 
 
 def plain_exception(kind: type[BaseException], text: str) -> BaseException:

@@ -9,10 +9,14 @@ tests' own: `mock.configure_mock(assert_called_with=...)` would replace the judg
 
 from __future__ import annotations
 
+import importlib
 import io
 import operator
+import os
+import random
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 LENT_MAX: Final = 200_000
 TESTS: Final = "tests"
 """Module name of the classes and functions that the tests define."""
+_STATE: Final = random.getstate
+_PATCHED: Final = re.compile(r"""patch(?:\.dict)?\(\s*['"]([A-Za-z_][\w.]*\.\w+)['"]""")
+_PATCHED_OBJECT: Final = re.compile(r"""patch\.object\(\s*([A-Za-z_][\w.]*)\s*,\s*['"](\w+)['"]""")
 _JUDGES: Final = frozenset({"unittest.mock", "unittest.case", "unittest.async_case"})
 """Modules whose classes judge the program."""
 _OPEN_TYPES: Final = (SimpleNamespace, io.StringIO, io.BytesIO, re.Pattern, re.Match)
@@ -164,19 +171,24 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 class Streams:
     """What the tests substituted for the referee's own streams and for functions of the library."""
 
-    def __init__(self, lent: Lent) -> None:
+    def __init__(self, lent: Lent, texts: str) -> None:
+        """Remember what is there before the tests run.
+
+        Args:
+            texts: theirs; what they patch by name is looked at too.
+        """
         self._lent = lent
-        self._own = (sys.stdin, sys.stdout)
+        self._own = (sys.stdin, sys.stdout, sys.stderr)
+        named = {(module, name) for module, names in REPLACED.items() for name in names}
         self._functions = [
             (module, name, vars(found)[name])
-            for module, names in REPLACED.items()
-            if (found := sys.modules.get(module)) is not None
-            for name in names
+            for module, name in sorted(named | _patched(texts))
+            if (found := sys.modules.get(module)) is not None and name in vars(found)
         ]
 
     def form(self) -> WireForm:
         """Whether output is captured, the substitute for stdin, and those for functions."""
-        stdin, stdout = self._own
+        stdin, stdout, stderr = self._own
         return [
             sys.stdout is not stdout,
             None if sys.stdin is stdin else self._lent.form(sys.stdin),
@@ -186,4 +198,60 @@ class Streams:
                 if (found := vars(sys.modules[module]).get(name)) is not own
                 and (form := self._lent.form(found)) is not None
             ],
+            sys.stderr is not stderr,
         ]
+
+
+def _patched(texts: str) -> set[tuple[str, str]]:
+    """Modules and names of theirs that the tests patch; the modules are imported."""
+    found = set()
+    for dotted in [*_PATCHED.findall(texts), *map(".".join, _PATCHED_OBJECT.findall(texts))]:
+        module, _, name = dotted.rpartition(".")
+        try:
+            module = importlib.import_module(module).__name__
+        except (ImportError, ValueError):
+            continue
+        if module != "solution":
+            found.add((module, name))
+    return found
+
+
+class Surroundings:
+    """What tests change for the program without a call: variables, arguments, the directory, and
+    the seed of `random`. It goes to the program only; nothing of the program's comes back."""
+
+    def __init__(self, texts: str) -> None:
+        """Remember what is there before the tests run; `texts` are theirs."""
+        self._env = dict(os.environ)
+        self._argv = list(sys.argv)
+        self._moves = "chdir" in texts
+        self._cwd = str(Path.cwd())
+        self._seeded = False
+        if "random" in texts:
+            for name in ("seed", "setstate", "getstate"):
+                vars(random)[name] = self._watched(vars(random)[name])
+
+    def news(self) -> list[WireForm]:
+        """What changed since the last request."""
+        env, argv = dict(os.environ), list(sys.argv)
+        names = {name for name, _ in env.items() ^ self._env.items()}
+        news: list[WireForm] = [["env", name, env.get(name)] for name in sorted(names)]
+        if argv != self._argv and all(type_of(word) is str for word in argv):
+            news.append(["argv", argv])
+        cwd = str(Path.cwd()) if self._moves else self._cwd
+        if cwd != self._cwd:
+            news.append(["cwd", cwd])
+        if self._seeded:
+            version, numbers, gauss = _STATE()
+            news.append(["random", version, list(numbers), gauss])
+        self._env, self._argv, self._cwd, self._seeded = env, argv, cwd, False
+        return news
+
+    def _watched(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """The program resumes from the state in which the tests are at their next request."""
+
+        def watched(*given: Value, **named: Value) -> Value:
+            self._seeded = True
+            return own(*given, **named)
+
+        return watched

@@ -15,26 +15,36 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.sandbox.accounting.blocked import spacing_ns
-from assay.verifiers.code.referee.candidate import HANDLES_MAX, builtin_base
+from assay.verifiers.code.referee.candidate import builtin_base
 from assay.verifiers.code.referee.errors import (
     Control,
+    describe,
     exception_class,
     exception_named,
     library_exception,
     plain_exception,
     said_by,
+    text_of,
 )
 from assay.verifiers.code.referee.frames import Frames
-from assay.verifiers.code.referee.lent import Lent, Streams
-from assay.verifiers.code.referee.library import PATH, path_form
-from assay.verifiers.code.referee.proxies import (
-    Proxy,
+from assay.verifiers.code.referee.held import (
+    CONTAINERS,
+    KEEPS_ALL,
+    KEEPS_HELD,
+    KEEPS_NONE,
+    Known,
+    Shared,
+    builtin_type,
+    handle_number,
     handle_of,
     held,
+    held_container,
     plain,
     program_path,
-    proxy,
 )
+from assay.verifiers.code.referee.lent import Lent, Streams, Surroundings
+from assay.verifiers.code.referee.library import PATH, path_form
+from assay.verifiers.code.referee.proxies import Proxy, proxy
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -52,11 +62,10 @@ if TYPE_CHECKING:
 
 CALLS_NESTED_MAX: Final = 100
 """Depth of nested calls between tests and program."""
-_TYPES: Final = (
-    *(int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset),
-    *(object, range, slice),
-)
-"""Builtins that the program may name; none of them looks up, compiles or opens anything."""
+_ON_THE_WAY: Final = (["touch"], ["printed"], ["complained"])
+_KEEPS: Final = dict.fromkeys(("get", "vars", "item", "lookup", "call_method"), KEEPS_ALL)
+"""Operations that read something of an object of the program; other results keep only containers
+of the program's classes."""
 _REAP_S: Final = 0.005
 _HANG_UP_S: Final = 1.0
 
@@ -87,17 +96,23 @@ class Link:
     """The referee's end: sends requests to the candidate within the running test's time."""
 
     def __init__(
-        self, descriptor: int, pid: int, cpu_s: float, blocked_s: float, meter: BlockedMeter
+        self,
+        descriptor: int,
+        pid: int,
+        limits_s: tuple[float, float],
+        meter: BlockedMeter,
+        texts: str = "",
     ) -> None:
+        """Start; `limits_s` are CPU time and blocked time of a test, `texts` the tests' code."""
         self._descriptor = descriptor
         self._frames = Frames(descriptor)
         self._pid = pid
-        self._limits_s = (cpu_s, blocked_s)
+        self._limits_s = limits_s
         self._meter = meter
         self._clock = (~pid << 3) | 2
         """The kernel's name for the CPU clock of another process."""
         self._ends_s = (0.0, 0.0)
-        self._tick_ns = spacing_ns(blocked_s)
+        self._tick_ns = spacing_ns(limits_s[1])
         self._heard_ns = 0
         """Time spent waiting for answers; the clock of the meter, which stands still while the
         tests' own code runs."""
@@ -113,7 +128,9 @@ class Link:
         """Whether a value is nothing but data: with `calls`, which compare exact types."""
         self._path = program_path(self)
         self._lent = Lent()
-        self._streams = Streams(self._lent)
+        self._streams = Streams(self._lent, texts)
+        self._surroundings = Surroundings(texts)
+        self._shared = Shared()
         self._turn = threading.RLock()
         """Tests may have threads; requests are serialised."""
         self.asked = 0
@@ -161,16 +178,30 @@ class Link:
             return self._asked(operation, operands)
 
     def _asked(self, operation: str, operands: Sequence[object]) -> Value:
-        encoder = self._encoder()
+        keeps = KEEPS_NONE if self.only_data else _KEEPS.get(operation, KEEPS_HELD)
+        dropped = self._shared.unused()
+        self._shared.drop(dropped)
+        shared = self._shared.containers
+        encoder, refreshed = self._refreshed(shared)
+        at = len(encoder.numbered)
         try:
-            request = [operation, encoder.encode(list(operands)), self._streams.form()]
+            forms = encoder.encode(list(operands))
         except Malformed as error:
             raise self.unusable(str(error)) from None
+        request = [
+            operation,
+            forms,
+            self._streams.form(),
+            self._surroundings.news(),
+            keeps,
+            [dropped, refreshed],
+        ]
+        known = Known(encoder.numbered, shared, at, keeps)
         self.asked += 1
         self._depth += 1
         try:
             self._send(request)
-            return self._result(self._reply(), encoder.numbered)
+            return self._result(self._reply(), known)
         except BaseException as error:
             changed = self.control.changed(error, operation)
             if changed is None:
@@ -179,17 +210,33 @@ class Link:
         finally:
             self._depth -= 1
 
-    def _encoder(self) -> Encoder:
-        return Encoder(self._out, own=handle_of)
+    def _encoder(self, known: Sequence[object] = ()) -> Encoder:
+        return Encoder(self._out, known, own=handle_of)
+
+    def _refreshed(self, shared: list[object]) -> tuple[Encoder, list[WireForm]]:
+        """The new contents of shared containers that the tests changed; the encoder that made them.
+
+        What cannot be sent stays the tests' own.
+        """
+        encoder, invalid = self._encoder(shared), self.invalid
+        try:
+            changed = self._shared.changed(shared)
+            forms = [[at, encoder.contents(shared[at])] for at in changed]
+        except (Malformed, InvalidTests):
+            self.invalid = invalid
+            return self._encoder(shared), []
+        for at in changed:
+            self._shared.told(shared[at])
+        return encoder, forms
 
     def _reply(self) -> WireForm:
         """The answer; output and requests that the program sends before it are handled first."""
         message = self._receive()
-        while type_of(message) is list and message[:1] in (["touch"], ["printed"]):
+        while type_of(message) is list and message[:1] in _ON_THE_WAY:
             if message[0] == "touch":
                 self._send(self._touched(message))
             elif len(message) == 2 and type_of(message[1]) is str:
-                sys.stdout.write(message[1])
+                (sys.stdout if message[0] == "printed" else sys.stderr).write(message[1])
             message = self._receive()
         return message
 
@@ -295,36 +342,30 @@ class Link:
             os.kill(self._pid, signal.SIGKILL)
         return self.gone
 
-    def _result(self, message: WireForm, known: Sequence[object] = ()) -> Value:
+    def _result(self, message: WireForm, known: Known | None = None) -> Value:
         try:
-            return self._understood(message, known)
+            return self._understood(message, known or Known([], [], 0, KEEPS_NONE))
         except Malformed as error:
             raise self._lost("protocol_error", f"the program sent {error}") from None
 
-    def _understood(self, message: WireForm, known: Sequence[object]) -> Value:
+    def _understood(self, message: WireForm, known: Known) -> Value:
         if type_of(message) is not list or not message:
             raise Malformed("no message")
         if message[0] == "end" and len(message) == 2:
             raise StopIteration(Decoder(self._in).decode(message[1]))
-        if message[0] == "raise" and len(message) == 6:
+        if message[0] == "raise" and len(message) == 7:
             raise self._rebuilt(message)
         if message[0] == "again" and len(message) == 2:
             raise self._own_error(message[1])
-        if message[0] != "ok" or len(message) != 3:
+        if message[0] != "ok" or len(message) != 4:
             raise Malformed("an unknown message")
-        decoder = Decoder(self._in, known)
-        result = decoder.decode(message[1])
-        for change in message[2] or ():
-            if type_of(change) is not list or len(change) != 2:
-                raise Malformed("an unknown change")
-            decoder.refill(*change)
-        return result
+        return known.answered(Decoder(self._in, known.containers), self._shared, message)
 
     def _rebuilt(self, message: list[Any]) -> BaseException:
         """The exception with its builtin class, or a class of the program derived from it."""
-        _, base_name, own, arguments, text, handle = message
+        _, base_name, own, arguments, text, handle, details = message
         kind = exception_named(base_name)
-        number = _handle_number(handle)
+        number = handle_number(handle)
         if number in self._errors:
             return self._errors[number]
         given = Decoder(self._in).decode(arguments)
@@ -339,6 +380,8 @@ class Link:
             made.__dict__["_assay_text"] = str(text)
         made.__dict__["_assay_proxy"] = Proxy(self, number, kind.__name__)
         self._errors[number] = made
+        if details is not None:
+            describe(made, Decoder(self._in).decode(details))
         return made
 
     def _own_error(self, number: WireForm) -> BaseException:
@@ -375,7 +418,7 @@ class Link:
         try:
             arguments = self._encoder().encode(list(error.args))
         except (Malformed, InvalidTests):
-            arguments = ["l", 0, [_text_of(error)]]
+            arguments = ["l", 0, [text_of(error)]]
         return ["x", self._lent.number(error), builtin_base(type_of(error)), arguments]
 
     def _in(self, form: list[Any]) -> object:
@@ -383,21 +426,23 @@ class Link:
         tag = form[0]
         if tag == "=" and len(form) == 3:
             return form[1] if self.only_data else self._held(form[1], form[2])
+        if tag == "=m" and len(form) == 3:
+            return form[2] if self.only_data else self._held(form[2], form[1])
         if tag in ("k", "o", "I") and len(form) == 2:
             return self._lent.resolve(form[1])
         if tag == "x" and len(form) == 2:
             return self._own_error(form[1])
-        if tag == "x" and len(form) == 6:
+        if tag == "x" and len(form) == 7:
             return self._rebuilt(form)
         if tag == PATH and len(form) == 2 and type_of(form[1]) is str:
             return self._path(form[1])
         if tag == "y" and len(form) == 2:
-            return _builtin_type(form[1])
+            return builtin_type(form[1])
         if tag == "xs" and len(form) == 3:
             return library_exception(form)
         if tag != "h":
             raise Malformed("an unknown form")
-        number = _handle_number(form)
+        number = handle_number(form)
         if number not in self._proxies:
             if form[2] == "exception":
                 made: object = exception_class(self.ask, form, self._in)
@@ -408,12 +453,16 @@ class Link:
         return self._proxies[number]
 
     def _held(self, value: Value, handle: WireForm) -> Value:
-        """A value of a class of the program's own that is derived from a type of data."""
-        number = _handle_number(handle)
+        """A value of a class of the program's own that is derived from a type of data; a container
+        is still to be filled."""
+        number = handle_number(handle)
         known = self._held_values.get(number)
-        if known is None or issubclass(type_of(known), tuple):  # what a tuple holds may change
+        if type_of(value) in CONTAINERS:
+            if known is None or not issubclass(type_of(known), type_of(value)):
+                known = held_container(Proxy(self, number, "object"), value, handle[3])
+        elif known is None or issubclass(type_of(known), tuple):  # what a tuple holds may change
             known = held(Proxy(self, number, "object"), value, handle[3])
-            self._held_values[number] = known
+        self._held_values[number] = known
         return known
 
     def _out(self, value: Value) -> WireForm:
@@ -444,27 +493,3 @@ class Link:
         """
         self.invalid = InvalidTests(why)
         return self.invalid
-
-
-def _handle_number(form: WireForm) -> int:
-    if type_of(form) is not list or len(form) != 5:
-        raise Malformed("an unknown handle")
-    number: Value = form[1]
-    if type_of(number) is not int or not 0 <= number < HANDLES_MAX:
-        raise Malformed("an unknown handle")
-    return int(number)
-
-
-def _builtin_type(name: WireForm) -> type:
-    found = getattr(builtins, name, None) if type_of(name) is str else None
-    if found not in _TYPES:
-        raise Malformed("no type")
-    return found  # type: ignore[no-any-return]
-
-
-def _text_of(error: BaseException) -> str:
-    """The text of an exception of the tests; it may hold an object of the program."""
-    try:
-        return str(error)[:TEXT_CHARS_MAX]
-    except Exception:  # noqa: BLE001 - whatever the program raises
-        return said_by(error)

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from assay.verifiers.code.referee.candidate import MODULE
-from assay.verifiers.code.referee.proxies import CallableProxy
+from assay.verifiers.code.referee.proxies import CallableProxy, mark
 from assay.verifiers.code.referee.values import Value, type_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,16 @@ class Program:
         """A global of the program, marked as a class if the tests use it as one."""
         found = self._link.ask("lookup", name)
         if name in self._classes and isinstance(found, CallableProxy):
-            found.__dict__["_assay_class"] = True
+            mark(found, "_assay_class")
         return found
+
+    def assign(self, name: str, value: object) -> None:
+        """Set a global, as tests do that patch one."""
+        self._link.ask("assign", name, value)
+
+    def unassign(self, name: str) -> None:
+        """Delete a global."""
+        self._link.ask("unassign", name)
 
     def offered(self) -> list[str]:
         """The names that `import *` imports: entry points only."""
@@ -81,5 +89,17 @@ class ProgramModule(ModuleType):
             raise AttributeError(name)
         try:
             return program.lookup(name)
+        except NameError as error:
+            raise AttributeError(str(error)) from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            self.__dict__["_assay_program"].assign(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        try:
+            self.__dict__["_assay_program"].unassign(name)
         except NameError as error:
             raise AttributeError(str(error)) from None

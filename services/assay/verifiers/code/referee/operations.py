@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 import operator
+from collections import deque
 from itertools import pairwise
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+CONTAINERS: Final = (list, dict, set, deque)
+DATACLASS_FUNCTIONS: Final = ("asdict", "astuple", "replace")
+"""What `dataclasses` does with an object of the program is done in the program's process."""
 _LOOPS: Final[list[asyncio.AbstractEventLoop]] = []
 """The one event loop, once created: tasks left by one coroutine continue with the next."""
 _BY_TYPE: Final = {
@@ -29,13 +33,17 @@ def kind_of(value: Value) -> str:
     """Operations that the tests can perform on an object of the program."""
     if isinstance(value, type):
         return "exception" if issubclass(value, BaseException) else "callable"
+    if type_of(value).__module__ == "solution" and issubclass(type_of(value), CONTAINERS):
+        return "data"
     if inspect.isroutine(value):
         return "callable"
     if type_of(value) in _BY_TYPE:
         return _BY_TYPE[type_of(value)]
     if callable(value):
         return "caller" if type_of(value).__module__ == "solution" else "callable"
-    return "iterator" if hasattr(type_of(value), "__next__") else "object"
+    if hasattr(type_of(value), "__next__"):
+        return "iterator"
+    return "awaitable" if hasattr(type_of(value), "__await__") else "object"
 
 
 def _run(awaitable: Value) -> object:
@@ -100,6 +108,47 @@ def _listed(target: Value, kind: str) -> list[Value]:
     return found
 
 
+def _plain(target: Value) -> Value:
+    """What an object of a class that is derived from a type of data holds."""
+    base: Any = next(base for base in CONTAINERS if issubclass(type_of(target), base))
+    return dict(dict.items(target)) if base is dict else base(base.__iter__(target))
+
+
+def _vars(target: Value) -> Value:
+    """The attributes of an object, a function or a class of the program; a module has too many."""
+    kind = target if isinstance(target, type) else type_of(target)
+    if kind.__module__ != "solution" and not inspect.isfunction(target):
+        raise AttributeError("__dict__")
+    return vars(target)
+
+
+def _signature(target: Value) -> Value:
+    """Return annotation, and name, kind, default and annotation of each parameter; optional parts
+    are lists of at most one. `None` if it has no signature."""
+    try:
+        found = inspect.signature(target)
+    except (TypeError, ValueError):
+        return None
+    empty = inspect.Parameter.empty
+    parameters = [
+        (
+            one.name,
+            int(one.kind),
+            [] if one.default is empty else [one.default],
+            [] if one.annotation is empty else [one.annotation],
+        )
+        for one in found.parameters.values()
+    ]
+    return [] if found.return_annotation is empty else [found.return_annotation], parameters
+
+
+def _in_dataclasses(name: str) -> Callable[..., object]:
+    import dataclasses  # few programs need it
+
+    found: Callable[..., object] = getattr(dataclasses, name)
+    return found
+
+
 def _exit(target: Value, error: BaseException | None) -> bool:
     kind = None if error is None else type_of(error)
     trace = None if error is None else error.__traceback__
@@ -148,7 +197,17 @@ OPERATIONS: Final[dict[str, Callable[..., object]]] = {
     **{name: (lambda _self, target, do=function: do(target)) for name, function in _UNARY.items()},
     "lookup": lambda self, name: self.lookup(name),
     "names": lambda self: self.names(),
+    "assign": lambda self, name, value: self.assign(name, value),
+    "unassign": lambda self, name: self.unassign(name),
+    "vars": lambda _self, target: _vars(target),
+    "plain": lambda _self, target: _plain(target),
+    "signature": lambda _self, target: _signature(target),
+    **{
+        name: lambda _self, target, keywords, do=name: _in_dataclasses(do)(target, **keywords)
+        for name in DATACLASS_FUNCTIONS
+    },
     "call": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
+    "call_method": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
     "make": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
     "get": lambda _self, target, name: getattr(target, name),
     "set": lambda _self, target, name, value: setattr(target, name, value),

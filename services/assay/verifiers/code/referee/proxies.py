@@ -9,12 +9,11 @@ compares two of its own. The types of lengths, texts, hashes and numbers from it
 
 from __future__ import annotations
 
-import copy
-import pathlib
+import inspect
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.values import Malformed, Record, Value, WireForm, type_of
+from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
@@ -35,7 +34,11 @@ if TYPE_CHECKING:
 
 _CLASSES_MAX: Final = 512
 _SHOWN: Final = frozenset(
-    f"__{name}__" for name in ("name", "qualname", "defaults", "kwdefaults", "dict", "wrapped")
+    f"__{name}__"
+    for name in (
+        *("name", "qualname", "defaults", "kwdefaults", "wrapped", "annotations"),
+        *("slots", "members", "abstractmethods"),
+    )
 )
 """Special attributes that are requested from the program; others would make the standard library
 treat a proxy as another kind of object."""
@@ -46,7 +49,7 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
 
     def method(self: Proxy, other: object) -> Value:
         one, two = (other, self) if swapped else (self, other)
-        if not _is_object(other) and (operation in _ORDER or not self.__dict__.get("_assay_own")):
+        if not _is_object(other) and (operation in _ORDER or not self._assay_own):
             return NotImplemented
         return _kept(self, self._assay_link.ask("operator", operation, one, two))
 
@@ -58,9 +61,19 @@ _ORDER: Final = frozenset({"lt", "le", "gt", "ge"})
 
 def _kept(made_by: Proxy, result: Value) -> Value:
     """The result of an operator of a class under test is an object of the same kind."""
-    if _is_object(result) and made_by.__dict__.get("_assay_own"):
-        result.__dict__["_assay_own"] = True
+    return _owned(result) if made_by._assay_own else result  # noqa: SLF001 - as below
+
+
+def _owned(result: Value) -> Value:
+    """The result; an object is marked as one of a class under test."""
+    if _is_object(result):
+        mark(result, "_assay_own")
     return result
+
+
+def mark(held: Proxy, name: str) -> None:
+    """Set a mark of a proxy's own: its attributes are the program's."""
+    object.__setattr__(held, name, True)
 
 
 def _unary(operation: str) -> Callable[[Proxy], Value]:
@@ -77,14 +90,32 @@ def _is_object(value: object) -> bool:
 class Proxy:
     """An object of the candidate; each operation on it is a request."""
 
+    _assay_own = False
+    """Whether it is an object of a class that the tests use as a class."""
+    _assay_class = False
+    """Whether it is such a class."""
+    _assay_method = False
+    """Whether it was read from an object of the program."""
+
     def __init__(self, link: Asked, number: int, name: str) -> None:
-        self.__dict__.update(_assay_link=link, _assay_number=number, __name__=name)
+        for key, value in (("_assay_link", link), ("_assay_number", number), ("__name__", name)):
+            object.__setattr__(self, key, value)
+        if TYPE_CHECKING:  # an annotation of the class would hide the program's `__annotations__`
+            self._assay_link, self._assay_number = link, number
 
     def __getattr__(self, name: str) -> Value:
         special = name.startswith("__") and name.endswith("__")
         if special and name not in _SHOWN and not name.startswith("__dataclass_"):
             raise AttributeError(name)
-        return self._assay_link.ask("get", self, name)
+        found = self._assay_link.ask("get", self, name)
+        if isinstance(found, CallableProxy) and not isinstance(self, CallableProxy):
+            mark(found, "_assay_method")
+        return found
+
+    @property
+    def __dict__(self) -> Value:  # type: ignore[override]  # its attributes are the program's
+        """The program's own, as data."""
+        return self._assay_link.ask("vars", self)
 
     def __delattr__(self, name: str) -> None:
         self._assay_link.ask("delete", self, name)
@@ -116,7 +147,7 @@ class Proxy:
         return int(self._assay_link.ask_for(int, "len", self))
 
     def __contains__(self, item: object) -> bool:
-        if self.__dict__.get("_assay_own"):
+        if self._assay_own:
             return self._assay_link.ask("operator", "contains", self, item) is True
         return any(found is item or found == item for found in self)
 
@@ -239,17 +270,19 @@ class Proxy:
         except StopIteration:
             raise StopAsyncIteration from None
 
-    def __await__(self) -> Generator[None, None, Value]:
-        yield from ()
-        return self._assay_link.ask("await", self)
-
     def __instancecheck__(self, instance: object) -> bool:
-        held = getattr(instance, "__dict__", {}).get("_assay_proxy", instance)
-        return isinstance(held, Proxy) and self._assay_link.ask("is", held, self) is True
+        held = instance if isinstance(instance, Proxy) else _proxy_in(instance)
+        return held is not None and self._assay_link.ask("is", held, self) is True
 
     def __subclasscheck__(self, kind: type) -> bool:
         own = isinstance(kind, Proxy) or "_assay_number" in vars(kind)
         return own and self._assay_link.ask("is_subclass", kind, self) is True
+
+
+def _proxy_in(value: object) -> Proxy | None:
+    """The program's object that a value or an exception of the tests' process stands for."""
+    found = getattr(value, "__dict__", {}).get("_assay_proxy")
+    return found if isinstance(found, Proxy) else None
 
 
 def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterator[Any]:
@@ -288,17 +321,42 @@ class CallableProxy(Proxy):
 
     __hash__ = object.__hash__
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Its parameters, as the program describes them."""
+        return _signature(self._assay_link.ask("signature", self))
+
     def __call__(self, *arguments: Value, **keywords: Value) -> Value:
         """Call it in the candidate's process."""
-        if not self.__dict__.get("_assay_class"):
-            return self._assay_link.ask("call", self, arguments, keywords)
-        made = self._assay_link.ask("make", self, arguments, keywords)
-        if _is_object(made):
-            made.__dict__["_assay_own"] = True
-        return made
+        if self._assay_class:
+            return _owned(self._assay_link.ask("make", self, arguments, keywords))
+        operation = "call_method" if self._assay_method else "call"
+        return self._assay_link.ask(operation, self, arguments, keywords)
 
     def __bool__(self) -> bool:
         return True
+
+
+class DataProxy(Proxy):
+    """An object of a class that is derived from a type of data, such as `class Stack(list)`.
+
+    Compared with data, it is what its base type holds. Everything else the program's class does.
+    """
+
+    __hash__ = Proxy.__hash__
+
+    def __eq__(self, other: object) -> Value:
+        if _is_object(other):
+            return Proxy.__eq__(self, other)
+        return self._assay_link.ask("plain", self) == other
+
+
+class AwaitableProxy(Proxy):
+    """An object that can be awaited; a mock of any other is no asynchronous one."""
+
+    def __await__(self) -> Generator[None, None, Value]:
+        yield from ()
+        return self._assay_link.ask("await", self)
 
 
 class IteratorProxy(Proxy):
@@ -384,117 +442,39 @@ _KINDS: Final[dict[str, type[Proxy]]] = {
     "callable": CallableProxy,
     "caller": CallerProxy,
     "iterator": IteratorProxy,
+    "data": DataProxy,
+    "awaitable": AwaitableProxy,
 }
 
 
-class _Held:
-    """A value of a type of data whose class is the program's: a member of an `IntEnum`, a
-    `NamedTuple` with methods, a `str` with one more.
+def _signature(told: Value) -> inspect.Signature:
+    """A signature from data: name, kind, defaults and annotations of each parameter.
 
-    For Python it is the value: every method of `int`, `float`, `str` or `tuple` is found before
-    `__getattr__` is called, and no special one is looked up there. Other names are the program's.
-    Sent back, it is the program's own object.
+    Raises:
+        AttributeError: it is none.
     """
-
-    def __getattr__(self, name: str) -> Value:
-        return Proxy.__getattr__(self.__dict__["_assay_proxy"], name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        setattr(self.__dict__["_assay_proxy"], name, value)
-
-    def __copy__(self) -> Value:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Value:
-        return self if type_of(plain(self)) not in (tuple, Record) else copy.deepcopy(plain(self))
-
-    def __reduce__(self) -> tuple[Value, ...]:
-        return (_as_it_is, (plain(self),))
-
-
-class _HeldRecord(_Held, Record):
-    def __getattr__(self, name: str) -> Value:
-        try:
-            return Record.__getattr__(self, name)
-        except AttributeError:
-            return _Held.__getattr__(self, name)
+    try:
+        returned, parameters = told
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    _PARAMETER_KINDS[kind],
+                    default=default[0] if default else inspect.Parameter.empty,
+                    annotation=annotation[0] if annotation else inspect.Parameter.empty,
+                )
+                for name, kind, default, annotation in parameters
+            ],
+            return_annotation=returned[0] if returned else inspect.Signature.empty,
+        )
+    except (TypeError, ValueError, IndexError):
+        raise AttributeError("__signature__") from None
 
 
-_PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
-    int: lambda value: int.__add__(value, 0),
-    float: lambda value: float.__neg__(float.__neg__(value)),
-    str: str.__str__,
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-}
-
-
-def held(own: Proxy, value: Value, name: WireForm) -> Value:
-    """The value with the names of the program's object; `name` is that of its class."""
-    base: Any = type_of(value)
-    if base not in _PLAIN and base is not Record:
-        raise Malformed("an object of no type of data")
-    word = name[:80] if type_of(name) is str and name.isidentifier() else "object"
-    kind: Value = _held_class(base, word)
-    if base is Record:
-        label, fields = value.__dict__["_named"]
-        made: Value = Record.__new__(kind, label, tuple(fields), tuple(value))
-    else:
-        made = base.__new__(kind, value)
-    made.__dict__["_assay_proxy"] = own
-    return made
-
-
-@lru_cache(maxsize=_CLASSES_MAX)
-def _held_class(base: type, name: str) -> type:
-    bases = (_HeldRecord,) if base is Record else (_Held, base)
-    return type_of(name, bases, {"__module__": "solution"})
-
-
-def plain(value: Value) -> Value:
-    """The value alone."""
-    if not issubclass(type_of(value), _Held):
-        return value
-    if issubclass(type_of(value), Record):
-        label, fields = value.__dict__["_named"]
-        return Record(label, tuple(fields), tuple(value))
-    return next(read for base, read in _PLAIN.items() if issubclass(type_of(value), base))(value)
-
-
-def handle_of(value: object) -> WireForm:
-    """The form by which the program finds its object; `None` if it is none of the program's."""
-    if not issubclass(type_of(value), _Held):
-        return None
-    return ["h", value.__dict__["_assay_proxy"].__dict__["_assay_number"]]
-
-
-def _as_it_is(value: Value) -> Value:
-    return value
-
-
-class ProgramPath(pathlib.PurePosixPath):
-    """A concrete path of the program: its text is data, and its files are the program's.
-
-    It equals a `Path` of the tests with the same text. What a pure path does not have (`exists`,
-    `read_text`) the program's own `Path` of that text does, in the program's process.
-    """
-
-    __slots__ = ()
-    _assay_link: Asked
-
-    @property  # type: ignore[misc]  # isinstance reads it as it is
-    def __class__(self) -> type:
-        """Tests may ask whether it is a `Path`."""
-        return pathlib.PosixPath
-
-    def __getattr__(self, name: str) -> Value:
-        if name.startswith("_") or not hasattr(pathlib.Path, name):
-            raise AttributeError(name)
-        return self._assay_link.ask("get", self, name)
-
-    def __reduce__(self) -> tuple[Value, ...]:
-        return (type_of(self), (str(self),))
-
-
-def program_path(link: Asked) -> type[ProgramPath]:
-    """The class of the paths that come over this link, and of those that are made from them."""
-    return type("PosixPath", (ProgramPath,), {"__slots__": (), "_assay_link": link})
+_PARAMETER_KINDS: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)

@@ -19,6 +19,7 @@ from assay.verifiers.code.referee.equality import python_equal, value_equal
 from assay.verifiers.code.referee.errors import Control, said_by
 from assay.verifiers.code.referee.link import CandidateGone, InvalidTests, Link
 from assay.verifiers.code.referee.names import Builtins, Program, ProgramModule
+from assay.verifiers.code.referee.operations import DATACLASS_FUNCTIONS
 from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy, Proxy
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
@@ -75,12 +76,46 @@ def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
         return
     for name in program.names:
         namespace.pop(name, None)
+    _let_dataclasses_ask(link)
     for index, code in enumerate(codes):
         link.start_test()
         verdict = _verdict_of(code, namespace, link)
         records.judged(index, verdict)
         if verdict != PASS and (link.gone is not None or not tests["run_all"]):
             return
+
+
+def _let_dataclasses_ask(link: Link) -> None:
+    """Functions of `dataclasses` get objects of the program as well."""
+    import dataclasses
+
+    def asking(name: str, own: Value) -> Value:
+        def asked(target: Value, **keywords: Value) -> Value:
+            if isinstance(target, Proxy):
+                return link.ask(name, target, keywords)
+            return own(target, **keywords)
+
+        return asked
+
+    def is_dataclass(target: Value) -> bool:
+        return hasattr(target, _FIELDS) if isinstance(target, Proxy) else own_is(target)
+
+    def fields(target: Value) -> Value:
+        return own_fields(target) if not isinstance(target, Proxy) else _fields(target)
+
+    own_is, own_fields = dataclasses.is_dataclass, dataclasses.fields
+    for name in DATACLASS_FUNCTIONS:
+        setattr(dataclasses, name, asking(name, getattr(dataclasses, name)))
+    dataclasses.is_dataclass, dataclasses.fields = is_dataclass, fields  # type: ignore[assignment]
+
+
+_FIELDS: Final = "__dataclass_fields__"
+
+
+def _fields(target: Proxy) -> tuple[Value, ...]:
+    if not hasattr(target, _FIELDS):
+        raise TypeError("must be called with a dataclass type or instance")
+    return tuple(getattr(target, _FIELDS).values())
 
 
 def _be_the_runner() -> None:
@@ -258,20 +293,30 @@ def _function_named(link: Link, path: str) -> Value:
 _MODES: Final = {"asserts": _run_asserts, "calls": _run_calls}
 
 
+SHARES_FILES: Final = b"files"
+"""Before the preamble and the program of a payload: the tests and the program have the same files.
+"""
+
+
 def main(payload: bytes, box: Box) -> None:
     """Fork the candidate, then unseal and run the tests."""
     ours, theirs = socket.socketpair()
+    files, _, program = payload.partition(b"\0")
 
     def candidate() -> NoReturn:
-        Candidate(theirs.fileno()).serve(payload.decode("utf-8", "surrogateescape"))
+        Candidate(theirs.fileno()).serve(program.decode("utf-8", "surrogateescape"))
         os._exit(0)
 
-    pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
+    pid = box.spawn_confined(
+        candidate, keep_fds=[theirs.fileno()], shares_files=files == SHARES_FILES
+    )
     theirs.close()
     tests = json.loads(box.unseal())
     box.confine_self()
     records = Records(box, tests["nonce"])
-    link = Link(ours.fileno(), pid, tests["cpu_s"], tests["blocked_s"], box.blocked_meter(pid))
+    limits_s = (tests["cpu_s"], tests["blocked_s"])
+    texts = "\n".join([tests.get("setup", ""), *tests.get("tests", ())])
+    link = Link(ours.fileno(), pid, limits_s, box.blocked_meter(pid), texts)
     link.start_test()
     try:
         link.load()

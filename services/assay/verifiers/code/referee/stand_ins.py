@@ -7,6 +7,9 @@ They live in the candidate's process and nothing trusts them.
 from __future__ import annotations
 
 import io
+import os
+import random
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ def _operator(name: str) -> Callable[..., Value]:
 SPECIAL: Final[dict[str, Callable[..., Value]]] = {
     **{
         f"__{name}__": _asking(name)
-        for name in ("len", "iter", "getitem", "setitem", "delitem", "contains", "bool")
+        for name in ("len", "iter", "next", "getitem", "setitem", "delitem", "contains", "bool")
     },
     **{f"__{name}__": _asking(name) for name in ("str", "repr", "int", "float", "index")},
     **{
@@ -111,6 +114,21 @@ REPLACED: Final[dict[str, tuple[str, ...]]] = {
     "random": ("random", "randint", "choice", "uniform", "randrange", "shuffle", "sample"),
 }
 """Functions of the library that the program uses as the tests have patched them."""
+
+
+def follow(news: list[Any]) -> None:
+    """Do in the program's process what the tests did in theirs (`lent.Surroundings`)."""
+    for kind, *what in news:
+        if kind == "env":
+            name, value = what
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+        elif kind == "argv":
+            sys.argv[:] = what[0]
+        elif kind == "cwd":
+            os.chdir(what[0])
+        else:
+            version, numbers, gauss = what
+            random.setstate((version, tuple(numbers), gauss))
 
 
 def stand_in(touch: Value, form: list[Any]) -> StandIn:

@@ -6,7 +6,8 @@ Invariants:
   sender names (a type, a field, a key) is ever looked up, called, or stored where Python looks for
   a method;
 * an instance of a subclass is sent as the nearest base in the list, read by that base's methods; an
-  immutable one of a class of the program with its handle beside it (`["=", value, handle]`);
+  one of a class of the program with its handle beside it (`["=", value, handle]`; a container
+  `["=m", handle, *form]`);
 * decoding is total: anything that is not a value raises `Malformed`;
 * any other object is encoded by `foreign`.
 """
@@ -95,6 +96,8 @@ class Encoder:
         self.numbered: list[object] = list(known)
         """Keeps the objects alive, so that each `id` stays unique."""
         self._number_of = {id(value): number for number, value in enumerate(known)}
+        self.held: list[object] = []
+        """Containers of a class of the program, sent with their handles."""
 
     def encode(self, value: Value, depth: int = 0) -> WireForm:
         """Return the JSON form.
@@ -152,10 +155,22 @@ class Encoder:
                 return self._immutable(value, kind, base, depth)
             write = _WRITERS.get(base)
             if write is not None:
-                return write(self, value, depth + 1)
+                return self._written(value, base, write, depth + 1)
             if base.__name__ == "generic" and base.__module__ == "numpy":
                 return self.encode(value.item(), depth + 1)
         return self._namespace(value, depth) or self._foreign(value)
+
+    def _written(
+        self, value: Value, base: type, write: Callable[[Encoder, Any, int], Any], depth: int
+    ) -> WireForm:
+        handle = self._own(value) if base in _CONTAINERS else None
+        if handle is not None and not self._is_program:
+            return handle
+        form = write(self, value, depth)
+        if handle is None or form[0] == "@":
+            return form
+        self.held.append(value)
+        return ["=m", handle, *form]
 
     def _immutable(self, value: Value, kind: type, base: type, depth: int) -> WireForm:
         handle = self._own(value)
@@ -238,6 +253,8 @@ _WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
 }
 
 
+_CONTAINERS: Final = frozenset({list, dict, set, deque, Counter, OrderedDict, defaultdict})
+"""Types of data that classes of programs are derived from and that change."""
 _FILLED: Final = (list, dict, set, bytearray, deque, array, SimpleNamespace)
 
 
@@ -249,6 +266,8 @@ class Decoder:
     ) -> None:
         self._foreign = foreign
         self.numbered: list[Any] = list(known)
+        self.held: list[Any] = []
+        """Containers of a class of the program."""
 
     def decode(self, form: WireForm) -> Value:
         """Return the value.
@@ -286,12 +305,20 @@ class Decoder:
             return self._mutable(_MUTABLE[tag](*form[3:]), form[1], form[2], depth + 1)
         if tag == "i":
             return int(form[1], 16)
+        if tag == "=m":
+            return self._container(form, depth)
         if tag == "=":
             return self._foreign(["=", self._value(form[1], depth + 1), form[2]])
         read = _READERS.get(tag)
         if read is None:
             return self._foreign(form)
         return read(self, form, depth + 1)
+
+    def _container(self, form: WireForm, depth: int) -> Value:
+        _, handle, tag, number, contents, *more = form
+        made = self._foreign(["=m", handle, _MUTABLE[tag](*more)])
+        self.held.append(made)
+        return self._mutable(made, number, contents, depth + 1)
 
     def many(self, forms: WireForm, depth: int) -> list[Value]:
         """Decode each of `forms`."""

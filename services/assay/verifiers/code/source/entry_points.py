@@ -26,7 +26,7 @@ from functools import lru_cache
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from assay.verifiers.code.referee.data_names import DATA_NAMES
+from assay.verifiers.code.source.data_names import DATA_NAMES
 
 TESTS_REMEMBERED_MAX: Final = 256
 _PACKAGES: Final = MappingProxyType(
