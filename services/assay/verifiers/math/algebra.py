@@ -1,7 +1,7 @@
 """Compares single elements: math-verify's equality on expressions parsed by latex2sympy.
 
-Parse results are cached by text. The time of an expression is not bounded here; the worker bounds
-it from outside.
+Parse results are cached by text. The time of a comparison is bounded by a timer outside; here single
+steps are refused that no timer can interrupt. Who interrupts one calls `forget`.
 """
 
 import math
@@ -41,6 +41,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     simplify,
     solve,
 )
+from sympy.core.cache import clear_cache  # type: ignore[import-untyped]  # ships no types
 from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation, numeric, sums
@@ -107,6 +108,15 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common 
         raise
     except Exception as error:  # noqa: BLE001 - the parser may raise anything on text that it cannot read
         return f"{type(error).__name__}"
+
+
+def forget() -> None:
+    """Compute again what is asked from now on: what an interrupted step left behind may be wrong.
+
+    sympy notes an assumption as unknown while it works it out.
+    """
+    _parsed.cache_clear()
+    clear_cache()
 
 
 def _parse(text: str) -> Any:  # noqa: ANN401 - a sympy object
