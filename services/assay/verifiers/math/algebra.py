@@ -80,8 +80,10 @@ _UP_TO: Final = re.compile(
 )
 _TERMS_MAX: Final = 10_000
 _NO_POLYNOMIAL: Final = re.compile(r"\\(?!cdot|times|left|right)|/|\^\s?\{?\s?-")
-_DIGITS_MAX: Final = 10**7
+_DIGITS_MAX: Final = 10**6
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
+_NOT_WORKED_OUT: Final = re.compile(r"\\(?:gcd|lcm)(?![A-Za-z])")
+"""sympy takes `\\gcd(a, b)` for 1. Divisors of integers are worked out before (`letters`)."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
 _ADDS_CONSTANT: Final = re.compile(r"(?a)[+-]\s*C\s*$|^C\s*\+")
 """A reference that is an antiderivative."""
@@ -149,6 +151,9 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
     """
     if max((token.depth for token in notation.tokens(text)), default=0) > DEPTH_MAX:
         message = f"brackets nest deeper than {DEPTH_MAX}"
+        raise Unreadable(message)
+    if _NOT_WORKED_OUT.search(text):
+        message = "a divisor of what are no plain integers"
         raise Unreadable(message)
     if _is_huge(text):
         message = f"a number of more than {_DIGITS_MAX} digits"
