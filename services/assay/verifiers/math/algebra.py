@@ -1,7 +1,7 @@
 """Compares single elements: math-verify's equality on expressions parsed by latex2sympy.
 
-Parse results are cached by text. The time of a comparison is bounded by a timer outside; here single
-steps are refused that no timer can interrupt. Who interrupts one calls `forget`.
+Parse results are cached by text. The time of a comparison is bounded by a timer outside; here steps
+are refused that no timer can interrupt. Who interrupts one calls `forget`.
 """
 
 import math

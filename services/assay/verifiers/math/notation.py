@@ -217,8 +217,8 @@ def _repeating(text: str) -> str:
 
 
 def _overlined(match: re.Match[str]) -> str:
-    """A decimal before dots, with the period that its last digits repeat at least three times, or all
-    of them twice (`0.3636...`).
+    """A decimal before dots, with the period that its last digits repeat at least three times,
+    or all of them twice (`0.3636...`).
 
     In linear time: `fit[m]` is the longest end of the last m digits that they also begin with, read
     backwards, so `m - fit[m]` is their shortest period.

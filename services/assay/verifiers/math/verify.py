@@ -1,10 +1,10 @@
 """The stage `math.verify`: parses and compares, in a warm process that the worker may kill.
 
-A timer of CPU time bounds a comparison (`judge_in_time`): an answer that cannot be told equal by then
-is not equal. The worker counts CPU time from outside too, for single steps that no timer interrupts,
-and ends those requests as RESOURCE_LIMIT. The alarm of math-verify, which counts the time that others
-use, is off. Invariants: every response ends with a reward; an exception that it causes is a wrong
-answer. A reference that fails its own controls is refused
+A timer of CPU time bounds a comparison (`judge_in_time`): an answer that cannot be told equal by
+then is not equal. The worker counts CPU time from outside too, for steps that no timer interrupts,
+and ends those requests as RESOURCE_LIMIT. The alarm of math-verify, which counts the time that
+others use, is off. Invariants: every response ends with a reward; an exception that it causes is a
+wrong answer. A reference that fails its own controls is refused
 (`assay.verifiers.math.audit`). The process is confined once warm; all modules that a comparison may
 import are loaded before that.
 """

@@ -204,7 +204,9 @@ _VALUE_AFTER: Final = re.compile(
     r"|\b(?:zero|one|two|three|half|empty)\b)",
     re.IGNORECASE,
 )
-_OPTION_BEFORE: Final = re.compile(r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I)
+_OPTION_BEFORE: Final = re.compile(
+    r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I
+)
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
 

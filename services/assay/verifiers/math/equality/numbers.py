@@ -37,9 +37,10 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     elif not units_fit(gold, answer):
         return False
     is_alike = gold.is_percent == answer.is_percent
-    if settings.rounded_golds and is_alike:
-        if is_rounded_from(gold, right) or (not answer.is_decimal and _is_short_for(gold, right)):
-            return True
+    if settings.rounded_golds and is_alike and is_rounded_from(gold, right):
+        return True
+    if settings.rounded_golds and is_alike and not answer.is_decimal and _is_short(gold, right):
+        return True
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:
         return _close(left, right, is_decimal, settings)
@@ -62,7 +63,7 @@ def is_rounded_from(gold: Number, value: Fraction) -> bool:
     return scaled >= _ROUNDED_MIN and _rounds_to(gold, value, places, scaled)
 
 
-def _is_short_for(gold: Number, value: Fraction) -> bool:
+def _is_short(gold: Number, value: Fraction) -> bool:
     """`1/12` for `0.0833`: two fractions with denominators up to 100 differ by more than a place of
     four, so the gold is the rounded value of one of them at most."""
     places, scaled = _at_last_place(gold)
