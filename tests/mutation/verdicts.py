@@ -877,6 +877,10 @@ READINGS: Final = [
         f"{MATH}/algebra.py",
         ("math_readings",),
         ("    if _NOT_WORKED_OUT.search(text):", "    if False:"),
+        (
+            "    if not gold and answer.is_zero:\n        return Number(0), Number(0)",
+            "    if False:\n        return Number(0), Number(0)",
+        ),
         ("    _parsed.cache_clear()\n    clear_cache()", "    clear_cache()"),
     ),
     *_of(

@@ -124,11 +124,21 @@ def test_labels_that_are_not_in_order_are_a_ranking(gold: list[str], answer: lis
         ("even", ("even function", "an even function"), ("an odd function", "not even")),
         ("\u00a33.20", ("320 pence",), ("3.20 pence", "32 pence")),
         ("5", (), (r"\phantom{5}",)),
+        ("0", (r"\sin\pi", "2-2"), ("0.0001", r"\sin 180")),
+        (r"\frac{2}{3}", (r"\left.\frac{2}{3}\right.",), (r"\left.\frac{3}{2}\right.",)),
     ],
 )
 def test_examples(gold: str, right: tuple[str, ...], wrong: tuple[str, ...]) -> None:
     assert [one for one in right if not _passes(gold, one)] == []
     assert [one for one in wrong if _passes(gold, one)] == []
+
+
+@given(
+    st.integers(1, 99),
+    st.sampled_from(["half of {}", "twice {}", "square root of {}", "{} less than x"]),
+)
+def test_a_value_that_words_alter_is_another_one(value: int, said: str) -> None:
+    assert not _passes(str(value), said.format(value))
 
 
 COSTLY = (
