@@ -41,6 +41,8 @@ def test_several_arguments_are_renamed_at_once() -> None:
     assert _passes("f(x,y)=x+2y", "f(y,x)=y+2x")
     assert not _passes("f(x,y)=x+2y", "f(y,x)=x+2y")
     assert not _passes("f(x)=ax+b", "f(a)=a^2+b")
+    assert _passes(r"f(n)=\sum_{k=1}^n k", r"f(m)=\sum_{k=1}^m k")
+    assert not _passes(r"f(n)=\sum_{k=1}^n k", r"f(m)=\sum_{k=1}^n k")
 
 
 @given(st.integers(10, 99))

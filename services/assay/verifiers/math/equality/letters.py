@@ -56,7 +56,7 @@ _CROSS: Final = re.compile(
 _TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
 _DEFINED: Final = re.compile(
     rf"(?a)\s*(?P<name>{_NAME}'{{0,3}})\s?\((?P<args>\s?[A-Za-z]\s?(?:,\s?[A-Za-z]\s?){{0,3}})\)\s?="
-    r"(?P<body>[^=<>]{1,1000})"
+    r"(?P<body>(?:[^=<>]|(?<=_\{[A-Za-z])=){1,1000})"
 )
 _DIVISOR: Final = re.compile(
     r"(?:\\(?P<command>gcd|lcm)|\\text\s?\{\s?(?P<said>gcd|lcm)\s?\}|(?<![A-Za-z\\])(?P<plain>gcd|lcm))"
