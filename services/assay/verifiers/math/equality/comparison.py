@@ -68,7 +68,8 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
-        if (bodies := letters.bodies(forms.text_of(gold), forms.text_of(answer))) is not None:
+        bodies = letters.bodies(forms.statement(gold), forms.statement(answer))
+        if bodies is not None:
             ours, theirs = bodies
             return bool(theirs) and self.equal(grammar.read(ours), grammar.read(theirs))
         said = systems.equal(gold, answer, self.equal)

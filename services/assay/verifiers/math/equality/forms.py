@@ -182,6 +182,11 @@ def is_relation(text: str) -> bool:
     return any(mark in text for mark in ("=", "<", ">", "\\le", "\\ge", "\\neq"))
 
 
+def statement(answer: Answer) -> str:
+    """The text of what may be an equation; empty if it is something else."""
+    return answer.text if isinstance(answer, Named | Element) else ""
+
+
 def text_of(answer: Answer | None) -> str | None:
     match answer:
         case Number():

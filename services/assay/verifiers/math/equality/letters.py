@@ -77,11 +77,11 @@ _NO_LABEL: Final = re.compile("[K-Z]")
 """Without such a letter they may be labels of choices or points, whose order says nothing."""
 
 
-def bodies(gold: str | None, answer: str | None) -> tuple[str, str] | None:
+def bodies(gold: str, answer: str) -> tuple[str, str] | None:
     """What two definitions of one function say, with the gold's names of its arguments in both:
     `f(t) = t^2` for `f(x) = x^2`. Empty for the answer if it says something about another name;
     `None` if these are no such definitions."""
-    one, two = (_DEFINED.fullmatch(text or "") for text in (gold, answer))
+    one, two = (_DEFINED.fullmatch(text) for text in (gold, answer))
     if one is None or two is None or one["name"] != two["name"]:
         return None
     ours, theirs = ([arg.strip() for arg in match["args"].split(",")] for match in (one, two))
