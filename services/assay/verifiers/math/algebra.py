@@ -153,7 +153,7 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
         message = f"brackets nest deeper than {DEPTH_MAX}"
         raise Unreadable(message)
     if _NOT_WORKED_OUT.search(text):
-        message = "a divisor of what are no plain integers"
+        message = "the common divisor or multiple of other things than integers"
         raise Unreadable(message)
     if _is_huge(text):
         message = f"a number of more than {_DIGITS_MAX} digits"
