@@ -889,6 +889,94 @@ READINGS: Final = [
             "",
         ),
     ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/numbers.py",
+        ("math_readings",),
+        ("if not _is_fraction(gold) and _close(", "if _close("),
+        ("places < _SHORT_PLACES_MIN or value.denominator > _SHORT_BELOW_MAX", "False"),
+        ("is_alike and not answer.is_decimal and _is_short(", "is_alike and _is_short("),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/letters.py",
+        ("math_readings",),
+        ("if len(ours) != len(theirs) or free & {*ours}:", "if len(ours) != len(theirs):"),
+        ('if not _INTEGERS.fullmatch(match["of"]):', "if True:"),
+        ("    gold, answer = _renamed(_DIVISOR, gold, answer, free)\n", ""),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/comparison.py",
+        ("math_readings",),
+        (
+            "fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))",
+            "fits = True",
+        ),
+        ("            return bool(theirs) and self.equal(", "            return self.equal("),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/forms.py",
+        ("math_readings",),
+        ('said = labels(gold) if len(labels(gold)) > 2 else ""', 'said = ""'),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/algebra.py",
+        ("math_readings",),
+        ("    if _NOT_WORKED_OUT.search(text):", "    if False:"),
+        (
+            "    if not gold and answer.is_zero:\n        return Number(0), Number(0)",
+            "    if False:\n        return Number(0), Number(0)",
+        ),
+        ("    _parsed.cache_clear()\n    clear_cache()", "    clear_cache()"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/verify.py",
+        ("math_readings",),
+        (
+            "        with cpu_time(ANSWER_CPU_S_MAX):\n            return judge(",
+            "        if True:\n            return judge(",
+        ),
+        (
+            "        return Judged(passed=False, answer=Read(text, Prose(text))",
+            "        return Judged(passed=True, answer=Read(text, Prose(text))",
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/notation.py",
+        ("math_readings",),
+        ("if not rest and half > 1 and digits[:half] == digits[half:]:", "if False:"),
+        (
+            "if not rest and half > 1 and digits[:half] == digits[half:]:",
+            "if not rest and half > 1:",
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/grammar/numbers.py",
+        ("math_readings",),
+        (
+            'if not (digits[0].isdigit() or (base == _HEXADECIMAL and _CAPITALS.match(match["digits"]))):',
+            "if not digits[0].isdigit():",
+        ),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/reading.py",
+        ("math_readings",),
+        ("        return Read(form, answer)  # all of it is invisible", "        pass"),
+    ),
+    *_of(
+        "readings",
+        f"{TEXT}/labels.py",
+        ("text_choice",),
+        ("_is_a_quantity(text, start, end) or self._is_only", "self._is_only"),
+        ("        and _OPTION_BEFORE.search(before) is None\n", ""),
+    ),
 ]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,

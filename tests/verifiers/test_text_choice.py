@@ -433,3 +433,22 @@ def test_an_alternative_is_decided_by_its_conclusion(template: str) -> None:
 def test_an_alternative_without_a_conclusion_names_no_label(template: str) -> None:
     for _, response in _filled(template):
         assert len(_read(response)) != 1, response
+
+
+@pytest.mark.parametrize("label", ["B", "C", "D"])
+def test_a_letter_in_a_statement_about_a_quantity_is_no_choice(label: str) -> None:
+    for text in (
+        "The probability of {x} is 0.5",
+        "The probability that {x} wins is 1/2",
+        "P({x}) = 0.5",
+        "The length of {x} is 3.",
+        "Event {x} has probability one half.",
+    ):
+        assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == set()
+    for text in ("The answer is point {x}.", "The value of option {x} is 5.", "It is event {x}."):
+        assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == {label}
+
+
+def test_the_second_best_is_not_chosen() -> None:
+    for text in ("Choose A. B is the runner-up.", "Choose A. B is the next best."):
+        assert read_choice(text, CHOICES, STRATEGIES).labels == {"A"}

@@ -1,7 +1,7 @@
 """Compares single elements: math-verify's equality on expressions parsed by latex2sympy.
 
-Parse results are cached by text. The time of an expression is not bounded here; the worker bounds
-it from outside.
+Parse results are cached by text. The time of a comparison is bounded by a timer outside; here steps
+are refused that no timer can interrupt. Who interrupts one calls `forget`.
 """
 
 import math
@@ -41,6 +41,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     simplify,
     solve,
 )
+from sympy.core.cache import clear_cache  # type: ignore[import-untyped]  # ships no types
 from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation, numeric, sums
@@ -79,8 +80,10 @@ _UP_TO: Final = re.compile(
 )
 _TERMS_MAX: Final = 10_000
 _NO_POLYNOMIAL: Final = re.compile(r"\\(?!cdot|times|left|right)|/|\^\s?\{?\s?-")
-_DIGITS_MAX: Final = 10**7
+_DIGITS_MAX: Final = 10**6
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
+_NOT_WORKED_OUT: Final = re.compile(r"\\(?:gcd|lcm)(?![A-Za-z])")
+"""sympy takes `\\gcd(a, b)` for 1. Divisors of integers are worked out before (`letters`)."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
 _ADDS_CONSTANT: Final = re.compile(r"(?a)[+-]\s*C\s*$|^C\s*\+")
 """A reference that is an antiderivative."""
@@ -107,6 +110,15 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common 
         raise
     except Exception as error:  # noqa: BLE001 - the parser may raise anything on text that it cannot read
         return f"{type(error).__name__}"
+
+
+def forget() -> None:
+    """Compute again what is asked from now on: what an interrupted step left behind may be wrong.
+
+    sympy notes an assumption as unknown while it works it out.
+    """
+    _parsed.cache_clear()
+    clear_cache()
 
 
 def _parse(text: str) -> Any:  # noqa: ANN401 - a sympy object
@@ -139,6 +151,9 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
     """
     if max((token.depth for token in notation.tokens(text)), default=0) > DEPTH_MAX:
         message = f"brackets nest deeper than {DEPTH_MAX}"
+        raise Unreadable(message)
+    if _NOT_WORKED_OUT.search(text):
+        message = "the common divisor or multiple of other things than integers"
         raise Unreadable(message)
     if _is_huge(text):
         message = f"a number of more than {_DIGITS_MAX} digits"
@@ -395,6 +410,8 @@ def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a symp
     """Compare numbers that rounding would make zero as multiples of the gold."""
     if not (_is_constant(gold) and _is_constant(answer)):
         return gold, answer
+    if not gold and answer.is_zero:
+        return Number(0), Number(0)  # `\\sin\\pi`, of which evaluation leaves a rest
     if not gold and answer.is_zero is False and not answer.has(Float):
         return Number(0), Number(1)  # not zero, however small
     places = _zeros(gold)

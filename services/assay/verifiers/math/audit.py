@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from assay.core.tools.lru import LruCache
+from assay.verifiers.math import algebra
 from assay.verifiers.math.controls import controls
 from assay.verifiers.math.definition import AUDIT_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.extract import final_answer
@@ -49,6 +50,7 @@ class Audits:
             with cpu_time(AUDIT_CPU_S_MAX - _RESERVE_S):
                 return self._first_fault(reference, settings)
         except OutOfTime:
+            algebra.forget()
             name, began_s = self._trying
             if time.process_time() - began_s < _SLOW_CPU_S:
                 return ""

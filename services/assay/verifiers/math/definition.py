@@ -30,6 +30,8 @@ VERIFY: Final = StageName("math.verify")
 AUDIT_CPU_S_MAX: Final = 2.0
 """CPU time for the controls of one reference. It is added to the limit of the response, so that a
 slow reference takes no time from the first response that uses it."""
+ANSWER_CPU_S_MAX: Final = 2.0
+"""CPU time for the comparison of one answer. What is not decided by then is not equal."""
 
 
 class MathSettings(PipelineSettings):

@@ -217,7 +217,8 @@ def _repeating(text: str) -> str:
 
 
 def _overlined(match: re.Match[str]) -> str:
-    """A decimal before dots, with the period that its last digits repeat at least three times.
+    """A decimal before dots, with the period that its last digits repeat at least three times,
+    or all of them twice (`0.3636...`).
 
     In linear time: `fit[m]` is the longest end of the last m digits that they also begin with, read
     backwards, so `m - fit[m]` is their shortest period.
@@ -235,6 +236,9 @@ def _overlined(match: re.Match[str]) -> str:
         if m % period == 0 and m // period >= _SHOWN_TIMES_MIN:
             first = len(digits) - m
             return f"{match[1]}{digits[:first]}\\overline{{{digits[first : first + period]}}}"
+    half, rest = divmod(len(digits), 2)
+    if not rest and half > 1 and digits[:half] == digits[half:]:
+        return f"{match[1]}\\overline{{{digits[:half]}}}"
     return match[0]
 
 

@@ -158,6 +158,8 @@ def _resolved(
 def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: bool) -> Read:
     """The answer inside a text that is none itself."""
     form = answer.form
+    if isinstance(answer, Prose) and not answer.text:
+        return Read(form, answer)  # all of it is invisible
     if is_gold:
         text = _closed(text)
     marked = extract(text, _MARKED)

@@ -52,10 +52,12 @@ _REJECTED: Final = re.compile(
 )
 """A value with words directly before or after it that reject it."""
 _ALTERED: Final = re.compile(
-    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|tenths?|hundredths?|thousandths?|halves)(?![A-Za-z])",
+    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|tenths?|hundredths?|thousandths?|halves)(?![A-Za-z])"
+    rf"|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
+    rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})",
     re.IGNORECASE,
 )
-"""A value that the next word makes another one."""
+"""A value that the words beside it make another one: `4 squared`, `half of 4`, `4 less than x`."""
 _BOUND: Final = re.compile(
     r"(?a)[\s({$\\]*(?:text\s*\{\s*)?"
     r"(?:(?:no )?(?:more|less|greater|fewer|larger|smaller|higher|lower)"

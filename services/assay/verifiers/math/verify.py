@@ -1,8 +1,10 @@
 """The stage `math.verify`: parses and compares, in a warm process that the worker may kill.
 
-The worker counts CPU time from outside and ends slow requests as RESOURCE_LIMIT. The alarm of
-math-verify, which turns a hang into "wrong", is off. Invariants: every response ends with a reward;
-an exception that it causes is a wrong answer. A reference that fails its own controls is refused
+A timer of CPU time bounds a comparison (`judge_in_time`): an answer that cannot be told equal by
+then is not equal. The worker counts CPU time from outside too, for steps that no timer interrupts,
+and ends those requests as RESOURCE_LIMIT. The alarm of math-verify, which counts the time that
+others use, is off. Invariants: every response ends with a reward; an exception that it causes is a
+wrong answer. A reference that fails its own controls is refused
 (`assay.verifiers.math.audit`). The process is confined once warm; all modules that a comparison may
 import are loaded before that.
 """
@@ -12,7 +14,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -28,12 +30,13 @@ from assay.core.verdict import (
     ResourceUse,
     StageVerdict,
 )
-from assay.verifiers.math import notation, numeric, warm
+from assay.verifiers.math import algebra, notation, numeric, warm
 from assay.verifiers.math.audit import Audits
-from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.definition import ANSWER_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.equality import binomials, families, residues
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
+from assay.verifiers.math.grammar import Prose
 from assay.verifiers.math.lexicon import typefaces
 from assay.verifiers.math.reading import (
     Read,
@@ -45,6 +48,7 @@ from assay.verifiers.math.reading import (
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Strategy
+from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +64,9 @@ _REPEATED_CHARS_MAX: Final = 400
 """Of the answers together. Longer ones are judged each time: hardly two responses give the same."""
 
 
+UNDECIDED: Final = f"not decided within {ANSWER_CPU_S_MAX:g} s of CPU time"
+
+
 class Judged(NamedTuple):
     """The result of the comparison."""
 
@@ -69,6 +76,50 @@ class Judged(NamedTuple):
     gold: Read | None
     """The gold answer that it equals, otherwise the first."""
     error: str
+
+
+def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
+    """Compare one extracted answer with the golds; total, except for out of memory."""
+    answer = read_answer(text, settings.option_strings)
+    peeled = notation.peel(text)
+    labelled = None if settings.option_strings else read_labelled(text)
+    told = (answer, labelled)
+    read = [(said, read_gold(said, settings.option_strings)) for said in golds]
+    known = [(said, gold) for said, gold in read if gold is not None]
+    for said, gold in known:
+        if notation.peel(said) == peeled and _goes_on(said) == _goes_on(text):
+            # the same words, whatever they mean
+            return Judged(passed=True, answer=answer, gold=gold, error="")
+    error = ""
+    for said, gold in known:
+        passed, failed = _equal(gold, answer, settings)
+        if not passed and labelled is not None:
+            label, rest = labelled
+            passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
+        if not passed and not settings.option_strings:
+            passed = (
+                _same_choice(said, told, settings)
+                or _same_binomial(said, text, settings)
+                or _same_vector(said, text, settings)
+            )
+        error = error or failed
+        if passed:
+            return Judged(passed=True, answer=answer, gold=gold, error=error)
+    first = known[0][1] if known else None
+    return Judged(passed=False if known else None, answer=answer, gold=first, error=error)
+
+
+def judge_in_time(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
+    """As `judge`, within `ANSWER_CPU_S_MAX`; what is not decided by then is not equal."""
+    try:
+        with cpu_time(ANSWER_CPU_S_MAX):
+            return judge(golds, text, settings)
+    except OutOfTime:
+        algebra.forget()
+        return Judged(passed=False, answer=Read(text, Prose(text)), gold=None, error=UNDECIDED)
+
+
+Judge = Callable[[Sequence[str], str, MathSettings], Judged]
 
 
 class LateImports:
@@ -158,20 +209,23 @@ class VerifyHandler:
         )
         return scored(passed=said.passed, settings=settings, evidence=evidence)
 
-    def _judge(self, golds: tuple[str, ...], text: str, settings: MathSettings) -> Judged:
-        """As `judge`: the responses of a group often give the same answer."""
+    def _judge(
+        self, golds: tuple[str, ...], text: str, settings: MathSettings, by: Judge = judge_in_time
+    ) -> Judged:
+        """As `by`: the responses of a group often give the same answer."""
         if len(text) + sum(map(len, golds)) > _REPEATED_CHARS_MAX:
-            return judge(golds, text, settings)
+            return by(golds, text, settings)
         said = self._judged_before.get((golds, text, settings))
         if said is None:
-            said = judge(golds, text, settings)
+            said = by(golds, text, settings)
             # A failure of this machine is not remembered as what the answer is worth.
-            if not said.error and not self._late_imports.failed():
+            if said.error in ("", UNDECIDED) and not self._late_imports.failed():
                 self._judged_before.put((golds, text, settings), said)
         return said
 
     def _passes(self, reference: MathReference, text: str, settings: MathSettings) -> bool | None:
-        return self._judge(reference.answers, text, settings).passed
+        """For the audit, which has a timer of its own."""
+        return self._judge(reference.answers, text, settings, judge).passed
 
     def _check_imports(self, said: Judged) -> None:
         """A module that is missing for the gold itself is an infrastructure failure.
@@ -188,39 +242,6 @@ class VerifyHandler:
             forget()  # what was read without it is not what it says
             raise ImportError(message)
         _log.warning("a response made sympy look for %s", failed)
-
-
-def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
-    """Compare one extracted answer with the golds; total, except for out of memory."""
-    answer = read_answer(text, settings.option_strings)
-    peeled = notation.peel(text)
-    labelled = None if settings.option_strings else read_labelled(text)
-    told = (answer, labelled)
-    first: Read | None = None
-    error = ""
-    for said in golds:
-        gold = read_gold(said, settings.option_strings)
-        if gold is None:
-            continue
-        first = first or gold
-        if notation.peel(said) == peeled and _goes_on(said) == _goes_on(text):
-            # the same words, whatever they mean
-            return Judged(passed=True, answer=answer, gold=gold, error=error)
-        passed, failed = _equal(gold, answer, settings)
-        if not passed and labelled is not None:
-            label, rest = labelled
-            passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
-        if not passed and not settings.option_strings:
-            passed = (
-                _same_choice(said, told, settings)
-                or _same_binomial(said, text, settings)
-                or _same_vector(said, text, settings)
-            )
-        error = error or failed
-        if passed:
-            return Judged(passed=True, answer=answer, gold=gold, error=error)
-    verdict = None if first is None else False
-    return Judged(passed=verdict, answer=answer, gold=first, error=error)
 
 
 def _goes_on(text: str) -> bool:

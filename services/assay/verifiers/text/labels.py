@@ -194,6 +194,19 @@ _NAME_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 """The letter is the end of a name: `vitamin C`."""
+_QUANTITY_BEFORE: Final = re.compile(
+    r"\bP\($|\b(?:probability|chances?|odds|likelihood|value|area|volume|length|distance|measure|size"
+    r"|radius|mass|weight|height|speed|age|price|cost|event|matrix|set|point|vector)\b[^.!?;,:\n]{0,24}$",
+    re.IGNORECASE,
+)
+_VALUE_AFTER: Final = re.compile(
+    r"[^.!?;,\n]{0,20}?(?:\b(?:is|was|equals?|has|be)\b|=)[^.!?;,\n]{0,20}?(?:[(\[]?-?\.?\d|\\frac"
+    r"|\b(?:zero|one|two|three|half|empty)\b)",
+    re.IGNORECASE,
+)
+_OPTION_BEFORE: Final = re.compile(
+    r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I
+)
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
 
@@ -356,7 +369,9 @@ class Labels:
                 and not self._joined(text, head, start)
             ):
                 continue
-            if not is_direct and self._is_only_considered(text, start, end):
+            if not is_direct and (
+                _is_a_quantity(text, start, end) or self._is_only_considered(text, start, end)
+            ):
                 continue
             yield _Mention(label, start, end)
 
@@ -404,6 +419,16 @@ class Labels:
             return kept
         reason = _REASON.search(text, kept[0].end)
         return [m for m in kept if reason is None or m.start < reason.start()]
+
+
+def _is_a_quantity(text: str, start: int, end: int) -> bool:
+    """`The probability of B is 0.5`: a letter that the problem uses, and no choice."""
+    before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
+    return (
+        _QUANTITY_BEFORE.search(before) is not None
+        and _OPTION_BEFORE.search(before) is None
+        and _VALUE_AFTER.match(text, end) is not None
+    )
 
 
 # -- rejecting words -----------------------------------------------------------------------------

@@ -45,6 +45,8 @@ _BY_FORM: Final = (
     re.compile(r"(?a)\d\}?\s*_"),  # the subscript of a number
     re.compile(r"\\(?:l|c|d)?dots(?:[bcmo])?(?![A-Za-z])"),
 )
+_DECIMAL: Final = 10
+_BINARY: Final = re.compile("1[01]{2,}")
 _COMPARISONS_MAX: Final = 4_096
 """Maximum number of element comparisons in one comparison of lists."""
 
@@ -66,6 +68,10 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
+        bodies = letters.bodies(forms.statement(gold), forms.statement(answer))
+        if bodies is not None:
+            ours, theirs = bodies
+            return bool(theirs) and self.equal(grammar.read(ours), grammar.read(theirs))
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
@@ -73,7 +79,7 @@ class Comparison:
             return said
         if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic)):
             return True
-        if ranked := forms.ranked(gold):
+        if (ranked := forms.ranked(gold)) and (isinstance(gold, Items) or forms.labels(answer)):
             return ranked == forms.labels(answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
@@ -118,7 +124,8 @@ class Comparison:
                 alone = answer.form.upper().lstrip("0") == gold.digits and not answer.unit
                 return alone and not gold.is_prefixed
             case Number(), Based():
-                return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
+                fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))
+                return fits and gold.form == answer.digits and not answer.is_prefixed
             case Based(), Element(text=text):
                 return text.upper() == gold.digits and not gold.is_prefixed
             case (Based(), _) | (_, Based()):
@@ -185,6 +192,11 @@ class Comparison:
         except Exception as error:  # noqa: BLE001 - sympy may raise anything on values that it cannot compare
             self.error = f"{type(error).__name__}: {_said(error)}"
             return False
+
+    @staticmethod
+    def _is_binary(gold: Number) -> bool:
+        """`101`: its digits tell that it may be in base 2; those of `42` tell no base."""
+        return _BINARY.fullmatch(gold.form) is not None
 
     # -- ratios --------------------------------------------------------------------------------
 

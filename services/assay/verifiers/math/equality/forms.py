@@ -137,8 +137,11 @@ def labels(answer: Answer) -> str:
 
 
 def ranked(gold: Answer) -> str:
-    """A list of labels that are not in the order of the alphabet is a ranking."""
-    said = labels(gold) if isinstance(gold, Items) and gold.kind == "list" else ""
+    """Labels that are not in the order of the alphabet are a ranking: `C, A, B`, `CAB`."""
+    if isinstance(gold, Items):
+        said = labels(gold) if gold.kind == "list" else ""
+    else:
+        said = labels(gold) if len(labels(gold)) > 2 else ""
     return said if len(set(said)) == len(said) > 1 and list(said) != sorted(said) else ""
 
 
@@ -177,6 +180,11 @@ def whole_part(gold: str, answer: str) -> str:
 
 def is_relation(text: str) -> bool:
     return any(mark in text for mark in ("=", "<", ">", "\\le", "\\ge", "\\neq"))
+
+
+def statement(answer: Answer) -> str:
+    """The text of what may be an equation; empty if it is something else."""
+    return answer.text if isinstance(answer, Named | Element) else ""
 
 
 def text_of(answer: Answer | None) -> str | None:

@@ -7,6 +7,7 @@ where one of the texts uses a letter in both cases (`R^2 - r^2`), because there 
 apart. Otherwise `N` stands for `n`, as many write it. Greek letters are always distinguished.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -53,6 +54,15 @@ _CROSS: Final = re.compile(
 )
 """The order of its vectors is its sign."""
 _TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
+_DEFINED: Final = re.compile(
+    rf"(?a)\s*(?P<name>{_NAME}'{{0,3}})\s?\((?P<args>\s?[A-Za-z]\s?(?:,\s?[A-Za-z]\s?){{0,3}})\)\s?="
+    r"(?P<body>(?:[^=<>]|(?<=_\{[A-Za-z])=){1,1000})"
+)
+_DIVISOR: Final = re.compile(
+    r"(?:\\(?P<command>gcd|lcm)|\\text\s?\{\s?(?P<said>gcd|lcm)\s?\}|(?<![A-Za-z\\])(?P<plain>gcd|lcm))"
+    r"\s?\((?P<of>[^()]{1,200})\)"
+)
+_INTEGERS: Final = re.compile(r"(?a)\s*\d{1,40}\s*(?:,\s*\d{1,40}\s*){1,9}")
 _FREE: Final = "uvwzqstyxkmnpabcjr"
 """Letters that may stand for a name; the others mean something else to the parser."""
 _CONSTANTS: Final = frozenset("CK")
@@ -65,6 +75,22 @@ _ONE_NAME: Final = re.compile(
 )
 _NO_LABEL: Final = re.compile("[K-Z]")
 """Without such a letter they may be labels of choices or points, whose order says nothing."""
+
+
+def bodies(gold: str, answer: str) -> tuple[str, str] | None:
+    """What two definitions of one function say, with the gold's names of its arguments in both:
+    `f(t) = t^2` for `f(x) = x^2`. Empty for the answer if it says something about another name;
+    `None` if these are no such definitions."""
+    one, two = (_DEFINED.fullmatch(text) for text in (gold, answer))
+    if one is None or two is None or one["name"] != two["name"]:
+        return None
+    ours, theirs = ([arg.strip() for arg in match["args"].split(",")] for match in (one, two))
+    if ours == theirs or len({*ours}) != len(ours) or len({*theirs}) != len(theirs):
+        return None
+    free = {*_letters(two["body"])} - {*theirs}
+    if len(ours) != len(theirs) or free & {*ours}:
+        return one["body"], ""
+    return one["body"], _with_letters(two["body"], dict(zip(theirs, ours, strict=True)))
 
 
 def indexed(text: str) -> str:
@@ -99,11 +125,23 @@ def told_apart(gold: str, answer: str) -> tuple[str, str]:
         if capital.search(both) and _command(f"\\{name}").search(both):
             gold, answer = _renamed(capital, gold, answer, free)
     gold, answer = _renamed(_CROSS, gold, answer, free)
+    gold, answer = (_DIVISOR.sub(_divisor, text) for text in (gold, answer))
+    gold, answer = _renamed(_DIVISOR, gold, answer, free)
     letters = _clashes(gold, answer)
     if _CURRENT.search(gold) or _CURRENT.search(answer):
         letters.add("I")
     names = dict(zip(sorted(letters), free, strict=False))
     return _with_letters(gold, names), _with_letters(answer, names)
+
+
+def _divisor(match: re.Match[str]) -> str:
+    """`\\gcd(12, 18)` as 6: the computer algebra takes anything but plain integers, as
+    `\\gcd(a, b)`, for polynomials without a common factor."""
+    if not _INTEGERS.fullmatch(match["of"]):
+        return match[0]
+    values = [int(one) for one in match["of"].split(",")]
+    kind = match["command"] or match["said"] or match["plain"]
+    return f"({math.gcd(*values) if kind == 'gcd' else math.lcm(*values)})"
 
 
 def are_other_words(gold: str, answer: str) -> bool:
@@ -154,6 +192,9 @@ def _renamed(
         if "two" in match.groupdict():
             pair = sorted((match["one"], match["two"]))
             key, sign = "".join(pair), "" if pair[0] == match["one"] else "-"
+        if "of" in match.groupdict():
+            kind = match["command"] or match["said"] or match["plain"]
+            key = f"{kind}({','.join(sorted(one.strip() for one in match['of'].split(',')))})"
         key = re.sub(r"[\s{}]", "", key).replace("\\prime", "'").replace("^'", "'")
         if key not in names:
             names[key] = next(free, match[0])

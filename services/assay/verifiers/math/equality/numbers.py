@@ -16,6 +16,9 @@ _PLACES_MAX: Final = 1_000
 _ROUNDED_PLACES_MAX: Final = 30
 _ROUNDED_MIN: Final = 1_000
 """A decimal of fewer than four digits is taken as it is."""
+_SHORT_PLACES_MIN: Final = 4
+_SHORT_BELOW_MAX: Final = 100
+_FRACTION: Final = re.compile(r"(?a)-?(?:\\frac|\d+/\d)")
 _HALF_DAY_S: Final = 12 * 3_600
 
 
@@ -36,10 +39,12 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     is_alike = gold.is_percent == answer.is_percent
     if settings.rounded_golds and is_alike and is_rounded_from(gold, right):
         return True
+    if settings.rounded_golds and is_alike and not answer.is_decimal and _is_short(gold, right):
+        return True
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:
         return _close(left, right, is_decimal, settings)
-    if _close(left, right, is_decimal, settings):
+    if not _is_fraction(gold) and _close(left, right, is_decimal, settings):
         return True
     hundredth = Fraction(1, 100)
     left = left * hundredth if gold.is_percent else left
@@ -47,17 +52,37 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     return _close(left, right, is_decimal, settings)
 
 
+def _is_fraction(number: Number) -> bool:
+    """`7/3` without a percent sign is no percentage; `28`, `0.28` and `33 1/3` may be one."""
+    return not number.is_percent and _FRACTION.match(number.form) is not None
+
+
 def is_rounded_from(gold: Number, value: Fraction) -> bool:
     """Whether a decimal gold is `value`, rounded at its last place to four or more digits."""
-    if not gold.is_decimal:
+    places, scaled = _at_last_place(gold)
+    return scaled >= _ROUNDED_MIN and _rounds_to(gold, value, places, scaled)
+
+
+def _is_short(gold: Number, value: Fraction) -> bool:
+    """`1/12` for `0.0833`: two fractions with denominators up to 100 differ by more than a place of
+    four, so the gold is the rounded value of one of them at most."""
+    places, scaled = _at_last_place(gold)
+    if places < _SHORT_PLACES_MIN or value.denominator > _SHORT_BELOW_MAX:
         return False
+    return _rounds_to(gold, value, places, scaled)
+
+
+def _at_last_place(gold: Number) -> tuple[int, Fraction]:
+    """The decimal places of a gold, and its size in units of the last one; zeros if it has none."""
     places = 0
     scaled = abs(gold.value)
-    while scaled.denominator != 1 and places < _ROUNDED_PLACES_MAX:
+    while gold.is_decimal and scaled.denominator != 1 and places < _ROUNDED_PLACES_MAX:
         scaled *= 10
         places += 1
-    if not places or scaled.denominator != 1 or scaled < _ROUNDED_MIN:
-        return False
+    return (places, scaled) if places and scaled.denominator == 1 else (0, Fraction(0))
+
+
+def _rounds_to(gold: Number, value: Fraction, places: int, scaled: Fraction) -> bool:
     return 2 * abs(abs(value) * 10**places - scaled) <= 1 and (value > 0) == (gold.value > 0)
 
 

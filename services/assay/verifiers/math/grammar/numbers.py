@@ -24,7 +24,8 @@ _NUMBER: Final = re.compile(
 _FRACTION: Final = re.compile(
     r"(?a)(?P<sign>[-+]?)\s*(?:(?P<whole>\d+)\s*(?=\\frac)|(?P<whole1>\d+)[ ]+(?=\d+\s*/))?"
     r"(?P<sign2>[-+]?)\s*(?:\\frac\s*(?:\{\s*(?P<n>-?\s*\d+)\s*\}|(?P<n1>\d))\s*(?:\{\s*(?P<d>-?\s*\d+)\s*\}|(?P<d1>\d))"
-    r"|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))(?P<percent>\s*\\?%)?(?P<rest>.*)",
+    r"|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))"
+    r"(?P<percent>\s*\\?%|\s*(?:percent|pct)\b|\s*\\text\s*\{\s*(?:percent|pct)\s*\})?(?P<rest>.*)",
     re.DOTALL,
 )
 _REPEATING: Final = re.compile(
@@ -44,6 +45,8 @@ _RAISED_ENDING: Final = re.compile(r"(?a)(?<=\d)\s?\^\s?\{?\s?(st|nd|rd|th)(?:\s
 _SPELLED_CHARS_MAX: Final = 80
 _PERCENT: Final = re.compile(r"(?P<number>[A-Za-z][A-Za-z -]*?) (?:percent|per cent)")
 _PREFIXED: Final = re.compile(r"(?a)0(?P<mark>[xXbBoO])(?P<digits>[0-9A-Fa-f]+)")
+_HEXADECIMAL: Final = 16
+_CAPITALS: Final = re.compile(r"(?a)[A-F][0-9A-F]")
 _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
 
@@ -174,8 +177,10 @@ def read_based(text: str, _reader: Reader) -> Answer | None:
         return None
     base = _base(match["base"] or match["base1"] or match["base2"])
     digits = match["digits"].upper()
-    if not 2 <= base <= 36 or len(digits) > _DIGITS_MAX or not digits[0].isdigit():
+    if not 2 <= base <= 36 or len(digits) > _DIGITS_MAX:
         return None
+    if not (digits[0].isdigit() or (base == _HEXADECIMAL and _CAPITALS.match(match["digits"]))):
+        return None  # `a_{12}` is a name
     if any(int(digit, 36) >= base for digit in digits):
         return None
     return Based(digits=digits.lstrip("0") or "0", base=base, form=notation.form(text))

@@ -20,6 +20,7 @@ _REAL: Final = re.compile(
     re.IGNORECASE,
 )
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
+_PARITY: Final = re.compile("(?:an )?(even|odd)(?: function)?")
 _DNE: Final = frozenset(
     ["dne", "does not exist", "the limit does not exist", "limit does not exist", "doesn t exist"]
 )
@@ -107,6 +108,8 @@ def meaning(said: str) -> str:
         form = day
     if form in FULL_DAY:
         return FULL_DAY[form]
+    if (parity := _PARITY.fullmatch(form)) is not None:
+        return parity[1]
     if form in _DNE:
         return "does not exist"
     if form in _UNDEFINED:

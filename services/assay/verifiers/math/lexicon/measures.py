@@ -92,6 +92,7 @@ _FAMILIES: Final = (
     ("in", {"in": 1, "ft": 12, "yd": 36, "mi": 63_360}),
     ("oz", {"oz": 1, "lb": 16}),
     ("cent", {"cent": 1, "$": 100}),
+    ("penny", {"penny": 1, "£": 100}),
     ("month", {"month": 1, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}),
     ("cup", {"cup": 1, "pint": 2, "quart": 4, "gallon": 16}),
 )

@@ -277,6 +277,7 @@ SPELLINGS: Final = (
     (_SCALED, _power_of_ten),
     (_DOZENS, _in_ones),
     (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
+    (re.compile(r"\\(?:left|right)\s?\."), lambda _: " "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
     (_TURNED, _radians),

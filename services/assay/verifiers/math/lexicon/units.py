@@ -10,6 +10,7 @@ from assay.verifiers.math.lexicon import measures
 _UNITS: Final = {
     "$": "dollar dollars usd",
     "cent": "cents \u00a2",
+    "penny": "pence",
     "€": "euro euros eur",
     "£": "gbp sterling quid",
     "¥": "yen jpy yuan cny rmb \u5143",
