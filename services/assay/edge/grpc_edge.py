@@ -18,8 +18,7 @@ first, within bounds (`DISCARD_S_MAX`); a stranger's is not.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,18 +29,17 @@ from grpc_health.v1 import health, health_pb2
 from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.access.rules import rule_of_rpc
 from assay.edge.auth import in_url, one_authorization
-from assay.edge.calls import STRANGERS, Arrival, Call, CallGuard, OpenCall
+from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
+from assay.edge.connections.messages import Incoming, answering, counted
 from assay.edge.connections.traffic import Traffic
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
     from collections.abc import (
-        AsyncGenerator,
         AsyncIterator,
         Awaitable,
         Callable,
         Iterable,
-        Iterator,
         Mapping,
         Sequence,
     )
@@ -80,8 +78,6 @@ OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
 NAMED: Final = ("task_id", "batch_id", "session_id", "stage", "policy_version")
 """Fields of a message that say what a call is about, for the audit log."""
-_ANSWERING: ContextVar[Traffic] = ContextVar("answering")
-"""The connection of the call that is being answered."""
 NAMES_IN_CERTIFICATE: Final = ("x509_common_name", "x509_subject_alternative_name")
 
 
@@ -209,66 +205,6 @@ class Health(health.aio.HealthServicer):
         return messages.HealthListResponse(statuses=answers)
 
 
-class Incoming:
-    """A client's messages. A read that was given up leaves the call without further reads."""
-
-    def __init__(
-        self,
-        context: Context,
-        account: Traffic,
-        bytes_max: int,
-        connections: GrpcConnections | None = None,
-    ) -> None:
-        self._context = context
-        self._account = account
-        self._bytes_max = bytes_max
-        self._connections = connections
-        self._caller = STRANGERS
-        self._begun = False
-        self.over = False
-        """No more can be read: the client has ended its stream, or a read was given up."""
-
-    async def read(self) -> bytes | None:
-        """Wait for the next message; `None` at the end."""
-        self.over = True
-        with self._account.reading(self._bytes_max):
-            body: Any = await self._context.read()
-        self.over = body is grpc.aio.EOF
-        if self.over:
-            return None
-        self._account.read(len(body))
-        if not self._begun:
-            self._begun = True
-            if self._connections is not None:
-                self._connections.message_read(self._caller)
-        return bytes(body)
-
-    def identify(self, tenant: TenantId) -> None:
-        """The call has shown a valid token."""
-        self._caller = tenant
-        self._account.identify(tenant)
-
-    @property
-    def condemned(self) -> bool:
-        """Its connection is being cut: what is left of it is not worth a look."""
-        return self._account.condemned
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Notice a call that is cancelled inside the block before a message of it was read."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._begun and self._connections is not None:
-                self._connections.call_cancelled(self._account, self._caller)
-            raise
-
-    async def all(self) -> AsyncGenerator[bytes, None]:
-        """Every message to the end."""
-        while (body := await self.read()) is not None:
-            yield body
-
-
 class GrpcEdge(grpc.aio.ServerInterceptor):
     """Puts every method behind the guard, except `OPEN_METHODS`."""
 
@@ -310,7 +246,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             known = replace(arrival, peer=peer, certificate=certificate)
             return known, Incoming(context, Traffic(since_s=0.0), 0)
         account = self._connections.account(peer)
-        _ANSWERING.set(account)
+        answering(account)
         incoming = Incoming(context, account, self._read_bytes_max, self._connections)
         known = replace(arrival, peer=peer, certificate=certificate, on_known=incoming.identify)
         return known, incoming
@@ -346,7 +282,9 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                         return await inner(given, context)
                 return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_unary_rpc_method_handler(guarded, None, _counted(handler))
+        return grpc.stream_unary_rpc_method_handler(
+            guarded, None, counted(handler.response_serializer)
+        )
 
     def _streaming(self, handler: Handler, arrival: Arrival) -> Handler:
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
@@ -364,7 +302,9 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                     return None
                 return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_stream_rpc_method_handler(guarded, None, _counted(handler))
+        return grpc.stream_stream_rpc_method_handler(
+            guarded, None, counted(handler.response_serializer)
+        )
 
     async def _answered(self, answers: Any, context: Context) -> None:  # noqa: ANN401 as above
         if not hasattr(answers, "__aiter__"):  # it writes by itself
@@ -475,22 +415,6 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         message = parsed_message(handler.request_deserializer, body)
         admitted.about.update(_named(message))
         return message
-
-
-def _counted(handler: Handler) -> Callable[[Any], bytes] | None:
-    """The handler's serializer, which counts what it gives the connection of its call."""
-    serialize: Callable[[Any], bytes] | None = handler.response_serializer
-    if serialize is None:
-        return None
-
-    def counted(message: Any) -> bytes:  # noqa: ANN401 a message
-        body = serialize(message)
-        account = _ANSWERING.get(None)
-        if account is not None:
-            account.answer(len(body))
-        return body
-
-    return counted
 
 
 def _named(message: Any) -> dict[str, str]:  # noqa: ANN401 a message

@@ -34,7 +34,7 @@ _IPV4_SOURCE_AT, _IPV6_SOURCE_AT = 12, 8
 _ALL: Final = 0xFFFF_FFFF
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 
-Step = tuple[int, int, int, int]
+FilterStep = tuple[int, int, int, int]
 """Code, steps over if true, steps over if not, operand."""
 
 
@@ -75,7 +75,7 @@ class Gate:
         return max(0.0, cuts.count - (now_s - cuts.at_s) * CUTS_PER_S)
 
 
-def steps(addresses: Iterable[str]) -> Sequence[Step]:
+def steps(addresses: Iterable[str]) -> Sequence[FilterStep]:
     """A socket filter that drops the first packet of connections from these addresses.
 
     It sees TCP headers, and network headers at `_NETWORK`. Accepted connections inherit it, and
@@ -88,7 +88,7 @@ def steps(addresses: Iterable[str]) -> Sequence[Step]:
         if address.version == 4
         for step in ((_EQUAL, 0, 1, int(address)), (_RETURN, 0, 0, 0))
     ]
-    six: list[Step] = []
+    six: list[FilterStep] = []
     for address in found:
         if address.version == 6:
             words = struct.unpack(">4I", address.packed)
