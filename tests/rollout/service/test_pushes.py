@@ -341,7 +341,7 @@ def lora_head(name: str, shape: tuple[int, ...], **more: Any) -> rollout_pb2.Ten
         ("a name twice", "tensors.{first}"),
         ("an unknown name", "tensors.no.such"),
         ("a tensor of its own too", "tensors"),
-        ("another tensor has not ended", ""),
+        ("another tensor has not ended", "tensor"),
     ],
 )
 async def test_tensors_that_come_together_are_checked_one_by_one(
