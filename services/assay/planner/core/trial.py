@@ -214,8 +214,8 @@ class Trial:
             if not served:
                 delays[k] = FAR_NS
                 continue
-            late = self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]
-            np.maximum.at(delays[k], future.batch_of, late)
+            late = (self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]).astype(np.float64)
+            np.maximum.at(delays[k], future.batch_of, late)  # one type: mixed ones take 20 times as long
         return busy, delays
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.core.errors import DependencyDown
+from assay.core.errors import DependencyDown, NotFound
 from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, RequestId, TenantId
 from assay.core.records import BatchRecord, LogEntry, ResultRecord
@@ -101,23 +101,29 @@ class Results:
             )
         return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
 
-    async def until_over(
-        self, tenant: Tenant, batch_id: BatchId, changes: AsyncIterator[None]
-    ) -> None:
-        """Wait for the end of a batch; `stop` does not end this, for the caller has until the end
-        of the drain."""
-        over = False
-        while not over:
-            await next_change(changes)
-            over = (await self._store.get_batch(tenant.tenant_id, batch_id)).over
-
     async def collect(
-        self, tenant: Tenant, batch_id: BatchId, request_ids: Sequence[RequestId]
+        self,
+        tenant: Tenant,
+        batch_id: BatchId,
+        request_ids: Sequence[RequestId],
+        changes: AsyncIterator[None],
     ) -> Scored:
-        """Read the whole log of a complete batch."""
-        log = _Log()
-        await self._read_on(tenant, batch_id, log)
-        return log.scored(request_ids)
+        """Wait for the end of a batch, then read its whole log; `stop` does not end this, for the
+        caller has until the end of the drain.
+
+        Raises:
+            DependencyDown: the store lost the batch, or requests of it.
+        """
+        while True:
+            await next_change(changes)
+            if not await self._is_over(tenant, batch_id):
+                continue
+            log = _Log()
+            await self._read_on(tenant, batch_id, log)
+            if log.has_all(request_ids):
+                return log.scored(request_ids)
+            if await self._is_over(tenant, batch_id):  # not reopened by a failover meanwhile
+                raise _lost(batch_id)
 
     async def collect_filled(
         self,
@@ -129,23 +135,41 @@ class Results:
         """Read the log of a batch that was opened with all its requests, as it grows.
 
         Such a batch is sealed, so a group's summary comes with the last of its results, and the
-        state of the batch has nothing to add.
+        state of the batch has nothing to add. Only after a failover that lost the end of the log
+        may results come in another order, some of them before our cursor. The log is as long in the
+        end, so what comes after our cursor then repeats what we have: the log is read again.
+
+        Raises:
+            DependencyDown: the store lost the batch.
         """
         log = _Log()
-        while len(log.results) < len(request_ids):
+        while not log.has_all(request_ids):
             await next_change(changes)
-            await self._read_on(tenant, batch_id, log)
+            if await self._read_on(tenant, batch_id, log):
+                log = _Log()
+                await self._read_on(tenant, batch_id, log)
         return log.scored(request_ids)
 
-    async def _read_on(self, tenant: Tenant, batch_id: BatchId, log: "_Log") -> None:
-        full = True
+    async def _is_over(self, tenant: Tenant, batch_id: BatchId) -> bool:
+        try:
+            return (await self._store.get_batch(tenant.tenant_id, batch_id)).over
+        except NotFound:
+            raise _lost(batch_id) from None
+
+    async def _read_on(self, tenant: Tenant, batch_id: BatchId, log: "_Log") -> bool:
+        """Read what came; returns whether it repeats what was read before."""
+        repeats, full = False, True
         while full:
             async with self.turn(tenant):
-                entries = await self._store.results(
-                    tenant.tenant_id, batch_id, cursor=log.cursor, entries_max=PAGE_RESULTS_MAX
-                )
-            log.add(entries)
+                try:
+                    entries = await self._store.results(
+                        tenant.tenant_id, batch_id, cursor=log.cursor, entries_max=PAGE_RESULTS_MAX
+                    )
+                except NotFound:
+                    raise _lost(batch_id) from None
+            repeats |= log.add(entries)
             full = len(entries) == PAGE_RESULTS_MAX
+        return repeats
 
     async def _change(self, changes: AsyncIterator[None]) -> None:
         """Wait until the batch may have changed.
@@ -174,13 +198,19 @@ class _Log:
     results: dict[str, ResultRecord] = field(default_factory=dict)
     groups: dict[str, GroupSummary] = field(default_factory=dict)
 
-    def add(self, entries: Sequence[LogEntry]) -> None:
+    def add(self, entries: Sequence[LogEntry]) -> bool:
+        """Add entries; returns whether some were here already."""
+        before = len(self.results) + len(self.groups)
         self.cursor += len(entries)
         for entry in entries:
             if isinstance(entry, ResultRecord):
                 self.results[entry.request_id] = entry
             else:
                 self.groups[entry.group_id] = summarize(entry.group_id, entry.rewards)
+        return len(self.results) + len(self.groups) < before + len(entries)
+
+    def has_all(self, request_ids: Sequence[RequestId]) -> bool:
+        return len(self.results) == len(request_ids)
 
     def scored(self, request_ids: Sequence[RequestId]) -> Scored:
         return Scored(
@@ -214,3 +244,7 @@ def _page(
     return ResultsPage(
         results=results, groups=groups, cursor=cursor + len(entries), batch=batch, last=last
     )
+
+
+def _lost(batch_id: BatchId) -> DependencyDown:
+    return DependencyDown(f"the store lost requests of {batch_id}; send them again")

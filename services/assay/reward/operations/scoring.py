@@ -115,8 +115,7 @@ class Scoring:
                 is_open = True
                 await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
                 stored()
-                await self._results.until_over(tenant, batch_id, changes)
-            return await self._results.collect(tenant, batch_id, request_ids)
+                return await self._results.collect(tenant, batch_id, request_ids, changes)
         except BaseException as error:
             # No one will ask for this batch again. If its opening was refused, there is none; if
             # that was interrupted, there may be one.

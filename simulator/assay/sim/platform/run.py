@@ -157,7 +157,8 @@ async def _live(world: World) -> None:
             while not _is_settled(world):  # noqa: ASYNC110 - no event says so
                 await asyncio.sleep(SETTLING_S)
     except TimeoutError:
-        stuck = [task.get_name() for task in (*honest, *others) if not task.done()]
+        # `gather` has cancelled those that had not ended.
+        stuck = [task.get_name() for task in (*honest, *others) if task.cancelled()]
         stuck += [] if stuck else ["batches or leases"]
         raise Finding(f"work does not end; stuck={stuck}") from None
     for _, service in world.network.apis.values():

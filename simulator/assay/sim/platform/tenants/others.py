@@ -17,12 +17,15 @@ from assay.core.errors import (
     Saturated,
 )
 from assay.reward.drafts import BatchDraft, RequestDraft, ScoreDraft, TaskDraft
+from assay.reward.operations.scoring import PART_REQUESTS_MAX
 from assay.reward.service import RewardService
 from assay.sim.platform.tenants.trainer import AGAIN_S, Trainer
 
 LEAVES_SHARE: Final = 0.2
 """Share of scores whose caller leaves before the answer."""
 LEAVES_S_MAX: Final = 0.5
+LARGE_SHARE: Final = 0.08
+"""Share of scores whose requests are stored in parts."""
 FLOOD_FIRST_MAX: Final = 24
 """The hostile tenant numbers its requests from up to here: some exist, with another content."""
 
@@ -36,7 +39,9 @@ class Scorer(Trainer):
     async def score(self, times: int) -> None:
         """One after the other."""
         for number in range(times):
-            drafts = self.requests(f"score{number}", self._draw.randint(1, 4), 0, plain=True)
+            is_large = self._draw.random() < LARGE_SHARE
+            count = self._draw.randint(1, 4) + is_large * PART_REQUESTS_MAX
+            drafts = self.requests(f"score{number}", count, 0, plain=True, brief=is_large)
             draft = ScoreDraft(
                 pipeline="sim.one", timeout_s=self._draw.choice([0.3, 5.0, 60.0, None])
             )

@@ -31,6 +31,7 @@ LOST_S: Final = 1.0
 AGAIN_S: Final = 0.2
 LONG_MS: Final = 7_000
 """Longer than a lease, and within the time limit of the second stage."""
+BRIEF_MS: Final = 20
 LONG_SHARE: Final = 0.04
 CULPRIT_SHARE: Final = 0.05
 TRANSCRIPT_SHARE: Final = 0.2
@@ -134,11 +135,13 @@ class Trainer:
         group: int,
         *,
         plain: bool,
+        brief: bool = False,
         first: int = 0,
         culprits: random.Random | None = None,
     ) -> list[RequestDraft]:
         """Draw this many responses, numbered from `first` on, and with `culprits` which of them
-        make the stage of their group fail."""
+        make the stage of their group fail; `brief`: none works long."""
+        longest = (BRIEF_MS, BRIEF_MS) if brief else (400, 600)
         deeds, weights = zip(*_DEEDS, strict=True)
         talks = random.Random(f"{batch}/{first}/{count}")  # noqa: S311 - to be repeated
         found = []
@@ -150,8 +153,8 @@ class Trainer:
                 deed = culprits.choice(sorted(CULPRITS))
             script = Script(
                 deed,
-                self._draw.randrange(5, 400),
-                LONG_MS if self._is_long() and not plain else self._draw.randrange(5, 600),
+                self._draw.randrange(5, longest[0]),
+                LONG_MS if self._is_long() and not plain else self._draw.randrange(5, longest[1]),
                 self._draw.randrange(1000),
             )
             group_id = f"g{number // group}" if group else ""
