@@ -18,7 +18,7 @@ from assay.planner.core.demand import budget_ns, open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan, orders
 from assay.planner.core.policy import Assay
-from assay.planner.core.trial import Trial
+from assay.planner.core.trial import Trial, find_peaks, start_of_search
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.runner import order_deadline, simulate
 
@@ -105,6 +105,17 @@ def test_a_plan_leaves_to_later_ones_only_what_these_can_mend(view, startup_s, l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trial, "serves", lambda k, _: k >= 2)  # two futures fail
         assert trial.keeps(impossible) is left
+
+
+def test_the_first_future_alone_shows_where_to_search():
+    """Of one future none may fail, or it would show nothing."""
+    seen = scene(task(batch=fresh_batch(size=512)))
+    active = open_tasks(seen)
+    futures = draw_futures(0, active, seen.tasks, count=20, seed=0, prior=FEW.prior)
+    trial = Trial(seen, active, futures, FEW)
+    fewest = [start_of_search(trial, trial.most, stage) for stage in range(2)]
+    found = find_peaks(trial)
+    assert all(peak / 5 <= start <= 2 * peak for start, peak in zip(fewest, found, strict=True))
 
 
 def test_a_plan_rises_falls_and_ends():

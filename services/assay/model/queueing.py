@@ -54,22 +54,22 @@ def index_of(service_ns: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """`start`, `member`, `work_ns` and `after_ns` of (requests, stages) times."""
     requests, stages = service_ns.shape
     start = np.zeros(stages + 1, np.int64)
-    for i in range(requests):
-        for j in range(stages):
-            start[j + 1] += service_ns[i, j] > 0
+    left = np.zeros(requests, np.int64)
+    member = np.empty(requests * stages, np.int64)
+    work, after = np.empty_like(member), np.empty_like(member)
+    at = requests * stages
+    for j in range(stages - 1, -1, -1):  # filled from the back
+        end = at
+        for i in range(requests - 1, -1, -1):
+            own = service_ns[i, j]
+            if own > 0:
+                at -= 1
+                member[at], work[at], after[at] = i, own, left[i]
+                left[i] += own
+        start[j + 1] = end - at
     for j in range(stages):
         start[j + 1] += start[j]
-    at = start.copy()
-    member = np.empty(start[stages], np.int64)
-    work, after = np.empty_like(member), np.empty_like(member)
-    for i in range(requests):
-        left = 0
-        for j in range(stages - 1, -1, -1):
-            if service_ns[i, j] > 0:
-                member[at[j]], work[at[j]], after[at[j]] = i, service_ns[i, j], left
-                left += service_ns[i, j]
-                at[j] += 1
-    return start, member, work, after
+    return start, member[at:], work[at:], after[at:]
 
 
 def by_stage(demand: Demand) -> Demand:
@@ -164,19 +164,28 @@ def unconstrained(requests: int, stages: int) -> Constraints:
 
 @in_place
 def drop_done(done_ns: Ints, size: int) -> None:
-    """Remove the smallest of a binary heap with `size` entries."""
+    """Remove the smallest of a binary heap with `size` entries.
+
+    The gap goes down to a leaf by comparing children only, then the last entry rises from there
+    (Wegener 1993, "Bottom-up heapsort"): it belongs near a leaf, and no branch has to be guessed.
+    """
     last = size - 1
     value = done_ns[last]
-    at = 0
-    child = 1
+    at, child = 0, 2
     while child < last:
-        if child + 1 < last and done_ns[child + 1] < done_ns[child]:
-            child += 1
-        if done_ns[child] >= value:
-            break
+        child -= int(done_ns[child - 1] < done_ns[child])
         done_ns[at] = done_ns[child]
         at = child
-        child = 2 * at + 1
+        child = 2 * at + 2
+    if child == last:
+        done_ns[at] = done_ns[child - 1]
+        at = child - 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if done_ns[above] <= value:
+            break
+        done_ns[at] = done_ns[above]
+        at = above
     done_ns[at] = value
 
 
@@ -192,8 +201,8 @@ class Peaks(NamedTuple):
 @in_place
 def spread(peaks: Peaks, reached: int, until_ns: int, level: int) -> int:
     """Raise the bins after `reached` that begin before `until_ns` to `level`; returns the last."""
-    if peaks.busy.shape[0] == 0:
-        return reached
+    if peaks.busy.shape[0] == 0 or until_ns - peaks.origin_ns <= (reached + 1) * peaks.bin_ns:
+        return reached  # most instants: divisions are a third of the time of a stage
     last = (until_ns - peaks.origin_ns - 1) // peaks.bin_ns
     last = min(last, peaks.busy.shape[0] - 1)
     while reached < last:
@@ -203,11 +212,13 @@ def spread(peaks: Peaks, reached: int, until_ns: int, level: int) -> int:
 
 
 @in_place
-def mark(peaks: Peaks, now_ns: int, level: int) -> None:
-    """Raise the bin of this instant to `level`."""
+def mark(peaks: Peaks, reached: int, now_ns: int, level: int) -> None:
+    """Raise the bin of this instant to `level`; the bins up to `reached` began before it."""
     if peaks.busy.shape[0] == 0:
         return
-    here = (now_ns - peaks.origin_ns) // peaks.bin_ns
+    here = reached
+    if now_ns - peaks.origin_ns >= (reached + 1) * peaks.bin_ns:
+        here = (now_ns - peaks.origin_ns) // peaks.bin_ns
     if 0 <= here < peaks.busy.shape[0]:
         peaks.busy[here] = max(peaks.busy[here], level)
 
@@ -420,7 +431,7 @@ def serve_sorted(
             return False
         waiting -= started
         running += started
-        mark(peaks, now_ns, running)
+        mark(peaks, reached, now_ns, running)
     if peaks.busy.shape[0] > 0:
         end_until(scratch, running, FAR_NS, peaks, reached)
     return True

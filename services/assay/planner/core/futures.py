@@ -69,11 +69,12 @@ def known_past(
     return pooled or (prior_batch(task, prior),)
 
 
-def choose_past(past: Sequence[PastBatch], share: float) -> PastBatch:
-    """The past batch at `share` in [0, 1) of the recency-weighted history, newest first."""
-    weights = RECENCY ** np.arange(len(past))
-    edges = np.cumsum(weights) / weights.sum()
-    return past[min(int(np.searchsorted(edges, share, side="right")), len(past) - 1)]
+def recency_edges(count: int) -> Floats:
+    """(count,): up to which share in [0, 1) of the recency-weighted history each of so many past
+    batches, newest first, reaches."""
+    weights = RECENCY ** np.arange(count, dtype=np.float64)
+    edges: Floats = np.cumsum(weights) / weights.sum()
+    return edges
 
 
 class Source(NamedTuple):
@@ -83,6 +84,8 @@ class Source(NamedTuple):
     batch: OpenBatch
     past: tuple[PastBatch, ...]
     """Newest first, at the pace of the open batch."""
+    edges: Floats
+    """(past batches,): `recency_edges`."""
     luck: Floats
     """(futures, requests + 1): a number in [0, 1) per request, and one that chooses the past."""
     rank: int
@@ -115,7 +118,8 @@ def draw_futures(
         size = batch.size or max(batch.arrived, len(past[0].arrived_ns))
         random = np.random.default_rng([seed, batch.number, size])
         luck = random.random((count, max(size, batch.arrived) + 1))
-        sources.append(Source(task, batch, past, luck, int(mine), size))
+        edges = recency_edges(len(past))
+        sources.append(Source(task, batch, past, edges, luck, int(mine), size))
     shares = shares_of([task for task, _ in active])
     return [draw_future(now_ns, k, count, sources, shares) for k in range(count)]
 
@@ -133,8 +137,9 @@ def draw_future(
     natural = np.empty(len(sources), np.int64)
     earliest = np.empty(len(sources), np.int64)
     at = 0
-    for b, (task, batch, known, luck, rank, _) in enumerate(sources):
-        past = choose_past(known, (luck[k, -1] + k) / count)
+    for b, (task, batch, known, edges, luck, rank, _) in enumerate(sources):
+        nth = int(np.searchsorted(edges, (luck[k, -1] + k) / count, side="right"))
+        past = known[min(nth, len(known) - 1)]
         part = slice(at, at + sizes[b])
         at += sizes[b]
         natural[b], earliest[b] = fill(

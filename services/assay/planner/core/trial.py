@@ -87,8 +87,7 @@ class Trial:
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
         self.simulations = 0
-        most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
-        self.most: Ints = np.max(most, axis=0)
+        self.most: Ints = np.max([np.diff(future.demand.start) for future in futures], axis=0)
         self.free = [self.unconstrained(future) for future in futures]
         self.due = [future.ends_due() for future in futures]
         self.constraints = [
@@ -167,9 +166,9 @@ class Trial:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
         supply = self.supply(peaks)
         share = self.settings.epsilon * self.settings.repeat_share * self.trust
-        allowed = int(share * len(self.futures))
-        failed = 0
-        for k in self.order.copy() if first is None else range(first):
+        tried = self.order.copy() if first is None else range(first)
+        allowed, failed = int(share * len(tried)), 0
+        for k in tried:
             if self.serves(k, supply):
                 continue
             failed += 1
@@ -214,8 +213,9 @@ class Trial:
             if not served:
                 delays[k] = FAR_NS
                 continue
-            late = (self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]).astype(np.float64)
-            np.maximum.at(delays[k], future.batch_of, late)  # one type: mixed ones take 20 times as long
+            late = self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]
+            # As floats, as `delays` are: with mixed types `at` takes twenty times as long.
+            np.maximum.at(delays[k], future.batch_of, late.astype(np.float64))
         return busy, delays
 
 
