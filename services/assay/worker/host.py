@@ -230,6 +230,8 @@ class WorkerHost:
             self._health.failed(error)
             await self._health.pause(self._failures)
             self._failures += 1
+            # The answer that was lost may have been the only wake-up of work that waits.
+            await asyncio.gather(*(self._supervisors[stage].look_again() for stage in stages))
         finally:
             self._waited_for.difference_update(stages)
             self._wanting.set()

@@ -140,6 +140,12 @@ class Supervisor:
         if self._wakes_served < mine:
             await self._wake_another()
 
+    async def look_again(self) -> None:
+        """There may be work that no one was woken for; a pool that sleeps waits for the next sweep,
+        which wakes a host, rather than start slots in vain."""
+        if not self._is_asleep:
+            await self.wake()
+
     def rouse(self) -> bool:
         """Start slots, if it sleeps; returns whether it did."""
         if is_woken := self._is_asleep and not self._is_draining:

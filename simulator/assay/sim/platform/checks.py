@@ -16,17 +16,19 @@ from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
-from assay.sim.platform.store import LIMITS, Command, Witness
+from assay.sim.platform.store import LIMITS, TIMEOUT_S, Command, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
 from assay.worker.assignment import AHEAD_EACH_MAX
 from assay.worker.slots.process import SlotProcess, SlotState
+from assay.worker.store_health import PAUSE_S_MAX
 from assay.worker.supervisor import Supervisor
 
 Place = tuple[str, StageName]
 """A node and a stage."""
 
-IDLE_S_MAX: Final = 2.0
-"""How long a request may wait beside an idle slot after a fault: the pauses grow to a second."""
+IDLE_S_MAX: Final = TIMEOUT_S + PAUSE_S_MAX + 0.1
+"""How long a request may wait beside an idle slot after a fault: a call that was made during it
+fails, then a pause, then another call."""
 IDLE_LOOK_S: Final = 0.05
 """Time between two looks at that."""
 CALM_IDLE_S_MAX: Final = 0.5
