@@ -123,6 +123,25 @@ def test_labels_that_are_not_in_order_are_a_ranking(gold: list[str], answer: lis
 @pytest.mark.parametrize(
     ("gold", "right", "wrong"),
     [
+        (
+            "x=1, y=2",
+            ("x=1 and y=2", "y=2, x=1", "1, 2", r"x=1 \land y=2", "(1, 2)"),
+            ("x=1 or y=2", r"x=1 \lor y=2", r"x=1 \text{ or } y=2", "1 or 2"),
+        ),
+        ("x=1 or y=2", (r"y=2 \lor x=1", "x=1, y=2"), ("x=1 and y=2", r"x=1 \land y=2")),
+        ("(1, 2)", ("1, 2", "x=1 and y=2"), ("1 or 2", "x=1 or y=2")),
+        ("(1, 2, 3)", ("1, 2, 3",), ("1, 2 or 3",)),
+        ("x=1 or x=2", ("x=1, x=2", "1 or 2", "x=1 and x=2"), ("x=1 or x=3",)),
+        ("x=y=3", ("x=3, y=3", "x=3 and y=3"), ("x=3 or y=3",)),
+        ("a=1, b=2, c=3", ("c=3, a=1, and b=2",), ("a=1, b=2 or c=3",)),
+        (
+            "x=1, y=2 or x=3, y=4",
+            ("x=3, y=4 or x=1, y=2", "y=2, x=1; y=4, x=3", "(3, 4), (1, 2)", "x=1, y=2, x=3, y=4"),
+            ("x=1, y=4 or x=3, y=2", "(1, 4), (3, 2)", "x=1 or y=2, x=3 or y=4", "x=1, y=2"),
+        ),
+        ("(1, 2), (3, 4)", ("x=3, y=4 and x=1, y=2",), ("x=1, y=4 and x=3, y=2", "1, 2 or 3, 4")),
+        (r"3 \text{ MHz}", ("3 mhz", "3 MHz"), ("3 mHz", r"3 \text{ mHz}")),
+        ("2", ("2", "2 cm"), ("2'", "2''")),
         ("even", ("even function", "an even function"), ("an odd function", "not even")),
         ("\u00a33.20", ("320 pence",), ("3.20 pence", "32 pence")),
         ("5", (), (r"\phantom{5}",)),

@@ -309,6 +309,8 @@ class Comparison:
             return True
         if kinds == {"set", "tuple"} and self.settings.strict:
             return False
+        if forms.are_joined_otherwise(gold, answer):
+            return False
         if "tuple" in kinds:
             return self._in_order(gold, answer)
         names = [item.name for item in gold.items if isinstance(item, Named)]

@@ -145,6 +145,19 @@ def ranked(gold: Answer) -> str:
     return said if len(set(said)) == len(said) > 1 and list(said) != sorted(said) else ""
 
 
+def are_joined_otherwise(gold: Items, answer: Items) -> bool:
+    """`x = 1 or y = 2` for `x = 1, y = 2` or for a point; `and` for the `or` of the gold."""
+    if not (gold.kind == "tuple" or _are_of_names(gold) or _are_of_names(answer)):
+        return False
+    return (gold.joined, answer.joined) in {("", "or"), ("and", "or"), ("or", "and")}
+
+
+def _are_of_names(answer: Items) -> bool:
+    """Whether it gives values of two or more names, each once."""
+    names = [item.name for item in answer.items if isinstance(item, Named)]
+    return len(names) == len(answer.items) == len(set(names)) > 1
+
+
 def only(answer: Answer) -> Answer | None:
     """The element of a set of one, unless that is the empty set."""
     if isinstance(answer, Items) and answer.kind == "set" and len(answer.items) == 1:
