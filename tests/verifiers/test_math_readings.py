@@ -163,9 +163,10 @@ def test_a_value_that_words_alter_is_another_one(value: int, said: str) -> None:
 
 
 COSTLY = (
-    "(a+b+c+d+e+f)^{200}",
-    r"\frac{1}{1+" * 24 + "1" + "}" * 24,
     r"\int e^{x^2}\sin(x^3)\ln(x+1) dx",
+    "(a+b+c+d+e+f)^{200}",
+    "(1+i)^{100000}",
+    r"\frac{1}{1+" * 24 + "1" + "}" * 24,
     "3^{20000000}",
     "(10^{10})^{(10^{10})}",
 )

@@ -443,9 +443,29 @@ def test_a_letter_in_a_statement_about_a_quantity_is_no_choice(label: str) -> No
         "P({x}) = 0.5",
         "The length of {x} is 3.",
         "Event {x} has probability one half.",
+        "{x} = 0.5",
+        "${x} = -\\frac{{1}}{{2}}$",
+        "{x} is a matrix",
+        "{x} is the midpoint of XY.",
+        "Let {x} be the midpoint.",
+        "Let Y and {x} be points on the circle.",
+        "Denote by {x} the midpoint.",
     ):
         assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == set()
-    for text in ("The answer is point {x}.", "The value of option {x} is 5.", "It is event {x}."):
+    for text in (
+        "The answer is point {x}.",
+        "The value of option {x} is 5.",
+        "It is event {x}.",
+        "Answer = {x}",
+        "Option {x} = 0.5",
+        "Answer: {x} = 0.5",
+        "{x} = right",
+        "{x} is the best answer.",
+        "{x} is a correct choice",
+        "Option {x} is a matrix.",
+        "Let me pick {x}.",
+        "Let's choose {x}.",
+    ):
         assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == {label}
 
 

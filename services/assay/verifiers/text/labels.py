@@ -204,6 +204,20 @@ _VALUE_AFTER: Final = re.compile(
     r"|\b(?:zero|one|two|three|half|empty)\b)",
     re.IGNORECASE,
 )
+_INTRODUCED: Final = re.compile(
+    r"\b(?:let|define|denote(?:\s+by)?)\s+(?:[A-Z]\w?'?(?:\s*,\s*|\s+and\s+)){0,4}$", re.IGNORECASE
+)
+"""`Let A and B be points`, and not `Let me pick B`."""
+_DEFINED_AFTER: Final = re.compile(
+    r"\s*=\s*(?:[(\[|-]\s*)*(?:\d|\.\d|\\(?!text)[A-Za-z]|[A-Za-z](?![\w']))"
+    r"|\s+(?:is|are|be)\s+(?:an?|the)\s+(?:[\w-]+\s+){0,2}?"
+    r"(?:matri(?:x|ces)|(?:sub)?sets?|(?:mid)?points?|events?|vectors?|functions?|numbers?|integers?"
+    r"|constants?|variables?|angles?|verte(?:x|ces)|circles?|lines?|segments?|planes?|sequences?"
+    r"|polynomials?|cent(?:er|re)s?|(?:in|circum|ortho)cent(?:er|re)|foot|roots?|groups?|rings?"
+    r"|digits?|coefficients?|amplitude|length|area|radius|intersection)\b",
+    re.IGNORECASE,
+)
+"""`B = 0.5`, `B is a matrix`; not `B = correct`, `B is the best answer`."""
 _OPTION_BEFORE: Final = re.compile(
     r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I
 )
@@ -424,11 +438,12 @@ class Labels:
 def _is_a_quantity(text: str, start: int, end: int) -> bool:
     """`The probability of B is 0.5`: a letter that the problem uses, and no choice."""
     before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
-    return (
-        _QUANTITY_BEFORE.search(before) is not None
-        and _OPTION_BEFORE.search(before) is None
-        and _VALUE_AFTER.match(text, end) is not None
-    )
+    if _OPTION_BEFORE.search(before) is not None:
+        return False
+    if _INTRODUCED.search(before) or _DEFINED_AFTER.match(text, end):
+        return True
+    has_quantity = _QUANTITY_BEFORE.search(before) is not None
+    return has_quantity and _VALUE_AFTER.match(text, end) is not None
 
 
 # -- rejecting words -----------------------------------------------------------------------------
