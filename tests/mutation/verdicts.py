@@ -975,7 +975,50 @@ READINGS: Final = [
         f"{TEXT}/labels.py",
         ("text_choice",),
         ("_is_a_quantity(text, start, end) or self._is_only", "self._is_only"),
-        ("        and _OPTION_BEFORE.search(before) is None\n", ""),
+        ("    if _OPTION_BEFORE.search(before) is not None:", "    if False:"),
+        ("    if _INTRODUCED.search(before) or", "    if"),
+        (" or _DEFINED_AFTER.match(text, end):", ":"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/grammar/lists.py",
+        ("math_readings",),
+        (
+            "    is_parted = any(at % size for at in _alternatives_end_at(text))",
+            "    is_parted = False",
+        ),
+        (
+            "    if len(groups) == 1:\n        return replace(found, joined=joined)",
+            "    if len(groups) >= 1:\n        return replace(found, joined=joined)",
+        ),
+        ('form = f"{found.form} or" if is_either else found.form', "form = found.form"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/forms.py",
+        ("math_readings",),
+        ('in {("", "or"), ("and", "or"), ("or", "and")}', 'in {("", "or"), ("and", "or")}'),
+        ('in {("", "or"), ("and", "or"), ("or", "and")}', 'in {("or", "and")}'),
+        ('if not (gold.kind == "tuple" or _are_of_names', "if not (_are_of_names"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/systems.py",
+        ("math_readings",),
+        (' or (isinstance(answer, Items) and answer.joined == "or"):', ":"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/equality/numbers.py",
+        ("math_readings",),
+        ("    if right in _MARKS and not left:", "    if False:"),
+    ),
+    *_of(
+        "readings",
+        f"{MATH}/algebra.py",
+        ("math_readings",),
+        ("    if any(map(_is_wide, found.atoms(Pow))):", "    if False:"),
+        ("_EXPANDED_BYTES_MAX: Final = 2**24", "_EXPANDED_BYTES_MAX: Final = 2**12"),
     ),
 ]
 VERDICT_MUTANTS: Final = (

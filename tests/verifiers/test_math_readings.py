@@ -190,3 +190,15 @@ def test_what_is_not_decided_in_time_leaves_nothing_behind() -> None:
 
 def test_a_costly_gold_takes_no_other_golds_answer() -> None:
     assert judge_in_time((COSTLY[0], "(x+1)^{2000}"), "(x+1)^{2000}", SETTINGS).passed
+
+
+@pytest.mark.parametrize("power", ["(a+b+c+d+e+f)^{200}", "(1+i)^{100000}", "(2x+3y+1)^{-900}"])
+def test_a_power_of_a_sum_with_too_many_terms_is_not_expanded(power: str) -> None:
+    with pytest.raises(algebra.Unreadable, match="too many terms"):
+        algebra.parsed(power)
+
+
+def test_a_power_of_a_sum_with_some_terms_is_compared() -> None:
+    assert _passes("(x+1)^{200}", "(1+x)^{199}(x+1)")
+    assert not _passes("(x+1)^{200}", "(1+x)^{201}")
+    assert _passes("(x+y+1)^{20}", "(1+x+y)^{19}(x+y+1)")
