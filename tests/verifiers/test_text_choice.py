@@ -469,6 +469,13 @@ def test_a_letter_in_a_statement_about_a_quantity_is_no_choice(label: str) -> No
         assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == {label}
 
 
+@pytest.mark.parametrize("said", ["B", "b", "(b)", "(B)", "The answer is B.", "Answer: (b) 5"])
+def test_a_label_in_brackets_is_its_letter(said: str) -> None:
+    assert read_choice(said, ("(a)", "(b)", "(c)"), STRATEGIES).labels == {"(b)"}
+    assert read_choice(said, ("(a)", "b", "(c)"), STRATEGIES).labels <= {"b"}
+    assert read_choice("A", ("(a)", "(A)"), STRATEGIES).labels == {"(A)"} - {"(A)"}
+
+
 def test_the_second_best_is_not_chosen() -> None:
     for text in ("Choose A. B is the runner-up.", "Choose A. B is the next best."):
         assert read_choice(text, CHOICES, STRATEGIES).labels == {"A"}

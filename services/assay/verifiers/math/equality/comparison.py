@@ -71,7 +71,7 @@ class Comparison:
         bodies = letters.bodies(forms.statement(gold), forms.statement(answer))
         if bodies is not None:
             ours, theirs = bodies
-            return bool(theirs) and self.equal(grammar.read(ours), grammar.read(theirs))
+            return self.equal(grammar.read(ours), grammar.read(theirs))
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
@@ -127,7 +127,11 @@ class Comparison:
                 fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))
                 return fits and gold.form == answer.digits and not answer.is_prefixed
             case Based(), Element(text=text):
+                if forms.is_based_so(text, gold):
+                    return True
                 return text.upper() == gold.digits and not gold.is_prefixed
+            case Element(text=text), Based() if forms.is_based_so(text, answer):
+                return True
             case (Based(), _) | (_, Based()):
                 return False
             case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):

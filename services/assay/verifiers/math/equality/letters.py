@@ -58,6 +58,9 @@ _DEFINED: Final = re.compile(
     rf"(?a)\s*(?P<name>{_NAME}'{{0,3}})\s?\((?P<args>\s?[A-Za-z]\s?(?:,\s?[A-Za-z]\s?){{0,3}})\)\s?="
     r"(?P<body>(?:[^=<>]|(?<=_\{[A-Za-z])=){1,1000})"
 )
+_TERM: Final = re.compile(
+    r"(?a)\s*(?P<name>[A-Za-z])_(?:\{\s?)?(?P<args>[a-z])\s?\}?\s?=(?P<body>[^=<>,;]{1,400})"
+)
 _DIVISOR: Final = re.compile(
     r"(?:\\(?P<command>gcd|lcm)|\\text\s?\{\s?(?P<said>gcd|lcm)\s?\}|(?<![A-Za-z\\])(?P<plain>gcd|lcm))"
     r"\s?\((?P<of>[^()]{1,200})\)"
@@ -78,10 +81,10 @@ _NO_LABEL: Final = re.compile("[K-Z]")
 
 
 def bodies(gold: str, answer: str) -> tuple[str, str] | None:
-    """What two definitions of one function say, with the gold's names of its arguments in both:
-    `f(t) = t^2` for `f(x) = x^2`. Empty for the answer if it says something about another name;
-    `None` if these are no such definitions."""
-    one, two = (_DEFINED.fullmatch(text) for text in (gold, answer))
+    """What two definitions of one function or sequence say, with the gold's names of its arguments
+    in both: `f(t) = t^2` for `f(x) = x^2`, `a_k = 2k` for `a_n = 2n`. Empty for the answer if it
+    says something about another name, which nothing equals; `None` if they are no definitions."""
+    one, two = (_DEFINED.fullmatch(text) or _TERM.fullmatch(text) for text in (gold, answer))
     if one is None or two is None or one["name"] != two["name"]:
         return None
     ours, theirs = ([arg.strip() for arg in match["args"].split(",")] for match in (one, two))
