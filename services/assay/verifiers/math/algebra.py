@@ -31,6 +31,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Integral,
     Limit,
     MatrixBase,
+    Ne,
     Number,
     Pow,
     Product,
@@ -416,6 +417,8 @@ def _same(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN4
 
 
 def _verified(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    if isinstance(gold, Ne) and isinstance(answer, Ne):  # math-verify knows no sides of these
+        gold, answer = (Eq(*one.args, evaluate=False) for one in (gold, answer))
     left, right = _scaled(gold, answer)
     same: bool = verify(
         left,

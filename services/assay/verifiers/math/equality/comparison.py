@@ -321,7 +321,10 @@ class Comparison:
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):
             return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
-        if gold.kind == "list" and len(gold.items) > len(answer.items):
+        if gold.kind == "list" and (
+            len(gold.items) > len(answer.items)
+            or (len(gold.items) < len(answer.items) and forms.repeats(gold))
+        ):
             return False  # what the gold says twice is to be said twice
         return self._any_order(gold.items, answer.items)
 
@@ -365,6 +368,7 @@ class Comparison:
         if may_be_intervals and are_tuples and gold.brackets != answer.brackets:
             return False
         answer = forms.coordinates(answer) if gold.kind == "tuple" else answer
+        gold = forms.coordinates(gold) if answer.kind == "tuple" else gold
         if may_be_intervals and answer.kind != "tuple" and gold.brackets != "()":
             return False
         if may_be_intervals and gold.kind != "tuple" and answer.brackets != "()":

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final
 
 from typing_extensions import TypeIs
@@ -341,6 +341,11 @@ def coordinates(answer: Items) -> Items:
         return answer
     ordered = sorted(answer.items, key=lambda item: item.name if isinstance(item, Named) else "")
     return replace(answer, items=tuple(ordered))
+
+
+def repeats(gold: Items) -> bool:
+    """Whether it says an item more than once, so that the numbers count: `1, 1, 2`."""
+    return any(_surely_equal(one, other) for one, other in combinations(gold.items, 2))
 
 
 def _surely_equal(one: Answer, other: Answer) -> bool:

@@ -53,7 +53,7 @@ _CROSS: Final = re.compile(
     rf"(?P<one>{_VECTOR}|\\nabla(?![A-Za-z]))\s?\\times\s?(?P<two>{_VECTOR})"
 )
 """The order of its vectors is its sign."""
-_TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
+_TWICE_TURNED: Final = re.compile(r"-\s?\((?P<in>\()?-(?P<name>[a-z])\)(?(in)\))")
 _DEFINED: Final = re.compile(
     rf"(?a)\s*(?P<name>{_NAME}'{{0,3}})\s?\((?P<args>\s?[A-Za-z]\s?(?:,\s?[A-Za-z]\s?){{0,3}})\)\s?="
     r"(?P<body>(?:[^=<>]|(?<=_\{[A-Za-z])=){1,1000})"
@@ -204,9 +204,9 @@ def _renamed(
         return f"({sign}{names[key]})" if sign else f"{names[key]} "
 
     gold, answer = pattern.sub(name, gold), pattern.sub(name, answer)
-    return _TWICE_TURNED.sub(r"+\1", gold).lstrip("+"), _TWICE_TURNED.sub(r"+\1", answer).lstrip(
-        "+"
-    )
+    return _TWICE_TURNED.sub(r"+\g<name>", gold).lstrip("+"), _TWICE_TURNED.sub(
+        r"+\g<name>", answer
+    ).lstrip("+")
 
 
 def _command(name: str) -> re.Pattern[str]:
