@@ -981,6 +981,8 @@ READINGS: Final = [
         ("_is_a_quantity(text, start, end) or self._is_only", "self._is_only"),
         ("    if _OPTION_BEFORE.search(before) is not None:", "    if False:"),
         ("    if _INTRODUCED.search(before) or", "    if"),
+        ("        or _CONDITION_AFTER.match(text, mention.end) is not None\n", ""),
+        ("        or _OTHERWISE.search(before) is not None\n", ""),
         (" or _DEFINED_AFTER.match(text, end):", ":"),
     ),
     *_of(

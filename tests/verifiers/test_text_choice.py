@@ -476,6 +476,27 @@ def test_a_label_in_brackets_is_its_letter(said: str) -> None:
     assert read_choice("A", ("(a)", "(A)"), STRATEGIES).labels == {"(A)"} - {"(A)"}
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "If x > 0 then C, otherwise D.",
+        "C if x > 0, else D",
+        "The answer is C unless n is odd, in which case it is D.",
+        "Answer: C, except when n = 1",
+    ],
+)
+def test_a_label_for_some_cases_only_is_no_choice(said: str) -> None:
+    assert len(read_choice(said, CHOICES, STRATEGIES).labels) != 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["The answer is C unless I am mistaken.", "The answer is C, because otherwise D would hold."],
+)
+def test_a_label_with_a_reservation_is_one(said: str) -> None:
+    assert read_choice(said, CHOICES, STRATEGIES).labels == {"C"}
+
+
 def test_the_second_best_is_not_chosen() -> None:
     for text in ("Choose A. B is the runner-up.", "Choose A. B is the next best."):
         assert read_choice(text, CHOICES, STRATEGIES).labels == {"A"}

@@ -144,6 +144,16 @@ _OPEN: Final = re.compile(
     re.IGNORECASE,
 )
 """An alternative behind a label that is no label: `B or none`, `B or something else`."""
+_CONDITION_AFTER: Final = re.compile(
+    rf"{HEDGED}[\s)\].,]*\b(?:unless|except[ ](?:when|if))\b(?![ ](?:I\b|there[ ]is[ ]an?[ ]))",
+    re.IGNORECASE,
+)
+"""`B unless n is odd`, but not `B unless I am mistaken`."""
+_OTHERWISE: Final = re.compile(
+    r"\b(?:otherwise|else)\b[,:]?\s*(?:(?:it|the[ ]answer)(?:'s|[ ]is)\s*)?[(\[]?\s*$",
+    re.IGNORECASE,
+)
+"""Before a label: there is another one for another case."""
 _TEMPTS: Final = re.compile(
     r"(?:[ )\]]{0,3},?[ ](?:and|or)[ ][(\[]?\w{1,3}){0,3}"
     r"[ )\]]{0,3}(?:(?:seem|look|appear|sound)s?(?:[ ]to[ ]be)?(?:[ ]\w+){1,2}"
@@ -358,7 +368,7 @@ class Labels:
                 kept.append(mention)
         if is_direct:
             kept = self._before_reasons(text, kept)
-        if any(_OPEN.match(text, m.end) for m in kept):  # whatever else: not one label
+        if any(_is_open(text, m) for m in kept):  # whatever else: not one label
             return set(self._by_form.values()), rejected
         return {m.label for m in kept}, rejected
 
@@ -433,6 +443,16 @@ class Labels:
             return kept
         reason = _REASON.search(text, kept[0].end)
         return [m for m in kept if reason is None or m.start < reason.start()]
+
+
+def _is_open(text: str, mention: _Mention) -> bool:
+    """Whether it is the answer in one of several cases only."""
+    before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+    return (
+        _OPEN.match(text, mention.end) is not None
+        or _CONDITION_AFTER.match(text, mention.end) is not None
+        or _OTHERWISE.search(before) is not None
+    )
 
 
 def _is_a_quantity(text: str, start: int, end: int) -> bool:
