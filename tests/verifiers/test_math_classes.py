@@ -129,7 +129,8 @@ def test_a_function_of_what_is_given_is_none_of_another_name(form: str, one: str
 @given(st.integers(2, 9), st.integers(1, 9), st.sampled_from("nxt"), st.sampled_from("km"))
 def test_a_name_that_may_be_given_is_kept(step: int, at: int, given_name: str, said: str) -> None:
     assert not _is_right(f"{step}{given_name} + {at}", f"{step}{said} + {at}")
-    assert not _is_right(f"a_{said} = {step}{said} + {at}", f"a_n = {step}n + {at}")
+    assert _is_right(f"a_{said} = {step}{said} + {at}", f"a_n = {step}n + {at}")
+    assert not _is_right(f"a_{said} = {step}{said} + {at}", f"a_n = {step}{said} + {at}")
 
 
 ABOVE = st.sampled_from(["2n", "n+k-1", "10", "n"])
