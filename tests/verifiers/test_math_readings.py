@@ -72,6 +72,8 @@ def test_only_a_fraction_is_meant_by_a_short_decimal() -> None:
     assert not _passes("0.0833", "0.083")
     assert not _passes("0.083", "1/12")
     assert not _passes("0.0833", "833/10001")
+    assert _passes("0.0156", "1/64")
+    assert not _passes("0.0156", "0.015625")
 
 
 @given(st.integers(1, 12), st.integers(2, 12))
@@ -123,6 +125,66 @@ def test_labels_that_are_not_in_order_are_a_ranking(gold: list[str], answer: lis
 @pytest.mark.parametrize(
     ("gold", "right", "wrong"),
     [
+        (
+            "x=1, y=2",
+            ("x=1 and y=2", "y=2, x=1", "1, 2", r"x=1 \land y=2", "(1, 2)"),
+            ("x=1 or y=2", r"x=1 \lor y=2", r"x=1 \text{ or } y=2", "1 or 2"),
+        ),
+        ("x=1 or y=2", (r"y=2 \lor x=1", "x=1, y=2"), ("x=1 and y=2", r"x=1 \land y=2")),
+        ("(1, 2)", ("1, 2", "x=1 and y=2"), ("1 or 2", "x=1 or y=2")),
+        ("(1, 2, 3)", ("1, 2, 3",), ("1, 2 or 3",)),
+        ("x=1 or x=2", ("x=1, x=2", "1 or 2", "x=1 and x=2"), ("x=1 or x=3",)),
+        ("x=y=3", ("x=3, y=3", "x=3 and y=3"), ("x=3 or y=3",)),
+        ("a=1, b=2, c=3", ("c=3, a=1, and b=2",), ("a=1, b=2 or c=3",)),
+        (
+            "x=1, y=2 or x=3, y=4",
+            ("x=3, y=4 or x=1, y=2", "y=2, x=1; y=4, x=3", "(3, 4), (1, 2)", "x=1, y=2, x=3, y=4"),
+            ("x=1, y=4 or x=3, y=2", "(1, 4), (3, 2)", "x=1 or y=2, x=3 or y=4", "x=1, y=2"),
+        ),
+        ("(1, 2), (3, 4)", ("x=3, y=4 and x=1, y=2",), ("x=1, y=4 and x=3, y=2", "1, 2 or 3, 4")),
+        (r"3 \text{ MHz}", ("3 mhz", "3 MHz"), ("3 mHz", r"3 \text{ mHz}")),
+        ("2", ("2", "2 cm"), ("2'", "2''")),
+        (
+            "f(2)=5",
+            ("5", "f(2)=5", "f(2)=2^2+1=5"),
+            ("f(3)=5", "f(x)=5", "g(2)=5", "f'(2)=5", "6", "2"),
+        ),
+        ("5", ("f(2)=5", "f'(2)=5", "f^{-1}(2)=5", "P(5,1)=5"), ("f(5)=2", "f(2)=6")),
+        ("f(2)=x+1", ("x+1", "f(2)=1+x"), ("f(3)=x+1",)),
+        ("f(2)=5, f(3)=7", ("5, 7", "f(3)=7, f(2)=5"), ("7, 5", "f(3)=5, f(2)=7")),
+        (
+            r"\mathbb{Z}",
+            (r"\text{all integers}", "every integer"),
+            (r"\text{all real numbers}", r"\text{all positive integers}", "all even integers"),
+        ),
+        (r"\mathbb{Q}", ("all rational numbers",), ("all integers", "all complex numbers")),
+        (
+            r"150 \text{ cm}^3",
+            ("150 cc", r"150 \text{ cc}", r"0.15 \text{ L}"),
+            (r"15 \text{ cc}",),
+        ),
+        ("FF_{16}", ("ff_{16}", "0xff"), ("fe_{16}", "ff_{17}", "FF_{15}")),
+        ("ff_{16}", ("FF_{16}",), ("FE_{16}",)),
+        ("a_{16}", (), ("A_{16}",)),
+        (
+            "a_n = 2n+1",
+            ("a_k = 2k+1", "a_{m}=1+2m", "2n+1"),
+            ("a_k = 2n+1", "b_k = 2k+1", "a_k = 2k-1"),
+        ),
+        ("S_n = n a_n", ("S_m = m a_m",), ("S_m = m a_n",)),
+        ("x_1 = 5", (), ("x_2 = 5",)),
+        (
+            r"30^\circ 15'",
+            (r"30.25^\circ", "30\u00b015\u2032", r"30^{\circ} 15^{\prime}"),
+            (r"30^\circ", r"30.15^\circ", r"30^\circ 15''", r"-30^\circ 15'"),
+        ),
+        (r"-30.26^\circ", (r"-30^\circ 15' 36''",), (r"30^\circ 15' 36''", r"-30^\circ 15'")),
+        (
+            r"5.5 \text{ feet}",
+            ("5'6\"", "5' 6\"", "5\u2032 6\u2033", "5 feet 6 inches", "66 inches"),
+            ("6'5\"", "5'5\"", "56 inches"),
+        ),
+        ("66", ("5'6\"",), ("5'5\"",)),
         ("even", ("even function", "an even function"), ("an odd function", "not even")),
         ("\u00a33.20", ("320 pence",), ("3.20 pence", "32 pence")),
         ("5", (), (r"\phantom{5}",)),
@@ -144,9 +206,10 @@ def test_a_value_that_words_alter_is_another_one(value: int, said: str) -> None:
 
 
 COSTLY = (
-    "(a+b+c+d+e+f)^{200}",
-    r"\frac{1}{1+" * 24 + "1" + "}" * 24,
     r"\int e^{x^2}\sin(x^3)\ln(x+1) dx",
+    "(a+b+c+d+e+f)^{200}",
+    "(1+i)^{100000}",
+    r"\frac{1}{1+" * 24 + "1" + "}" * 24,
     "3^{20000000}",
     "(10^{10})^{(10^{10})}",
 )
@@ -170,3 +233,15 @@ def test_what_is_not_decided_in_time_leaves_nothing_behind() -> None:
 
 def test_a_costly_gold_takes_no_other_golds_answer() -> None:
     assert judge_in_time((COSTLY[0], "(x+1)^{2000}"), "(x+1)^{2000}", SETTINGS).passed
+
+
+@pytest.mark.parametrize("power", ["(a+b+c+d+e+f)^{200}", "(1+i)^{100000}", "(2x+3y+1)^{-900}"])
+def test_a_power_of_a_sum_with_too_many_terms_is_not_expanded(power: str) -> None:
+    with pytest.raises(algebra.Unreadable, match="too many terms"):
+        algebra.parsed(power)
+
+
+def test_a_power_of_a_sum_with_some_terms_is_compared() -> None:
+    assert _passes("(x+1)^{200}", "(1+x)^{199}(x+1)")
+    assert not _passes("(x+1)^{200}", "(1+x)^{201}")
+    assert _passes("(x+y+1)^{20}", "(1+x+y)^{19}(x+y+1)")

@@ -443,10 +443,58 @@ def test_a_letter_in_a_statement_about_a_quantity_is_no_choice(label: str) -> No
         "P({x}) = 0.5",
         "The length of {x} is 3.",
         "Event {x} has probability one half.",
+        "{x} = 0.5",
+        "${x} = -\\frac{{1}}{{2}}$",
+        "{x} is a matrix",
+        "{x} is the midpoint of XY.",
+        "Let {x} be the midpoint.",
+        "Let Y and {x} be points on the circle.",
+        "Denote by {x} the midpoint.",
     ):
         assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == set()
-    for text in ("The answer is point {x}.", "The value of option {x} is 5.", "It is event {x}."):
+    for text in (
+        "The answer is point {x}.",
+        "The value of option {x} is 5.",
+        "It is event {x}.",
+        "Answer = {x}",
+        "Option {x} = 0.5",
+        "Answer: {x} = 0.5",
+        "{x} = right",
+        "{x} is the best answer.",
+        "{x} is a correct choice",
+        "Option {x} is a matrix.",
+        "Let me pick {x}.",
+        "Let's choose {x}.",
+    ):
         assert read_choice(text.format(x=label), CHOICES, STRATEGIES).labels == {label}
+
+
+@pytest.mark.parametrize("said", ["B", "b", "(b)", "(B)", "The answer is B.", "Answer: (b) 5"])
+def test_a_label_in_brackets_is_its_letter(said: str) -> None:
+    assert read_choice(said, ("(a)", "(b)", "(c)"), STRATEGIES).labels == {"(b)"}
+    assert read_choice(said, ("(a)", "b", "(c)"), STRATEGIES).labels <= {"b"}
+    assert read_choice("A", ("(a)", "(A)"), STRATEGIES).labels == {"(A)"} - {"(A)"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "If x > 0 then C, otherwise D.",
+        "C if x > 0, else D",
+        "The answer is C unless n is odd, in which case it is D.",
+        "Answer: C, except when n = 1",
+    ],
+)
+def test_a_label_for_some_cases_only_is_no_choice(said: str) -> None:
+    assert len(read_choice(said, CHOICES, STRATEGIES).labels) != 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["The answer is C unless I am mistaken.", "The answer is C, because otherwise D would hold."],
+)
+def test_a_label_with_a_reservation_is_one(said: str) -> None:
+    assert read_choice(said, CHOICES, STRATEGIES).labels == {"C"}
 
 
 def test_the_second_best_is_not_chosen() -> None:

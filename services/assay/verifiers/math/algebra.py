@@ -27,9 +27,11 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Expr,
     Float,
     I,
+    Integer,
     Integral,
     Limit,
     MatrixBase,
+    Ne,
     Number,
     Pow,
     Product,
@@ -82,6 +84,9 @@ _TERMS_MAX: Final = 10_000
 _NO_POLYNOMIAL: Final = re.compile(r"\\(?!cdot|times|left|right)|/|\^\s?\{?\s?-")
 _DIGITS_MAX: Final = 10**6
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
+_EXPANDED_BYTES_MAX: Final = 2**24
+"""Maximum estimated size of an expanded power of a sum: a comparison makes several of that size."""
+_TERM_BYTES: Final = 256
 _NOT_WORKED_OUT: Final = re.compile(r"\\(?:gcd|lcm)(?![A-Za-z])")
 """sympy takes `\\gcd(a, b)` for 1. Divisors of integers are worked out before (`letters`)."""
 _WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
@@ -162,7 +167,27 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
     if not isinstance(found, Basic | MatrixBase):
         message = f"cannot read {text[:80]!r}"
         raise Unreadable(message)
+    if any(map(_is_wide, found.atoms(Pow))):
+        message = "a power of a sum with too many terms"
+        raise Unreadable(message)
     return found
+
+
+def _is_wide(power: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """Whether the algebra would expand it to more than fits a worker: `(a + b + c)^{1000}` has half
+    a million terms, and `(1 + i)^{100000}` coefficients of 100,000 digits."""
+    if not (isinstance(power.base, Add) and isinstance(power.exp, Integer)):
+        return False
+    times, count = abs(int(power.exp)), len(power.base.args)
+    if times > _EXPANDED_BYTES_MAX:
+        return True
+    bits = count
+    for term in power.base.args:
+        coefficient = term.as_coeff_Mul()[0]
+        if isinstance(coefficient, Rational):
+            bits += int(coefficient.p).bit_length() + int(coefficient.q).bit_length()
+    size = _TERM_BYTES + times * bits // 8
+    return math.comb(times + count - 1, count - 1) * size > _EXPANDED_BYTES_MAX
 
 
 def _is_huge(text: str) -> bool:
@@ -392,6 +417,8 @@ def _same(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN4
 
 
 def _verified(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    if isinstance(gold, Ne) and isinstance(answer, Ne):  # math-verify knows no sides of these
+        gold, answer = (Eq(*one.args, evaluate=False) for one in (gold, answer))
     left, right = _scaled(gold, answer)
     same: bool = verify(
         left,

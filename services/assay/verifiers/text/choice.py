@@ -116,6 +116,7 @@ _CONCESSION: Final = re.compile(
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
 _OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
+_BRACKETED: Final = re.compile(r"\s*\(\s*(\w{1,4})\s*\)\s*")
 _LINE_END: Final = re.compile(r"(?:[ ]*\n)+[ ]*")
 
 
@@ -130,6 +131,11 @@ class Reading(NamedTuple):
 
 def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[Strategy]) -> Reading:
     """Return the labels that the response names."""
+    bare = tuple(match[1] for choice in choices if (match := _BRACKETED.fullmatch(choice)))
+    if len({one.casefold() for one in bare}) == len(choices):  # `B` is `(b)`
+        found = read_choice(response, bare, strategies)
+        named = frozenset(choices[bare.index(one)] for one in found.labels)
+        return found._replace(labels=named)
     labels = labels_of(choices)
     text = answer_part(response)
     chosen = labels.lists.without_candidates(text)

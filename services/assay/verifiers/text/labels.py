@@ -144,6 +144,16 @@ _OPEN: Final = re.compile(
     re.IGNORECASE,
 )
 """An alternative behind a label that is no label: `B or none`, `B or something else`."""
+_CONDITION_AFTER: Final = re.compile(
+    rf"{HEDGED}[\s)\].,]*\b(?:unless|except[ ](?:when|if))\b(?![ ](?:I\b|there[ ]is[ ]an?[ ]))",
+    re.IGNORECASE,
+)
+"""`B unless n is odd`, but not `B unless I am mistaken`."""
+_OTHERWISE: Final = re.compile(
+    r"\b(?:otherwise|else)\b[,:]?\s*(?:(?:it|the[ ]answer)(?:'s|[ ]is)\s*)?[(\[]?\s*$",
+    re.IGNORECASE,
+)
+"""Before a label: there is another one for another case."""
 _TEMPTS: Final = re.compile(
     r"(?:[ )\]]{0,3},?[ ](?:and|or)[ ][(\[]?\w{1,3}){0,3}"
     r"[ )\]]{0,3}(?:(?:seem|look|appear|sound)s?(?:[ ]to[ ]be)?(?:[ ]\w+){1,2}"
@@ -204,6 +214,20 @@ _VALUE_AFTER: Final = re.compile(
     r"|\b(?:zero|one|two|three|half|empty)\b)",
     re.IGNORECASE,
 )
+_INTRODUCED: Final = re.compile(
+    r"\b(?:let|define|denote(?:\s+by)?)\s+(?:[A-Z]\w?'?(?:\s*,\s*|\s+and\s+)){0,4}$", re.IGNORECASE
+)
+"""`Let A and B be points`, and not `Let me pick B`."""
+_DEFINED_AFTER: Final = re.compile(
+    r"\s*=\s*(?:[(\[|-]\s*)*(?:\d|\.\d|\\(?!text)[A-Za-z]|[A-Za-z](?![\w']))"
+    r"|\s+(?:is|are|be)\s+(?:an?|the)\s+(?:[\w-]+\s+){0,2}?"
+    r"(?:matri(?:x|ces)|(?:sub)?sets?|(?:mid)?points?|events?|vectors?|functions?|numbers?|integers?"
+    r"|constants?|variables?|angles?|verte(?:x|ces)|circles?|lines?|segments?|planes?|sequences?"
+    r"|polynomials?|cent(?:er|re)s?|(?:in|circum|ortho)cent(?:er|re)|foot|roots?|groups?|rings?"
+    r"|digits?|coefficients?|amplitude|length|area|radius|intersection)\b",
+    re.IGNORECASE,
+)
+"""`B = 0.5`, `B is a matrix`; not `B = correct`, `B is the best answer`."""
 _OPTION_BEFORE: Final = re.compile(
     r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I
 )
@@ -344,7 +368,7 @@ class Labels:
                 kept.append(mention)
         if is_direct:
             kept = self._before_reasons(text, kept)
-        if any(_OPEN.match(text, m.end) for m in kept):  # whatever else: not one label
+        if any(_is_open(text, m) for m in kept):  # whatever else: not one label
             return set(self._by_form.values()), rejected
         return {m.label for m in kept}, rejected
 
@@ -421,14 +445,25 @@ class Labels:
         return [m for m in kept if reason is None or m.start < reason.start()]
 
 
+def _is_open(text: str, mention: _Mention) -> bool:
+    """Whether it is the answer in one of several cases only."""
+    before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+    return (
+        _OPEN.match(text, mention.end) is not None
+        or _CONDITION_AFTER.match(text, mention.end) is not None
+        or _OTHERWISE.search(before) is not None
+    )
+
+
 def _is_a_quantity(text: str, start: int, end: int) -> bool:
     """`The probability of B is 0.5`: a letter that the problem uses, and no choice."""
     before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
-    return (
-        _QUANTITY_BEFORE.search(before) is not None
-        and _OPTION_BEFORE.search(before) is None
-        and _VALUE_AFTER.match(text, end) is not None
-    )
+    if _OPTION_BEFORE.search(before) is not None:
+        return False
+    if _INTRODUCED.search(before) or _DEFINED_AFTER.match(text, end):
+        return True
+    has_quantity = _QUANTITY_BEFORE.search(before) is not None
+    return has_quantity and _VALUE_AFTER.match(text, end) is not None
 
 
 # -- rejecting words -----------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Comparison:
         bodies = letters.bodies(forms.statement(gold), forms.statement(answer))
         if bodies is not None:
             ours, theirs = bodies
-            return bool(theirs) and self.equal(grammar.read(ours), grammar.read(theirs))
+            return self.equal(grammar.read(ours), grammar.read(theirs))
         said = systems.equal(gold, answer, self.equal)
         if said is not None:
             return said
@@ -127,7 +127,11 @@ class Comparison:
                 fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))
                 return fits and gold.form == answer.digits and not answer.is_prefixed
             case Based(), Element(text=text):
+                if forms.is_based_so(text, gold):
+                    return True
                 return text.upper() == gold.digits and not gold.is_prefixed
+            case Element(text=text), Based() if forms.is_based_so(text, answer):
+                return True
             case (Based(), _) | (_, Based()):
                 return False
             case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):
@@ -309,13 +313,18 @@ class Comparison:
             return True
         if kinds == {"set", "tuple"} and self.settings.strict:
             return False
+        if forms.are_joined_otherwise(gold, answer):
+            return False
         if "tuple" in kinds:
             return self._in_order(gold, answer)
         names = [item.name for item in gold.items if isinstance(item, Named)]
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):
             return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
-        if gold.kind == "list" and len(gold.items) > len(answer.items):
+        if gold.kind == "list" and (
+            len(gold.items) > len(answer.items)
+            or (len(gold.items) < len(answer.items) and forms.repeats(gold))
+        ):
             return False  # what the gold says twice is to be said twice
         return self._any_order(gold.items, answer.items)
 
@@ -359,6 +368,7 @@ class Comparison:
         if may_be_intervals and are_tuples and gold.brackets != answer.brackets:
             return False
         answer = forms.coordinates(answer) if gold.kind == "tuple" else answer
+        gold = forms.coordinates(gold) if answer.kind == "tuple" else gold
         if may_be_intervals and answer.kind != "tuple" and gold.brackets != "()":
             return False
         if may_be_intervals and gold.kind != "tuple" and answer.brackets != "()":

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final
 
 from typing_extensions import TypeIs
@@ -15,6 +15,7 @@ from assay.verifiers.math.equality import numbers
 from assay.verifiers.math.equality.numbers import number_text
 from assay.verifiers.math.grammar import (
     Answer,
+    Based,
     Chain,
     Element,
     Items,
@@ -43,6 +44,9 @@ _DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _LN: Final = re.compile(r"\\ln(?![A-Za-z])")
 _PI: Final = re.compile(r"\\pi(?![A-Za-z])")
 _LOG: Final = re.compile(r"\\log(?![A-Za-z]|\s*_)")
+_IN_SMALL: Final = re.compile(r"(?a)([a-f][0-9a-f]{1,40})\s?_\s?\{\s?16\s?\}")
+_HEXADECIMAL: Final = 16
+_DIGIT: Final = re.compile(r"(?a)\d")
 _DOTS: Final = frozenset({"\\ldots", "\\dots", "\\cdots", "...", "\\ldots ", "\\dots "})
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
@@ -91,12 +95,15 @@ def is_nothing(answer: Answer) -> bool:
 
 
 def same_name(gold: str, answer: str) -> bool:
-    """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
+    """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`; `f(2)` and
+    `f(3)` are two values."""
     gold, answer = (
         _PARTIAL.sub(r"\1_\2", _DERIVATIVE.sub(r"\1'", name)) for name in (gold, answer)
     )
-    if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
+    if gold == answer:
         return True
+    if "(" in gold and gold.split("(")[0] == answer.split("(")[0] != "":
+        return not _DIGIT.search(gold.partition("(")[2] + answer.partition("(")[2])
     if (
         "(" not in gold + answer
         and gold.partition("_")[0] == answer.partition("_")[0]
@@ -143,6 +150,19 @@ def ranked(gold: Answer) -> str:
     else:
         said = labels(gold) if len(labels(gold)) > 2 else ""
     return said if len(set(said)) == len(said) > 1 and list(said) != sorted(said) else ""
+
+
+def are_joined_otherwise(gold: Items, answer: Items) -> bool:
+    """`x = 1 or y = 2` for `x = 1, y = 2` or for a point; `and` for the `or` of the gold."""
+    if not (gold.kind == "tuple" or _are_of_names(gold) or _are_of_names(answer)):
+        return False
+    return (gold.joined, answer.joined) in {("", "or"), ("and", "or"), ("or", "and")}
+
+
+def _are_of_names(answer: Items) -> bool:
+    """Whether it gives values of two or more names, each once."""
+    names = [item.name for item in answer.items if isinstance(item, Named)]
+    return len(names) == len(answer.items) == len(set(names)) > 1
 
 
 def only(answer: Answer) -> Answer | None:
@@ -219,6 +239,12 @@ def region_text(answer: Answer) -> str | None:
             text = answer.text
             return text if is_relation(text) or "\\" in text else None
     return None
+
+
+def is_based_so(text: str, other: Based) -> bool:
+    """`ff_{16}`, where the other side says that there are digits."""
+    match = _IN_SMALL.fullmatch(text)
+    return match is not None and other.base == _HEXADECIMAL and match[1].upper() == other.digits
 
 
 def single(answer: Answer) -> Answer:
@@ -315,6 +341,11 @@ def coordinates(answer: Items) -> Items:
         return answer
     ordered = sorted(answer.items, key=lambda item: item.name if isinstance(item, Named) else "")
     return replace(answer, items=tuple(ordered))
+
+
+def repeats(gold: Items) -> bool:
+    """Whether it says an item more than once, so that the numbers count: `1, 1, 2`."""
+    return any(_surely_equal(one, other) for one, other in combinations(gold.items, 2))
 
 
 def _surely_equal(one: Answer, other: Answer) -> bool:

@@ -53,10 +53,13 @@ _CROSS: Final = re.compile(
     rf"(?P<one>{_VECTOR}|\\nabla(?![A-Za-z]))\s?\\times\s?(?P<two>{_VECTOR})"
 )
 """The order of its vectors is its sign."""
-_TWICE_TURNED: Final = re.compile(r"-\s?\({1,2}-([a-z])\){1,2}")
+_TWICE_TURNED: Final = re.compile(r"-\s?\((?P<in>\()?-(?P<name>[a-z])\)(?(in)\))")
 _DEFINED: Final = re.compile(
     rf"(?a)\s*(?P<name>{_NAME}'{{0,3}})\s?\((?P<args>\s?[A-Za-z]\s?(?:,\s?[A-Za-z]\s?){{0,3}})\)\s?="
     r"(?P<body>(?:[^=<>]|(?<=_\{[A-Za-z])=){1,1000})"
+)
+_TERM: Final = re.compile(
+    r"(?a)\s*(?P<name>[A-Za-z])_(?:\{\s?)?(?P<args>[a-z])\s?\}?\s?=(?P<body>[^=<>,;]{1,400})"
 )
 _DIVISOR: Final = re.compile(
     r"(?:\\(?P<command>gcd|lcm)|\\text\s?\{\s?(?P<said>gcd|lcm)\s?\}|(?<![A-Za-z\\])(?P<plain>gcd|lcm))"
@@ -78,10 +81,10 @@ _NO_LABEL: Final = re.compile("[K-Z]")
 
 
 def bodies(gold: str, answer: str) -> tuple[str, str] | None:
-    """What two definitions of one function say, with the gold's names of its arguments in both:
-    `f(t) = t^2` for `f(x) = x^2`. Empty for the answer if it says something about another name;
-    `None` if these are no such definitions."""
-    one, two = (_DEFINED.fullmatch(text) for text in (gold, answer))
+    """What two definitions of one function or sequence say, with the gold's names of its arguments
+    in both: `f(t) = t^2` for `f(x) = x^2`, `a_k = 2k` for `a_n = 2n`. Empty for the answer if it
+    says something about another name, which nothing equals; `None` if they are no definitions."""
+    one, two = (_DEFINED.fullmatch(text) or _TERM.fullmatch(text) for text in (gold, answer))
     if one is None or two is None or one["name"] != two["name"]:
         return None
     ours, theirs = ([arg.strip() for arg in match["args"].split(",")] for match in (one, two))
@@ -201,9 +204,9 @@ def _renamed(
         return f"({sign}{names[key]})" if sign else f"{names[key]} "
 
     gold, answer = pattern.sub(name, gold), pattern.sub(name, answer)
-    return _TWICE_TURNED.sub(r"+\1", gold).lstrip("+"), _TWICE_TURNED.sub(r"+\1", answer).lstrip(
-        "+"
-    )
+    return _TWICE_TURNED.sub(r"+\g<name>", gold).lstrip("+"), _TWICE_TURNED.sub(
+        r"+\g<name>", answer
+    ).lstrip("+")
 
 
 def _command(name: str) -> re.Pattern[str]:

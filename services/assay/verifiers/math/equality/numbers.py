@@ -212,6 +212,9 @@ _CALLED_ALIKE: Final = (
 """Pounds, degrees without their sign, and symbols in another case."""
 
 
+_MARKS: Final = frozenset({"'", "''"})
+
+
 def are_called_alike(unit: str, other: str) -> bool:
     """Whether one word or symbol stands for both."""
     return {unit, other} in _CALLED_ALIKE
@@ -220,6 +223,8 @@ def are_called_alike(unit: str, other: str) -> bool:
 def units_fit(gold: Answer, answer: Answer) -> bool:
     """A unit may be left out; two units of measure must be the same."""
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
+    if right in _MARKS and not left:
+        return False  # `2'` says more than 2: minutes, feet, a derivative
     if not left or not right or left == right or are_called_alike(left, right):
         return True
     if getattr(gold, "is_spelled", False) or getattr(answer, "is_spelled", False):

@@ -80,7 +80,7 @@ def _equations(answer: Answer) -> list[tuple[Answer, ...]]:
             sides = tuple(grammar.read(part) for part in parts if part)
             is_one = len(sides) == len(parts) > 1
             return [sides] if is_one and len(sides) <= _SIDES_MAX else []
-        case Items(kind="list", items=items):
+        case Items(kind="list", items=items) if answer.joined != "or":
             found = [_equations(item) for item in items]
             return [one for each in found for one in each] if all(found) else []
     return []
@@ -89,7 +89,7 @@ def _equations(answer: Answer) -> list[tuple[Answer, ...]]:
 def _is_the_value(sides: Sequence[Answer], answer: Answer, same: Same) -> bool:
     """The value that several names have, once or for each name."""
     values = [side for side in sides if not _is_plain(side)]
-    if len(values) != 1:
+    if len(values) != 1 or (isinstance(answer, Items) and answer.joined == "or"):
         return False
     given = answer.items if isinstance(answer, Items) else (answer,)
     counts = (1, len(sides) - 1) if not isinstance(answer, Items) else (len(sides) - 1,)

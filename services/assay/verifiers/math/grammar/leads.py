@@ -19,7 +19,8 @@ _OPEN: Final = r"(?:\\(?:text(?:bf|it|rm|normal)?|mathrm|mathbf|mbox|bf)\s?\{\s*
 _CLOSE: Final = r"(?:\s*\}|\*\*|__)?"
 _CONNECTIVE: Final = (
     r"(?:so|thus|hence|therefore|then|finally|consequently|overall|altogether|accordingly"
-    r"|in total|in conclusion|as a result|this means(?: that)?|we conclude that|it follows that)"
+    r"|exactly|precisely|in total|in conclusion|as a result|this means(?: that)?|we conclude that"
+    r"|it follows that)"
 )
 _STATES: Final = (
     r"(?:is|are|was|equals?|becomes?|would be|will be|must be)(?![A-Za-z])"

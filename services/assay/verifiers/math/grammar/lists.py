@@ -1,12 +1,24 @@
 """Several answers without brackets, and the separation of items by commas."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
 from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.chains import read_chain
 from assay.verifiers.math.grammar.numbers import read_number
-from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader, Words
+from assay.verifiers.math.grammar.tree import (
+    ITEMS_MAX,
+    Answer,
+    Items,
+    Named,
+    Number,
+    Prose,
+    Reader,
+    Words,
+)
 from assay.verifiers.math.grammar.words import RELATION, WORD, bare
 
 _WORDS: Final = (
@@ -17,6 +29,8 @@ _LISTED_WORDS: Final = re.compile(_WORDS)
 _LISTED: Final = re.compile(rf"{_WORDS}|\\(?:lor|land)(?![A-Za-z])")
 _STATES: Final = re.compile(r"[=<>\d]|\\(?:le|ge|in|neq)(?![A-Za-z])")
 """What statements about values have; `p \\land q` is one formula."""
+_EITHER: Final = re.compile(r"(?a)(?<![A-Za-z])(?:or|lor)(?![A-Za-z])")
+_BOTH: Final = re.compile(r"(?a)(?<![A-Za-z])(?:and|land)(?![A-Za-z])|&")
 _JOINER: Final = re.compile(notation.JOINERS)
 _INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
 _THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
@@ -54,6 +68,8 @@ def read_list(text: str, reader: Reader) -> Answer | None:
     if _is_sentence(text, parts):
         return None
     found = read_items("list", parts, text, reader)
+    if found is not None:
+        found = _told_apart(found, text)
     is_indian = _INDIAN.fullmatch(text) is not None
     if found is not None and reader.depth == 0 and (is_indian or _COMMA_DECIMAL.fullmatch(text)):
         decimal = read_number(text.replace(",", "" if is_indian else "."), reader)
@@ -64,6 +80,39 @@ def read_list(text: str, reader: Reader) -> Answer | None:
             decimal=decimal if isinstance(decimal, Number) else None,
         )
     return found
+
+
+def _told_apart(found: Items, text: str) -> Items:
+    """What joins the items counts: `x = 1 or y = 2` says less than `x = 1, y = 2`. Values of the
+    same names again are another group: `x = 1, y = 2 or x = 3, y = 4` are two pairs."""
+    joints = [joint[0] for joint in _joints(text)]
+    is_either = any(map(_EITHER.search, joints))
+    joined = "or" if is_either else "and" if any(map(_BOTH.search, joints)) else ""
+    named = [item for item in found.items if isinstance(item, Named)]
+    size = len({item.name for item in named})
+    if len(named) != len(found.items) or size < 2:
+        return replace(found, joined=joined)
+    groups = [named[at : at + size] for at in range(0, len(named), size)]
+    is_parted = any(at % size for at in _alternatives_end_at(text))
+    if is_parted or any(len({item.name for item in group}) < size for group in groups):
+        form = f"{found.form} or" if is_either else found.form
+        return replace(found, joined=joined, form=form)
+    if len(groups) == 1:
+        return replace(found, joined=joined)
+    parts = [", ".join(item.form for item in group) for group in groups]
+    items = (
+        Items("list", tuple(group), form=form) for group, form in zip(groups, parts, strict=True)
+    )
+    return replace(found, items=tuple(items), form="; ".join(parts))
+
+
+def _alternatives_end_at(text: str) -> Iterator[int]:
+    """The numbers of items before each `or`."""
+    ends = [joint for joint in _joints(text) if _EITHER.search(joint[0])]
+    return accumulate(
+        len(comma_parts(text[begin : end.start()]))
+        for begin, end in zip([0, *(one.end() for one in ends)], ends, strict=False)
+    )
 
 
 def _in_text(text: str) -> list[str]:
@@ -87,16 +136,24 @@ def comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
 
 def _top_level_and(text: str) -> str:
     """Replace `and` and `or` outside brackets by commas."""
+    parts: list[str] = []
+    began = 0
+    for joint in _joints(text):
+        parts.append(text[began : joint.start()])
+        began = joint.end()
+    return ", ".join([*parts, text[began:]])
+
+
+def _joints(text: str) -> Iterator[re.Match[str]]:
+    """Each `and` and `or` outside brackets."""
     if "\\&" not in text and not _JOINER.search(text):
-        return text
+        return
     depths = {token.start: token.depth for token in notation.tokens(text)}
-
-    def replace(match: re.Match[str]) -> str:
-        word_at = match.start() + len(match[0]) - len(match[0].lstrip(", "))
-        return ", " if depths.get(word_at, 1) == 0 else match[0]
-
     listed = _LISTED if _STATES.search(text) else _LISTED_WORDS
-    return listed.sub(replace, text)
+    for match in listed.finditer(text):
+        word_at = match.start() + len(match[0]) - len(match[0].lstrip(", "))
+        if depths.get(word_at, 1) == 0:
+            yield match
 
 
 def read_items(

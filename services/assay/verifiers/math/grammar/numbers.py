@@ -6,7 +6,7 @@ from typing import Final
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.grammar.quantities import read_unit
-from assay.verifiers.math.grammar.tree import Answer, Based, Number, Reader, Words
+from assay.verifiers.math.grammar.tree import Answer, Based, Items, Number, Reader, Words
 from assay.verifiers.math.grammar.words import words_form
 from assay.verifiers.math.lexicon import spelled, units
 
@@ -149,9 +149,14 @@ def _decimal(text: str) -> Answer | None:
 
 
 def read_mixed(text: str, _reader: Reader) -> Answer | None:
-    """`2 and 3/4`, `2 + \\frac{3}{4}`."""
+    """`2 and 3/4`, which may also be two values."""
     match = _MIXED_AND.fullmatch(text)
-    return _fraction(f"{match[1]} {match[2]}") if match else None
+    whole, part = (_decimal(match[1]), _fraction(match[2])) if match else (None, None)
+    if match is None or not isinstance(whole, Number) or not isinstance(part, Number):
+        return None
+    both = _fraction(f"{match[1]} {match[2]}")
+    mixed = both if isinstance(both, Number) and 0 < part.value < 1 else None
+    return Items("list", (whole, part), form=f"{whole.form}, {part.form}", decimal=mixed)
 
 
 def read_foreign_decimal(text: str, _reader: Reader) -> Answer | None:

@@ -1,6 +1,7 @@
 """Units behind a number or an expression."""
 
 import re
+from fractions import Fraction
 from typing import Final
 
 from assay.verifiers.math import notation
@@ -36,6 +37,15 @@ _TRAILING_WORD: Final = re.compile(
 )
 
 
+_PRIME: Final = r"\s?(?:'|\^\s?\{?\s?\\prime\s?\}?)"
+_TWO_PRIMES: Final = r"\s?(?:''|\"|\u2033|\^\s?\{?\s?\\prime\s?\\prime\s?\}?)"
+_TURN: Final = re.compile(
+    rf"(?a)(?P<sign>-?)\s?(?P<degrees>\d{{1,9}})\s?\^\s?\{{?\s?\\circ\s?\}}?\s?(?P<minutes>\d{{1,2}}(?:\.\d{{1,9}})?){_PRIME}"
+    rf"(?:\s?(?P<seconds>\d{{1,2}}(?:\.\d{{1,9}})?){_TWO_PRIMES})?"
+)
+_FEET: Final = re.compile(
+    rf"(?a)(?P<feet>\d{{1,9}}){_PRIME}\s?(?P<inches>\d{{1,2}}(?:\.\d{{1,9}})?){_TWO_PRIMES}"
+)
 _SPACED_UNIT: Final = re.compile(
     r"(?a)\s+(?:[cdmk]?m\s?\^\s?\{?[23]\}?|[JWV]|[TGMkhdcmnp](?:[JWVNAL]|Hz|Pa|eV))\s*"
 )
@@ -85,6 +95,19 @@ def read_unit(text: str) -> str | None:
     if len(said.split()) > 4 or not re.search(r"[a-z°']", said):
         return None if said else ""
     return units.unit_form(written)
+
+
+def read_marks(text: str, _reader: Reader) -> Answer | None:
+    """`30^\\circ 15'`, and feet with inches: `5'6"`."""
+    if (turn := _TURN.fullmatch(text)) is not None:
+        value = Fraction(turn["degrees"]) + Fraction(turn["minutes"]) / 60
+        value += Fraction(turn["seconds"] or 0) / 3_600
+        value = -value if turn["sign"] else value
+        return Number(value, unit="°", form=notation.form(text), is_compound=True)
+    if (said := _FEET.fullmatch(text)) is not None:
+        value = 12 * Fraction(said["feet"]) + Fraction(said["inches"])
+        return Number(value, unit="in", form=notation.form(text), is_compound=True)
+    return None
 
 
 def read_quantity(text: str, reader: Reader) -> Answer | None:

@@ -28,7 +28,7 @@ from assay.verifiers.math.grammar.numbers import (
     read_spelled,
 )
 from assay.verifiers.math.grammar.parts import read_cases, read_parts
-from assay.verifiers.math.grammar.quantities import read_quantity
+from assay.verifiers.math.grammar.quantities import read_marks, read_quantity
 from assay.verifiers.math.grammar.relations import (
     ascending,
     read_computed,
@@ -55,6 +55,7 @@ _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     read_spelled,
     read_mixed,
     read_foreign_decimal,
+    read_marks,
     read_cases,
     read_parts,
     read_solutions,

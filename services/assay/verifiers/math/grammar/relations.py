@@ -65,9 +65,12 @@ _CONGRUENT: Final = re.compile(
 )
 """`x \\equiv 3 \\pmod 7`."""
 _PLAIN_NAME: Final = re.compile(
-    r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'{0,3}(?:\([a-z]\))?|\\frac\{(?:d|\\partial)\s?[A-Za-z]\}\{(?:d|\\partial)\s?[A-Za-z]\}"
+    r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'{0,3}(?:\((?:[a-z]|-?\d{1,9})\))?|\\frac\{(?:d|\\partial)\s?[A-Za-z]\}\{(?:d|\\partial)\s?[A-Za-z]\}"
 )
 """`x`, `a_1`, `f(x)`, `f'(x)`, `\\frac{dy}{dx}`."""
+_INDEX: Final = re.compile(r"(?a)_\s*(\{[^{}]*\}|\w)|\^\s*\{?-1\}?(?=\s?\((?:[a-z]|-?\d+)\)$)")
+_ARGUMENT: Final = re.compile(r"(?a)(?<=[A-Za-z'])\s?\(\s?-?\d[\d.,/\s-]*\)$")
+"""`f(2)`."""
 _STATED_NAME: Final = re.compile(r"(?a)[a-df-hj-z](?:_\{?\w+\}?)?")
 """`3 = x`; not the constants e and i."""
 _AND: Final = re.compile(
@@ -268,8 +271,8 @@ def _is_plain_name(name: str) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Letters, `f(x)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; nothing with a sum."""
+    """Letters, `f(x)`, `f(2)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; no sum."""
     if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
         return False
-    loose = re.sub(r"(?a)_\s*(\{[^{}]*\}|\w)|\^\s*\{?-1\}?(?=\s?\([a-z]\)$)", "", name)
+    loose = _ARGUMENT.sub("", _INDEX.sub("", name))
     return not re.search(r"(?a)\d|\^|-|\+", re.sub(r"(?a)\\text\s*\{[^{}]*\}", "t", loose))

@@ -55,6 +55,8 @@ class Items:
     form: str = ""
     decimal: Number | None = None
     """`1,22` may also be a decimal comma, and `12,34,567` one number."""
+    joined: str = ""
+    """`or`, `and`, or empty."""
 
 
 @dataclass(frozen=True, slots=True)

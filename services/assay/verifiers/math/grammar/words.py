@@ -19,6 +19,12 @@ _REAL: Final = re.compile(
     r"(?:\s+of)?\s*\}?\s*(?:(?<=[\s}])[a-z]\s*\}?)?",
     re.IGNORECASE,
 )
+_NUMBERS: Final = re.compile(
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?(?:all|any|every)\s+"
+    r"(?P<kind>integer|natural|rational|complex)(?P<of>s|\s+numbers?)?\s*\}?",
+    re.IGNORECASE,
+)
+_SETS: Final = {"integer": "Z", "natural": "N", "rational": "Q", "complex": "C"}
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
 _PARITY: Final = re.compile("(?:an )?(even|odd)(?: function)?")
 _DNE: Final = frozenset(
@@ -135,8 +141,11 @@ def words_form(said: str) -> str:
 
 
 def read_reals(text: str, _reader: Reader) -> Answer | None:
-    """`all real numbers`."""
-    return Element(text="\\mathbb{R}", form="\\mathbb{R}") if _REAL.fullmatch(text) else None
+    """`all real numbers`, `all integers`."""
+    kind = "R" if _REAL.fullmatch(text) else ""
+    if (others := _NUMBERS.fullmatch(text)) is not None:
+        kind = _SETS[others["kind"].lower()]
+    return Element(text=f"\\mathbb{{{kind}}}", form=f"\\mathbb{{{kind}}}") if kind else None
 
 
 def read_expression(text: str, _reader: Reader) -> Answer | None:

@@ -168,7 +168,6 @@ def _forms() -> dict[str, str]:
                     found.update({prefix + name: form, f"{prefix}{name}s": form})
                 else:
                     found.update({letter + name: form, prefix + name: form})
-    found.pop("mHz")  # `mhz` is written for `MHz`
     return found
 
 

@@ -27,6 +27,7 @@ _UNITS: Final = {
     "mph": "mi/h mile/hour miles/hour milesperhour mileperhour mi/hr",
     "km/h": "kmh kmph kph km/hr kilometersperhour kilometers/hour kilometer/hour",
     "m/s": "meterspersecond meters/second meter/second m/sec",
+    "cm^3": "cc ccs",
     "g": "gram grams gm gms \u514b",
     "kg": "kilogram kilograms kgs \u5343\u514b \u516c\u65a4",
     "lb": "pound pounds lbs",
