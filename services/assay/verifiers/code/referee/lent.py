@@ -182,7 +182,7 @@ class Streams:
         self._own = (sys.stdin, sys.stdout, sys.stderr)
         named = {(module, name) for module, names in REPLACED.items() for name in names}
         self._functions = [
-            (module, name, vars(found)[name])
+            (vars(found), module, name, vars(found)[name])
             for module, name in sorted(named | _patched(texts))
             if (found := sys.modules.get(module)) is not None and name in vars(found)
         ]
@@ -195,8 +195,8 @@ class Streams:
             None if sys.stdin is stdin else self._lent.form(sys.stdin),
             [
                 [module, name, form]
-                for module, name, own in self._functions
-                if (found := vars(sys.modules[module]).get(name)) is not own
+                for names, module, name, own in self._functions
+                if (found := names.get(name)) is not own
                 and (form := self._lent.form(found)) is not None
             ],
             sys.stderr is not stderr,
