@@ -85,6 +85,8 @@ class Shared:
         for value in found:
             if id(value) not in self._told:
                 self._entries.append((value, chars // len(found) + 1))
+                self._told[id(value)] = ""
+        for value in found:  # what one holds is written down as a reference to another
             self._told[id(value)] = self._contents(value)
         while self._is_full():
             value, _ = self._entries.pop(0)
