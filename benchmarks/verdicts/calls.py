@@ -3,8 +3,8 @@
     python -m benchmarks.verdicts.calls [--rounds 5] [--json]
     python -m benchmarks.verdicts.calls --baseline /path/to/other/checkout
 
-The tests' text repeats one step; its cost is the CPU time of the run (the sandbox counts it, for the
-tests' and the program's process together) less that of a run without steps. With `--baseline`
+The tests' text repeats one step; its cost is the CPU time of the run (of the tests' and of the
+program's process, as the sandbox counts it) less that of a run without steps. With `--baseline`
 the verifiers of another checkout are measured too, in rounds that alternate, in processes of this
 environment; the ratios are the medians of the rounds (minimum to maximum), above 1 where this
 checkout costs more.
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
 from assay.verifiers.local import LocalPipelines
 from benchmarks.harness.report import Report, Spread
@@ -24,7 +26,7 @@ from benchmarks.harness.report import Report, Spread
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("proto", "runtime", "services", "simulator")
 """Folders of a checkout from which `assay` is imported."""
-PROGRAM = """
+RESPONSE = """```python
 class Solution:
     def f(self, x):
         return sorted(x)
@@ -39,7 +41,8 @@ class Stack:
     def push(self, x):
         self.items.append(x)
         return len(self.items)
-"""
+```"""
+SETTINGS: dict[str, Any] = {"cpu_s": 30.0, "blocked_s": 30.0, "reference_audit": "off"}
 STEPS = {
     "function": (2_000, "", "assert g([3, i, 1]) == sorted([3, i, 1])"),
     "method": (1_000, "", "assert Solution().f([3, i, 1]) == sorted([3, i, 1])"),
@@ -52,23 +55,23 @@ STEPS = {
 
 def milliseconds() -> dict[str, float]:
     """CPU time of each step, in this process's checkout."""
-    with tempfile.TemporaryDirectory(prefix="assay-calls-") as scratch:
-        with LocalPipelines(scratch=Path(scratch)) as pipelines:
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-calls-") as scratch,
+        LocalPipelines(scratch=Path(scratch)) as pipelines,
+    ):
 
-            def cpu_s(before: str, step: str, count: int) -> float:
-                body = "\n".join(f"    {line}" for line in step.split("\n"))
-                code = f"{before}\nfor i in range({count}):\n{body}"
-                reference = {"asserts": {"code": [code]}}
-                settings = {"cpu_s": 30.0, "blocked_s": 30.0, "reference_audit": "off"}
-                ended = pipelines.judge("code.python", f"```python\n{PROGRAM}```", reference, **settings)
-                if ended.reward != 1.0:
-                    raise SystemExit(f"{step}: {ended.evidence}")
-                return ended.use.cpu_s
+        def cpu_s(before: str, step: str, count: int) -> float:
+            code = f"{before}\nfor i in range({count}):\n{indent(step, '    ')}"
+            reference = {"asserts": {"code": [code]}}
+            ended = pipelines.judge("code.python", RESPONSE, reference, **SETTINGS)
+            if ended.reward != 1.0:
+                raise SystemExit(f"{step}: {ended.evidence}")
+            return ended.use.cpu_s
 
-            return {
-                name: (cpu_s(before, step, count) - cpu_s(before, step, 0)) / count * 1e3
-                for name, (count, before, step) in STEPS.items()
-            }
+        return {
+            name: (cpu_s(before, step, count) - cpu_s(before, step, 0)) / count * 1e3
+            for name, (count, before, step) in STEPS.items()
+        }
 
 
 def measured(checkout: Path) -> dict[str, float]:

@@ -48,8 +48,7 @@ def test_messages_are_read_whole_however_they_arrive(messages: list[Any], cuts: 
         left = iter(pieces)
 
         def more() -> None:
-            piece = next((piece for piece in left if piece), b"")
-            one.sendall(piece)
+            one.sendall(next(piece for piece in left if piece))
 
         assert repr([frames.receive(more) for _ in messages]) == repr(messages)
 
