@@ -55,9 +55,11 @@ n = int(open(sys.argv[1]).read())
 asked = 0
 for line in sys.stdin:
     asked += 1
-    try: g = int(line)
-    except ValueError: print("bad", line, file=sys.stderr)
-sys.exit(1)
+    try:
+        g = int(line)
+    except ValueError:
+        print("bad", line, file=sys.stderr)
+        sys.exit(1)
     if g == n:
         print("=", flush=True)
         print(f"points {8 if asked < 9 else 1}", file=sys.stderr)
