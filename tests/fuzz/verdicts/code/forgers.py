@@ -240,12 +240,12 @@ def {f}(*a): return types.GenericAlias(list, (X(),))
 """,
     """\
 x = (0,)
-for _ in range(60): x = (x, x)
+for _ in range(60): x = (x, x, x)
 def {f}(*a): return x
 """,
     """\
 x = [0]
-for _ in range(60): x = [x, x]
+for _ in range(60): x = [x, x, x]
 def {f}(*a): return x
 """,
     """\
