@@ -54,7 +54,7 @@ def test_messages_are_read_whole_however_they_arrive(messages: list[Any], cuts: 
 
 
 def test_a_message_behind_another_is_not_waited_for(pair: tuple[socket.socket, Frames]) -> None:
-    """Both arrived with one read: a wait for more would last for ever."""
+    """Both arrived with one read: a wait for more would never end."""
     one, frames = pair
     one.sendall(written([1], [2]))
     waits: list[int] = []

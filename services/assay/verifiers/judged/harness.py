@@ -176,7 +176,7 @@ def _relay(program: _Side, interactor: _Side, errors: int, output_bytes: int) ->
                 _ended(side, program, interactor)
             elif descriptor == errors:
                 said = os.read(errors, _CHUNK)
-                speaks = bool(said)  # an end would be ready for ever, and keep this process busy
+                speaks = bool(said)  # an end would be ready forever, and keep this process busy
                 tail = (tail + said)[-_TAIL:]
             else:
                 _carry(descriptor, program, interactor, output_bytes)

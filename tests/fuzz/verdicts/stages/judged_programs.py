@@ -302,4 +302,4 @@ PROVOCATIONS: Final[tuple[str, ...]] = (
     "print('flood',flush=True)\nimport sys\nsys.stdin.read()",
     "print('flood',flush=True)\nimport os\nos._exit(0)",
 )  # fmt: skip
-"""What breaks an interactor that does as it is told."""
+"""What breaks an interactor that obeys its input."""
