@@ -163,9 +163,9 @@ def _relay(program: _Side, interactor: _Side, errors: int, output_bytes: int) ->
     ends = {}
     for side in (program, interactor):
         ends[os.pidfd_open(side.pid)] = side
-    tail = b""
+    tail, speaks = b"", True
     while any(side.code is None for side in (program, interactor)):
-        ready = _ready(program, interactor, [errors, *ends])
+        ready = _ready(program, interactor, [errors, *ends] if speaks else list(ends))
         if not ready:
             program.close_stdin()
         for descriptor in ready:
@@ -175,7 +175,9 @@ def _relay(program: _Side, interactor: _Side, errors: int, output_bytes: int) ->
                 _reap(side)
                 _ended(side, program, interactor)
             elif descriptor == errors:
-                tail = (tail + os.read(errors, _CHUNK))[-_TAIL:]
+                said = os.read(errors, _CHUNK)
+                speaks = bool(said)  # an end would be ready forever, and keep this process busy
+                tail = (tail + said)[-_TAIL:]
             else:
                 _carry(descriptor, program, interactor, output_bytes)
     os.set_blocking(errors, False)

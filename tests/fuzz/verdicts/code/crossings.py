@@ -118,6 +118,48 @@ CROSSINGS: Final = (
         ),
     ),
     Crossing(
+        "a global that tests only look at",
+        ("f(1)\nassert CACHE == {1: 2}\nf(2)\nassert len(CACHE) == 2 and CACHE[2] == 4",),
+        "CACHE = {}\ndef f(x):\n    CACHE[x] = x * 2\n    return x * 2\n",
+        (
+            "def f(x): return x * 2\n",
+            "class D(dict):\n    def __eq__(s, o): return True\n    def __len__(s): return 2\n"
+            "    def __missing__(s, k): return k * 2\nCACHE = D()\ndef f(x): return x * 2\n",
+            "class A:\n    def __eq__(s, o): return True\n    def __len__(s): return 2\n"
+            "    def __getitem__(s, k): return 4\nCACHE = A()\ndef f(x): return x * 2\n",
+            "CACHE = {1: 2}\ndef f(x): raise SystemExit(0)\n",
+        ),
+    ),
+    Crossing(
+        "wrapped data",
+        (
+            "u = make([1, 2])\nassert u == [1, 2] and [1, 2] == u and u != [1]\n"
+            "assert u.last() == 2 and len(u) == 2 and list(u) == [1, 2]",
+            "d = named()\nassert d == {'a': 1} and word() == 'x' and not hasattr(slot(), '__dict__')",
+        ),
+        "from collections import UserDict, UserList, UserString\nclass U(UserList):\n"
+        "    def last(s): return s.data[-1]\nclass D(UserDict): pass\nclass W(UserString): pass\n"
+        "class S:\n    __slots__ = ('x',)\ndef make(x): return U(x)\ndef named(): return D(a=1)\n"
+        "def word(): return W('x')\ndef slot(): return S()\n",
+        (
+            "from collections import UserList\nclass U(UserList):\n    def last(s): return 2\n"
+            "    def __eq__(s, o): return True\n    def __len__(s): return 2\n"
+            "def make(x): return U([1])\n",
+            "from collections import UserList\nclass A:\n    def __eq__(s, o): return True\n"
+            "class U(UserList):\n    data = property(lambda s: A(), lambda s, v: None)\n"
+            "    def last(s): return 2\n    def __len__(s): return 2\n"
+            "    def __iter__(s): return iter([1, 2])\ndef make(x): return U()\n",
+            "from collections import UserList\nclass U(UserList):\n"
+            "    data = property(lambda s: s, lambda s, v: None)\n"
+            "    def last(s): return 2\n    def __len__(s): return 2\n"
+            "    def __iter__(s): return iter([1, 2])\ndef make(x): return U()\n",
+            "from collections import UserList\nclass U(UserList):\n"
+            "    data = property(lambda s: U(), lambda s, v: None)\n"
+            "    def last(s): return 2\n    def __len__(s): return 2\n"
+            "    def __iter__(s): return iter([1, 2])\ndef make(x): return U()\n",
+        ),
+    ),
+    Crossing(
         "a cause",
         (
             "try:\n    f()\nexcept RuntimeError as e:\n"

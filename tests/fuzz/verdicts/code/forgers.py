@@ -195,6 +195,104 @@ def {f}(*a):
 def {f}(*a):
     for m in a: m.assertEqual = m.assert_called_once_with = lambda *a: None
 """,
+    """\
+class generic: pass
+generic.__module__ = 'numpy'
+class X(generic):
+    def item(s): return X()
+def {f}(*a): return X()
+""",
+    """\
+class generic: pass
+generic.__module__ = 'numpy'
+class X(generic):
+    def item(s): raise SystemExit(0)
+def {f}(*a): return X()
+""",
+    """\
+import weakref
+class X:
+    def __eq__(s, o): return True
+    def __sub__(s, o): return 0
+    __hash__ = None
+x = X()
+def {f}(*a): return weakref.proxy(x)
+""",
+    """\
+class M(type):
+    def mro(c): return [c, int, object] if c.__name__ == 'X' else super().mro()
+class X(int, metaclass=M):
+    def __eq__(s, o): return True
+    def __hash__(s): return 4
+def {f}(*a): return X(9)
+""",
+    """\
+from fractions import Fraction
+x = Fraction(1, 2)
+x._denominator = 0
+def {f}(*a): return x
+""",
+    """\
+import types
+class X:
+    def __eq__(s, o): return True
+def {f}(*a): return types.GenericAlias(list, (X(),))
+""",
+    """\
+x = (0,)
+for _ in range(60): x = (x, x, x)
+def {f}(*a): return x
+""",
+    """\
+x = [0]
+for _ in range(60): x = [x, x, x]
+def {f}(*a): return x
+""",
+    """\
+import uuid
+x = uuid.uuid4()
+object.__setattr__(x, 'int', -5)
+def {f}(*a): return x
+""",
+    """\
+import threading, ctypes, time
+m = threading.main_thread().ident
+def t():
+    while True:
+        time.sleep(.001)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(m), ctypes.py_object(SystemExit))
+threading.Thread(target=t, daemon=True).start()
+def {f}(*a): return 9
+""",
+    """\
+import sys
+fr = sys._getframe()
+while fr:
+    for v in list(fr.f_locals.values()):
+        if hasattr(v, '_frames'):
+            v._frames.send(['ok', None, None, 0]); v._frames.send(['ok', 9, None, 0])
+    fr = fr.f_back
+def {f}(*a): return 9
+""",
+    """\
+import ctypes
+ctypes.c_long.from_address(id(False) + 24).value = 1
+def {f}(*a): return False
+""",
+    """\
+import sys, types
+class M(types.ModuleType):
+    def __getattribute__(s, n): raise SystemExit(0)
+sys.modules['solution'].__class__ = M
+def {f}(*a): return 9
+""",
+    """\
+from collections import UserList
+class X(UserList):
+    data = property(lambda s: X(), lambda s, v: None)
+    def __sub__(s, o): return 0
+def {f}(*a): return X()
+""",
 )
 VALUE_TESTS: Final = (
     "assert F(2) == 4",

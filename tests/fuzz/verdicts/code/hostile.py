@@ -327,6 +327,33 @@ def names_program(rng: random.Random, function: str) -> str:
     return f"{statement}\ndef {function}(*a, **k):\n    return 12345.5\n"
 
 
+_LIES: Final = (
+    "own(self, ['again', {n} % 9])",
+    "own(self, ['end', {n}.5])",
+    "own(self, ['ok'])",
+    "own(self, {{'ok': 1}})",
+    "own(self, ['raise', 'SkipTest', ['xs', 'unittest.case', 'SkipTest'], ['l', 0, []], 'x', ['h', 0, '', '', ''], None])",
+    "own(self, ['raise', 'SystemExit', None, ['l', 0, [0]], 'x', ['h', 0, '', '', ''], ['t', [None, None, False, ['l', 1, []], ['d', 2, [['__class__', 1], ['args', 3]]]]]])",
+    "[own(self, ['touch', i, 'get', ['l', 0, ['__globals__']]]) for i in range(30)]",
+    "own(self, ['touch', 0, 'call', ['l', 0, [['t', []], ['d', 1, []]]]]); own(self, m)",
+    "own(self, ['touch', -1, 'set', ['l', 0, ['x', 1]]]); own(self, m)",
+    "[own(self, ['printed', 'ok']) for _ in iter(int, 1)]",
+    "own(self, ['printed', ['l', 0, []]]); own(self, ['complained'])",
+    "own(self, ['ok', {n}.5, [[i, [['@', i]]] for i in range(5)], 5])",
+    "[own(self, ['ok', {n}.5 + i, None, 0]) for i in range(9)]",
+    "__import__('os').write(self._descriptor, b'\\0\\0\\0\\x1e[\"ok\"')",
+    "__import__('os').write(self._descriptor, b'\\xff\\xff\\xff\\xff')",
+    "own(self, ['ok', ['h', 7, 'exception', '__eq__', ['Exception', ['h', 7, 'exception', 'x', ['h']]]], None, 0])",
+    "own(self, ['ok', ['y', 'eval'], None, 0])",
+    "own(self, ['ok', ['k', 0], None, 0])",
+    "own(self, ['ok', ['x', 0], None, 0])",
+    "own(self, ['ok', ['=', ['n', '__class__', ['__eq__', 'x'], [1, 2]], ['h', 0, 'x', '__eq__', '']], None, 0])",
+    "own(self, ['ok', ['=m', ['h', 1, 'x', '__eq__', ''], 'l', 0, [['@', 0]]], None, 9])",
+    "own(self, ['ok', ['P', '/proc/self/mem'], None, 0])",
+    "own(self, ['ok', {n}.5, None, 1 << 40])",
+    "own(self, ['ok', ['i', '0x' + 'f' * 10 ** 6], None, 0])",
+)  # fmt: skip
+"""What a program sends in place of an answer."""
 _SPOILERS: Final[dict[str, tuple[str, ...]]] = {
     "exit": (
         "import os; os._exit({n} % 3)",
@@ -450,6 +477,12 @@ _SPOILERS: Final[dict[str, tuple[str, ...]]] = {
         "import io, sys\nclass W(io.TextIOBase):\n    def write(self, t): raise SystemExit(0)\n"
         "sys.stdout = sys.stderr = sys.__stdout__ = W()",
         "import sys\nsys.set_int_max_str_digits(640)\nsys.float_info = None",
+    ),
+    "messages": tuple(
+        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Frames':\n"
+        f"        def send(self, m, own=type(o).send): {lie}\n"
+        "        type(o).send = send\n        break"
+        for lie in _LIES
     ),
     "memory": (
         "x = bytearray(4 * 10 ** 9)",

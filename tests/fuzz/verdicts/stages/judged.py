@@ -4,6 +4,7 @@ import random
 from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
+from tests.fuzz.verdicts.stages import judged_programs as more
 
 _CHECKER: Final = """
 import sys
@@ -85,27 +86,53 @@ _LIMITS: Final = {
 }
 
 
+_LINE: Final = "n = int(input())\nprint(1)\nprint(n)"
+_LIST: Final = "n = int(input())\nprint([n, 0])"
+_SQUARE: Final = "print(int(input()) ** 2, flush=True)"
+_CHECKERS: Final[tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...]] = (
+    (_CHECKER, "{n} 0", _SPLITS, (*_NO_SPLITS, *more.NO_SPLITS)),
+    (more.NAIVE, "{n} 0", _SPLITS, (*_NO_SPLITS, *more.NO_SPLITS)),
+    (more.POINTS, "{n} 0", _SPLITS, (*_NO_SPLITS, *more.NO_SPLITS)),
+    (more.LINES, "1\n{n}", (_LINE,), (*more.NO_LINES, *_NO_SPLITS)),
+    (more.DOCUMENT, "[{n}, 0]", (_LIST,), (*more.NO_DOCUMENTS, *more.NO_SPLITS)),
+)
+"""Checker, the jury's answer, right and wrong programs."""
+_ENDED: Final = tuple(f"{_TALKS[0]}\n{end}" for end in more.NO_ENDS)
+_INTERACTORS: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
+    (_GUESS, _TALKS, (*_NO_TALKS, *more.NO_TALKS, *_ENDED)),
+    (more.GUESSED, _TALKS, (*_NO_TALKS, *more.NO_TALKS, *_ENDED)),
+    (more.GUESSED_FOR_POINTS, _TALKS, (*_NO_TALKS, *more.NO_TALKS, *_ENDED)),
+    (more.SQUARED, (_SQUARE,), (*more.NO_SQUARES, *_NO_TALKS)),
+    (more.PROVOKED, (), more.PROVOCATIONS),
+)
+
+
 def judged_case(rng: random.Random) -> Case:
     """A program that a checker, or an interactor, accepts or not."""
-    is_right = rng.random() < 0.35
     settings = {**_LIMITS, "language": "python", "extraction": "raw"}
+    wants_right = rng.random() < 0.35
     if rng.random() < 0.5:
-        program = rng.choice(_SPLITS if is_right else _NO_SPLITS)
-        source = _CHECKER.replace("{careless}", rng.choice(_CARELESS))
-        tests = [{"stdin": f"{n}\n", "answer": f"{n} 0\n"} for n in (5, rng.randint(9, 99))]
-        reference = {"tests": tests, "checker": {"language": "python", "source": source}}
-        pipeline = "code.checked"
+        pipeline, name = "code.checked", "checker"
+        source, answer, right, wrong = rng.choice(_CHECKERS)
+        source = source.replace("{careless}", rng.choice(_CARELESS))
+        tests = [{"stdin": f"{n}\n", "answer": answer.format(n=n)} for n in (5, rng.randint(9, 99))]
     else:
-        program = rng.choice(_TALKS if is_right else _NO_TALKS)
-        source = _GUESS.replace("{careless}", rng.choice(_SLOW))
+        pipeline, name = "code.interactive", "interactor"
+        source, right, wrong = rng.choice(_INTERACTORS)
+        source = source.replace("{careless}", rng.choice(_SLOW))
         source = source.replace("{most}", rng.choice(("", "100")))
-        tests = [{"stdin": f"{rng.randint(1, 99)}\n"} for _ in range(2)]
-        reference = {"tests": tests, "interactor": {"language": "python", "source": source}}
-        pipeline = "code.interactive"
+        tests = [{"stdin": f"{rng.randint(51, 99)}\n"} for _ in range(2)]
+    is_right = wants_right and bool(right)
+    reference: dict[str, object] = {
+        "tests": tests,
+        name: {"language": "python", "source": source},
+    }
+    if source in (more.POINTS, more.GUESSED_FOR_POINTS):
+        reference["points_max"] = 8
     return Case(
         pipeline=pipeline,
         kind="judged: right" if is_right else "judged: wrong",
-        response=program,
+        response=rng.choice(right if is_right else wrong),
         reference=reference,
         expected=Expected.RIGHT if is_right else Expected.WRONG,
         settings=settings,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import marshal
 import sys
 import traceback
 from pathlib import Path
@@ -48,6 +49,10 @@ _OWN_MAX: Final = 20_000
 them, only its value is sent, as for a list of very many."""
 _CHAIN_MAX: Final = 6
 """Causes of causes of an exception."""
+_CALLS: Final = frozenset({"call", "call_method", "make"})
+"""Operations whose last operand are keywords."""
+_MARSHAL_WITHOUT_REFERENCES: Final = 2
+"""Later versions write equal values in different ways, depending on who else refers to them."""
 _ANCESTORS_MAX: Final = 8
 """Generations of exception classes that are described."""
 
@@ -60,13 +65,31 @@ class _Given(NamedTuple):
     """The operands of a request."""
 
     operands: Value
-    sent: str
-    """Their form."""
+    sent: bytes | None
+    """Their form; `None` if the program cannot reach a container of them."""
     known: list[object]
     """All containers that both sides can name: shared ones, then those of the operands."""
     at: int
     """Where those of the operands begin."""
     shared: list[object]
+
+
+def _sent(
+    operation: str, forms: WireForm, operands: Value, containers: Sequence[object]
+) -> bytes | None:
+    """The form of operands; `None` if they are in no container that the program gets to see.
+
+    The list of the operands is none, nor are the keywords of a call, which Python copies.
+    """
+    unseen = [operands, operands[-1]] if operation in _CALLS else [operands]
+    if all(any(one is other for other in unseen) for one in containers[: len(unseen) + 1]):
+        return None
+    return _written_out(forms)
+
+
+def _written_out(form: WireForm) -> bytes:
+    """Of the same JSON the same bytes; faster than JSON itself."""
+    return marshal.dumps(form, _MARSHAL_WITHOUT_REFERENCES)
 
 
 class Candidate:
@@ -121,7 +144,8 @@ class Candidate:
             self._shared.told(shared[number])
         at = len(decoder.numbered)
         operands = decoder.decode(forms)
-        given = _Given(operands, json.dumps(forms), list(decoder.numbered), at, shared)
+        known = list(decoder.numbered)
+        given = _Given(operands, _sent(operation, forms, operands, known[at:]), known, at, shared)
         self._redirect(streams)
         follow(news)
         try:
@@ -175,9 +199,10 @@ class Candidate:
         found = kept_of(encoder, len(given.known), keeps)
         chars = len(json.dumps(form)) if found else 0
         changed = self._shared.changed(given.shared)
-        before = Encoder(self._brief, given.known[: given.at], own=self._known)
-        if json.dumps(before.encode(given.operands)) != given.sent:
-            changed += range(given.at, len(given.known))
+        if given.sent is not None:
+            before = Encoder(self._brief, given.known[: given.at], own=self._known)
+            if _written_out(before.encode(given.operands)) != given.sent:
+                changed += range(given.at, len(given.known))
         after = [[number, encoder.contents(given.known[number])] for number in changed]
         for number in changed:
             self._shared.told(given.known[number])

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
+_ENCODER: Final = json.JSONEncoder(check_circular=False, separators=(",", ":"))
+_READ_MAX: Final = 1 << 20
+_READ_AHEAD: Final = 4096
+"""A short message costs one read; more would be copied at each of many short messages."""
 
 
 class Frames:
@@ -21,6 +25,8 @@ class Frames:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._ahead = b""
+        """Bytes that were read behind the last message."""
 
     def send(self, message: WireForm) -> None:
         """Write a message.
@@ -29,7 +35,7 @@ class Frames:
             Malformed: it is too large.
             OSError: the peer is gone.
         """
-        body = json.dumps(message, check_circular=False, separators=(",", ":")).encode("ascii")
+        body = _ENCODER.encode(message).encode("ascii")
         if len(body) > FRAME_BYTES_MAX:
             message = f"a message of {len(body)} bytes"
             raise Malformed(message)
@@ -54,12 +60,16 @@ class Frames:
             raise Malformed("a message that is not JSON") from None
 
     def _exactly(self, count: int, wait: Callable[[], None]) -> bytes:
-        parts = []
-        while count:
+        parts = [self._ahead]
+        count -= len(self._ahead)
+        while count > 0:
             wait()
-            part = os.read(self._descriptor, min(count, 1 << 20))
+            part = os.read(self._descriptor, min(max(count, _READ_AHEAD), _READ_MAX))
             if not part:
                 raise EOFError
             parts.append(part)
             count -= len(part)
-        return b"".join(parts)
+        whole = b"".join(parts)
+        at = len(whole) + min(count, 0)
+        self._ahead = whole[at:]
+        return whole[:at]

@@ -13,6 +13,7 @@ import json
 import pathlib
 from collections import Counter, OrderedDict, defaultdict, deque
 from functools import lru_cache
+from operator import is_
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ KEPT_CHARS_MAX: Final = 16 * 1024
 """A larger result is no shared container."""
 _ALONE: Final = 2
 """References to an object of which there is one, and the one that asks."""
+_FIXED: Final = frozenset({type(None), bool, int, float, str, bytes})
 KEEPS_NONE, KEEPS_HELD, KEEPS_ALL = range(3)
 """Which containers of an answer become shared: none, those of the program's classes, or all."""
 
@@ -55,8 +57,8 @@ class Shared:
     def __init__(self) -> None:
         """None yet."""
         self._entries: list[tuple[object, int]] = []
-        self._told: dict[int, str] = {}
-        """`id` -> the contents that both sides know."""
+        self._told: dict[int, str | tuple[object, ...]] = {}
+        """`id` -> the contents that both sides know: those of a list of atoms, or a text."""
 
     def unused(self) -> list[int]:
         """Positions of containers to which nothing else in this process refers, and which both
@@ -83,7 +85,9 @@ class Shared:
         for value in found:
             if id(value) not in self._told:
                 self._entries.append((value, chars // len(found) + 1))
-            self._told[id(value)] = self._text(value)
+                self._told[id(value)] = ""
+        for value in found:  # what one holds is written down as a reference to another
+            self._told[id(value)] = self._contents(value)
         while self._is_full():
             value, _ = self._entries.pop(0)
             del self._told[id(value)]
@@ -97,12 +101,23 @@ class Shared:
         ]
 
     def _is_told(self, value: object) -> bool:
-        return self._told[id(value)] == self._text(value)
+        told = self._told[id(value)]
+        if type_of(told) is tuple and type_of(value) is list:
+            known: Value = told
+            items: Value = value
+            return len(items) == len(known) and all(map(is_, items, known))
+        return told == self._text(value)
 
     def told(self, value: object) -> None:
         """Both sides know its contents now."""
         if id(value) in self._told:
-            self._told[id(value)] = self._text(value)
+            self._told[id(value)] = self._contents(value)
+
+    def _contents(self, value: Value) -> str | tuple[object, ...]:
+        """To be compared with `_is_told`; atoms never change, so their identity is enough."""
+        if type_of(value) is list and _FIXED.issuperset(map(type_of, value)):
+            return tuple(value)
+        return self._text(value)
 
     def _is_full(self) -> bool:
         chars = sum(size for _, size in self._entries)

@@ -30,6 +30,7 @@ LENT_MAX: Final = 200_000
 TESTS: Final = "tests"
 """Module name of the classes and functions that the tests define."""
 _STATE: Final = random.getstate
+_ENVIRON: Final = type_of(os.environ)
 _PATCHED: Final = re.compile(r"""patch(?:\.dict)?\(\s*['"]([A-Za-z_][\w.]*\.\w+)['"]""")
 _PATCHED_OBJECT: Final = re.compile(r"""patch\.object\(\s*([A-Za-z_][\w.]*)\s*,\s*['"](\w+)['"]""")
 _JUDGES: Final = frozenset({"unittest.mock", "unittest.case", "unittest.async_case"})
@@ -181,7 +182,7 @@ class Streams:
         self._own = (sys.stdin, sys.stdout, sys.stderr)
         named = {(module, name) for module, names in REPLACED.items() for name in names}
         self._functions = [
-            (module, name, vars(found)[name])
+            (vars(found), module, name, vars(found)[name])
             for module, name in sorted(named | _patched(texts))
             if (found := sys.modules.get(module)) is not None and name in vars(found)
         ]
@@ -194,8 +195,8 @@ class Streams:
             None if sys.stdin is stdin else self._lent.form(sys.stdin),
             [
                 [module, name, form]
-                for module, name, own in self._functions
-                if (found := vars(sys.modules[module]).get(name)) is not own
+                for names, module, name, own in self._functions
+                if (found := names.get(name)) is not own
                 and (form := self._lent.form(found)) is not None
             ],
             sys.stderr is not stderr,
@@ -223,6 +224,7 @@ class Surroundings:
     def __init__(self, texts: str) -> None:
         """Remember what is there before the tests run; `texts` are theirs."""
         self._env = dict(os.environ)
+        self._seen = _environment()
         self._argv = list(sys.argv)
         self._moves = "chdir" in texts
         self._cwd = str(Path.cwd())
@@ -233,18 +235,23 @@ class Surroundings:
 
     def news(self) -> list[WireForm]:
         """What changed since the last request."""
-        env, argv = dict(os.environ), list(sys.argv)
-        names = {name for name, _ in env.items() ^ self._env.items()}
-        news: list[WireForm] = [["env", name, env.get(name)] for name in sorted(names)]
-        if argv != self._argv and all(type_of(word) is str for word in argv):
-            news.append(["argv", argv])
+        news: list[WireForm] = []
+        if (seen := _environment()) != self._seen:
+            env = dict(os.environ)
+            names = {name for name, _ in env.items() ^ self._env.items()}
+            news += [["env", name, env.get(name)] for name in sorted(names)]
+            self._env, self._seen = env, seen
+        if sys.argv != self._argv:
+            self._argv = list(sys.argv)
+            if all(type_of(word) is str for word in self._argv):
+                news.append(["argv", self._argv])
         cwd = str(Path.cwd()) if self._moves else self._cwd
         if cwd != self._cwd:
             news.append(["cwd", cwd])
         if self._seeded:
             version, numbers, gauss = _STATE()
             news.append(["random", version, list(numbers), gauss])
-        self._env, self._argv, self._cwd, self._seeded = env, argv, cwd, False
+        self._cwd, self._seeded = cwd, False
         return news
 
     def _watched(self, own: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,3 +262,11 @@ class Surroundings:
             return own(*given, **named)
 
         return watched
+
+
+def _environment() -> dict[Any, Any]:
+    """The variables to compare, not yet decoded: that would be paid at each request.
+
+    Tests may have put a dict in place of `os.environ`.
+    """
+    return dict(vars(os.environ)["_data"] if type_of(os.environ) is _ENVIRON else os.environ)

@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 import operator
-from collections import deque
+from collections import UserDict, UserList, UserString, deque
 from itertools import pairwise
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONTAINERS: Final = (list, dict, set, deque)
+_WRAPPERS: Final = (UserList, UserDict, UserString)
+"""They hold data of a builtin type in `data`."""
 DATACLASS_FUNCTIONS: Final = ("asdict", "astuple", "replace")
 """What `dataclasses` does with an object of the program is done in the program's process."""
 _LOOPS: Final[list[asyncio.AbstractEventLoop]] = []
@@ -33,7 +35,9 @@ def kind_of(value: Value) -> str:
     """Operations that the tests can perform on an object of the program."""
     if isinstance(value, type):
         return "exception" if issubclass(value, BaseException) else "callable"
-    if type_of(value).__module__ == "solution" and issubclass(type_of(value), CONTAINERS):
+    if type_of(value).__module__ == "solution" and issubclass(
+        type_of(value), CONTAINERS + _WRAPPERS
+    ):
         return "data"
     if inspect.isroutine(value):
         return "callable"
@@ -110,6 +114,8 @@ def _listed(target: Value, kind: str) -> list[Value]:
 
 def _plain(target: Value) -> Value:
     """What an object of a class that is derived from a type of data holds."""
+    if isinstance(target, _WRAPPERS):
+        return target.data
     base: Any = next(base for base in CONTAINERS if issubclass(type_of(target), base))
     return dict(dict.items(target)) if base is dict else base(base.__iter__(target))
 

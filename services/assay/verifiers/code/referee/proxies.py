@@ -115,7 +115,10 @@ class Proxy:
     @property
     def __dict__(self) -> Value:  # type: ignore[override]  # its attributes are the program's
         """The program's own, as data."""
-        return self._assay_link.ask("vars", self)
+        try:
+            return self._assay_link.ask("vars", self)
+        except TypeError:  # it has slots
+            raise AttributeError("__dict__") from None
 
     def __delattr__(self, name: str) -> None:
         self._assay_link.ask("delete", self, name)
@@ -348,7 +351,8 @@ class DataProxy(Proxy):
     def __eq__(self, other: object) -> Value:
         if _is_object(other):
             return Proxy.__eq__(self, other)
-        return self._assay_link.ask("plain", self) == other
+        found = self._assay_link.ask("plain", self)
+        return NotImplemented if isinstance(found, Proxy) else found == other
 
 
 class AwaitableProxy(Proxy):

@@ -7,12 +7,13 @@ A pure function of the tests; it does not read any program, so none can influenc
 * or undefined: using it raises `NameError`.
 
 If the reference lists its entry points (`functions`), there are no others. Otherwise they are the
-undefined names that the tests call, take attributes of, pass on, catch, or derive from, and that
-are neither the library's nor a *judge*. A judge is a function that is called only for its verdict
-on another function's result and something else (`check_equal(f(2), 4)`), or whose name begins with
-`assert`. A name that could belong to both the program and the library (`gcd`, `Counter`), or a
-builtin (`sum`), is the library's, with two exceptions: an assertion that would otherwise not test
-the program (`assert gcd(12, 8) == 4`), and tests that would exercise nothing at all.
+undefined names that the tests call, take attributes of, pass on, catch, or derive from, or that
+they only compare with literals (`assert CACHE == {1: 2}`), and that are neither the library's nor a
+*judge*. A judge is a function that is called only for its verdict on another function's result and
+something else (`check_equal(f(2), 4)`), or whose name begins with `assert`. A name that could
+belong to both the program and the library (`gcd`, `Counter`), or a builtin (`sum`), is the
+library's, with two exceptions: an assertion that would otherwise not test the program
+(`assert gcd(12, 8) == 4`), and tests that would exercise nothing at all.
 """
 
 import ast
@@ -20,6 +21,7 @@ import builtins
 import importlib
 import symtable
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -98,6 +100,10 @@ class _Reading:
     """Names on whose results the tests use attributes that data types do not have."""
     data: set[str] = field(default_factory=set)
     """Names whose results the tests compare with data."""
+    loads: Counter[str] = field(default_factory=Counter)
+    """How often each name is read."""
+    stated: Counter[str] = field(default_factory=Counter)
+    """How often it is one side of a comparison in whose other sides there is no name."""
     judges: dict[str, set[str]] = field(default_factory=dict)
     """Name -> names whose results it judges."""
 
@@ -151,7 +157,9 @@ def _entry_points(
     ]
     exercised = [name for name in own if undefined[name].exercised(reading.defined)]
     if exercised or own:
-        return (exercised or own) + _subjects(undefined, library, reading)
+        stated = [name for name in own if 0 < reading.loads[name] == reading.stated[name]]
+        found = list(dict.fromkeys((*exercised, *stated))) if exercised else own
+        return found + _subjects(undefined, library, reading)
     borrowed = [name for name in library if undefined[name].called]
     functions = [name for name in borrowed if name not in _HELPERS]
     return functions or borrowed or _shadowed_builtin(undefined)
@@ -229,6 +237,9 @@ def _read(text: str, reading: _Reading) -> None:
     reading.objects |= objects
     reading.data |= data
     for parent in ast.walk(tree):
+        if isinstance(parent, ast.Name) and isinstance(parent.ctx, ast.Load):
+            reading.loads[parent.id] += 1
+        reading.stated.update(_stated_by(parent))
         if _is_assertion(parent):
             names = {node.id for node in ast.walk(parent) if isinstance(node, ast.Name)}
             reading.asserted.append(names - {"self"})
@@ -290,6 +301,20 @@ def _compared(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     return node.args if isinstance(node, ast.Call) and _is_assertion(node) else []
+
+
+def _stated_by(node: ast.AST) -> Iterator[str]:
+    """Names about whose value a comparison with literals says something."""
+    sides = _compared(node)
+    for at, side in enumerate(sides):
+        if not any(_names_in(other) for other in sides[:at] + sides[at + 1 :]):
+            inner = side
+            if isinstance(side, ast.Call) and _called_name(side) == "len" and len(side.args) == 1:
+                inner = side.args[0]
+            elif isinstance(side, ast.Subscript) and not _names_in(side.slice):
+                inner = side.value
+            if isinstance(inner, ast.Name) and len(sides) > 1:
+                yield inner.id
 
 
 def _names_in(node: ast.AST) -> bool:
