@@ -6,7 +6,7 @@ what we sent. So allowances are wide for those with a token, and narrow for stra
 """
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -49,6 +49,10 @@ class Traffic:
     """What is known of one connection."""
 
     since_s: float
+    address: str = ""
+    """The client's."""
+    opened: Callable[[], None] | None = None
+    """Called with the first call with a valid token."""
     known: bool = False
     """A call with a valid token came over it."""
     explained_bytes: int = 0
@@ -77,6 +81,8 @@ class Traffic:
 
     def identify(self, caller: Hashable) -> None:
         """A call over it has shown a valid token."""
+        if not self.known and self.opened is not None:
+            self.opened()
         self.known = True
         self.explained_bytes += CALL_BYTES
         self.heads_bytes += ANSWER_BYTES

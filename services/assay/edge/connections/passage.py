@@ -1,0 +1,292 @@
+"""What a client sends, on its way to gRPC: header blocks whole and measured, strangers at a pace.
+
+gRPC parses frames and decodes header blocks before there is a call, and none of its options bounds
+what that costs before the client has confirmed them. So a block goes on when it has ended and is
+within the bounds that hold for every client. Until a call of the connection has shown a valid
+token, streams, small frames and bytes are paced narrowly: a client's first calls pass at once, and
+with the first of them that is found valid the rest does. From then on the pace is one that no
+client needs: it bounds what it costs to look at each frame here.
+
+Pure: time is an argument.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from assay.edge.connections.fields import FieldTable, Malformed
+from assay.edge.connections.traffic import STRANGER_BYTES_PER_S
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+FIELDS_MAX: Final = 128
+"""Of a header block."""
+BLOCK_BYTES_MAX: Final = 32 * 1024
+"""Of a header block as it is sent, and of its fields. gRPC refuses calls of clients that confirmed
+its settings at half of that."""
+BLOCK_FRAMES_MAX: Final = 8
+"""Frames of a header block."""
+FRAME_BYTES_MAX: Final = 16 * 1024
+"""As HTTP/2 begins with; the server offers no more."""
+
+SMALL_BYTES: Final = 64
+"""A frame with less, headers aside, costs as much as a larger one, and is counted."""
+
+STREAMS: Final = 8.0, 8.0
+"""Of a stranger's connection: at once, and per second."""
+FRAMES: Final = 64.0, 16.0
+BYTES: Final = 80.0 * 1024, float(STRANGER_BYTES_PER_S)
+"""At once: headers, and a window of a message."""
+OPAQUE_BYTES: Final = 20.0 * 1024, float(STRANGER_BYTES_PER_S)
+"""Of a connection whose frames cannot be seen: a handshake of TLS and the headers of a call."""
+ADDRESS_STREAMS: Final = 32.0, 32.0
+"""Of all strangers' connections of an address, besides the first of each."""
+
+KNOWN_STREAMS: Final = 512.0, 1_024.0
+KNOWN_FRAMES: Final = 2_048.0, 4_096.0
+KNOWN_ADDRESS_STREAMS: Final = 2_048.0, 2_048.0
+KNOWN_ADDRESS_FRAMES: Final = 16_384.0, 16_384.0
+
+_HEAD_BYTES: Final = 9
+_HEADERS, _CONTINUATION = 1, 9
+_END_HEADERS, _PADDED, _PRIORITY = 0x04, 0x08, 0x20
+
+
+class Broken(Exception):
+    """The client has broken a bound: its connection is to be cut."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """So much at once, and so much per second."""
+
+    at_once: float
+    per_s: float
+    spent: float = 0.0
+    at_s: float = 0.0
+
+    def wait_s(self, amount: float, now_s: float) -> float:
+        """How long until there is this much; an amount above `at_once` waits for all of it."""
+        self._refill(now_s)
+        over = self.spent + min(amount, self.at_once) - self.at_once
+        return max(0.0, over / self.per_s)
+
+    def spend(self, amount: float, now_s: float) -> None:
+        """Spend this much; debts are no larger than the budget."""
+        self._refill(now_s)
+        self.spent = min(self.spent + amount, 2 * self.at_once)
+
+    def _refill(self, now_s: float) -> None:
+        self.spent = max(0.0, self.spent - max(0.0, now_s - self.at_s) * self.per_s)
+        self.at_s = max(self.at_s, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What passes together, or not yet."""
+
+    size: int
+    """Bytes that are here."""
+    rest: int = 0
+    """Further bytes that pass as they come."""
+    streams: int = 0
+    frames: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Budgets of one connection, or of those of one address; `None`: unlimited."""
+
+    streams: Budget
+    frames: Budget | None = None
+    bytes: Budget | None = None
+
+    def wait_s(self, unit: Unit, now_s: float) -> float:
+        """How long until a unit may pass."""
+        return max(
+            (budget.wait_s(amount, now_s) for budget, amount in self._costs(unit)), default=0.0
+        )
+
+    def spend(self, unit: Unit, now_s: float) -> None:
+        """It passes."""
+        for budget, amount in self._costs(unit):
+            budget.spend(amount, now_s)
+
+    def _costs(self, unit: Unit) -> Iterator[tuple[Budget, int]]:
+        if unit.streams:
+            yield self.streams, unit.streams
+        if unit.frames and self.frames is not None:
+            yield self.frames, unit.frames
+        if self.bytes is not None:
+            yield self.bytes, unit.size + unit.rest
+
+
+class Address:
+    """Budgets that the connections of one address share."""
+
+    __slots__ = ("__weakref__", "known", "strangers")
+
+    def __init__(self) -> None:
+        self.strangers = Pace(streams=Budget(*ADDRESS_STREAMS))
+        self.known = Pace(
+            streams=Budget(*KNOWN_ADDRESS_STREAMS), frames=Budget(*KNOWN_ADDRESS_FRAMES)
+        )
+
+
+class Passage:
+    """The bytes of one connection."""
+
+    def __init__(self, *, address: Address, opaque: bool = False) -> None:
+        """`opaque`: they are TLS, so only their number can be seen."""
+        self._opaque = opaque
+        self._held = b""
+        self._rest = 0
+        self._begun = opaque
+        self._table = FieldTable()
+        self._address = address
+        self._opened = 0
+        self._pace = Pace(
+            streams=Budget(*STREAMS),
+            frames=Budget(*FRAMES),
+            bytes=Budget(*(OPAQUE_BYTES if opaque else BYTES)),
+        )
+        self._shared = address.strangers
+        self.known = False
+        """A call has shown a valid token."""
+
+    def widen(self) -> None:
+        """A call has shown a valid token."""
+        if not self.known:
+            self.known = True
+            self._pace = Pace(streams=Budget(*KNOWN_STREAMS), frames=Budget(*KNOWN_FRAMES))
+            self._shared = self._address.known
+
+    @property
+    def held(self) -> int:
+        """Bytes that have not passed."""
+        return len(self._held)
+
+    @property
+    def begun(self) -> bool:
+        """The client speaks HTTP/2, or that cannot be seen."""
+        return self._begun
+
+    def take(self, data: bytes, now_s: float) -> tuple[bytes, float]:
+        """The client has sent this; returns what passes, and how long the next bytes have to wait:
+        0 if they are not here yet.
+
+        Raises:
+            Broken: it has broken a bound.
+        """
+        here = self._held + data if self._held else data
+        if self._opaque:
+            at, wait_s = self._in_proportion(here, now_s)
+        else:
+            at, wait_s = self._frame_by_frame(here, now_s)
+        if at == len(here):
+            self._held = b""
+            return here, wait_s
+        self._held = here[at:]
+        return here[:at], wait_s
+
+    def _in_proportion(self, here: bytes, now_s: float) -> tuple[int, float]:
+        budget = self._pace.bytes
+        if budget is None or not here:
+            return len(here), 0.0
+        if wait_s := budget.wait_s(1, now_s):
+            return 0, wait_s
+        size = min(len(here), max(1, int(budget.at_once - budget.spent)))
+        budget.spend(size, now_s)
+        return size, 0.0 if size == len(here) else budget.wait_s(1, now_s)
+
+    def _frame_by_frame(self, here: bytes, now_s: float) -> tuple[int, float]:
+        at = 0
+        while True:
+            passing = min(self._rest, len(here) - at)
+            at += passing
+            self._rest -= passing
+            unit = None if self._rest else self._unit(here, at)
+            if unit is None:
+                return at, 0.0
+            if wait_s := self._wait_s(unit, now_s):
+                return at, wait_s
+            self._pace.spend(unit, now_s)
+            self._shared.spend(unit, now_s)
+            if unit.streams:
+                self._opened += 1
+                self._check_block(here, at)
+            at += unit.size
+            self._rest = unit.rest
+
+    def _wait_s(self, unit: Unit, now_s: float) -> float:
+        wait_s = self._pace.wait_s(unit, now_s)
+        return max(wait_s, self._shared.wait_s(unit, now_s)) if self._opened else wait_s
+
+    def _unit(self, here: bytes, at: int) -> Unit | None:
+        """The next one; `None`: it is not here yet."""
+        if not self._begun:
+            return self._preface(here, at)
+        if len(here) - at < _HEAD_BYTES:
+            return None
+        length, kind = int.from_bytes(here[at : at + 3], "big"), here[at + 3]
+        if length > FRAME_BYTES_MAX:
+            raise Broken("a frame too large")
+        if kind == _HEADERS:
+            return self._block(here, at)
+        if kind == _CONTINUATION:
+            raise Broken("a continuation of nothing")
+        return Unit(_HEAD_BYTES, rest=length, frames=int(length < SMALL_BYTES))
+
+    def _preface(self, here: bytes, at: int) -> Unit | None:
+        shown = here[at : at + len(PREFACE)]
+        if not PREFACE.startswith(shown):
+            raise Broken("no HTTP/2")
+        if len(shown) < len(PREFACE):
+            return None
+        self._begun = True
+        return Unit(len(PREFACE))
+
+    def _block(self, here: bytes, begins: int) -> Unit | None:
+        """A header block to its end."""
+        at, stream = begins, here[begins + 5 : begins + 9]
+        for _ in range(BLOCK_FRAMES_MAX):
+            head = here[at : at + _HEAD_BYTES]
+            if len(head) < _HEAD_BYTES:
+                return None
+            of_block = at == begins or (head[3] == _CONTINUATION and head[5:9] == stream)
+            length = int.from_bytes(head[:3], "big")
+            at += _HEAD_BYTES + length
+            if not of_block or length > FRAME_BYTES_MAX or at - begins > BLOCK_BYTES_MAX:
+                raise Broken("headers too large, or interrupted")
+            if at > len(here):
+                return None
+            if head[4] & _END_HEADERS:
+                return Unit(at - begins, streams=1)
+        raise Broken("headers in too many frames")
+
+    def _check_block(self, here: bytes, at: int) -> None:
+        try:
+            count, size = self._table.measure(_joined(here, at), fields_max=FIELDS_MAX)
+        except Malformed:
+            raise Broken("malformed headers") from None
+        if count > FIELDS_MAX or size > BLOCK_BYTES_MAX:
+            raise Broken("too many headers, or too large")
+
+
+def _joined(here: bytes, at: int) -> bytes:
+    """The bytes of a whole header block without what frames put around them."""
+    parts = []
+    while True:
+        length, flags = int.from_bytes(here[at : at + 3], "big"), here[at + 4]
+        first, last = at + _HEAD_BYTES, at + _HEAD_BYTES + length
+        if here[at + 3] == _HEADERS:
+            if flags & _PADDED:
+                last -= here[first] if length else 0
+                first += 1
+            if flags & _PRIORITY:
+                first += 5
+        if first > last:
+            raise Malformed
+        parts.append(here[first:last])
+        if flags & _END_HEADERS:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        at += _HEAD_BYTES + length
