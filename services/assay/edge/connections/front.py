@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakValueDictionary
 
 from assay.edge.auth import in_url
@@ -159,8 +159,7 @@ class _Client(asyncio.BufferedProtocol):
 
     # -- from the client -----------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 for the checker: TCP
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.address = plain_host(str(host))
         family = "ipv6" if ":" in self.address else "ipv4"
@@ -313,7 +312,7 @@ class _Server(asyncio.Protocol):
         self._origins: dict[tuple[str, int], Origin] = client.origins
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 for the checker: TCP
+        transport = cast("asyncio.Transport", transport)  # uvloop's is none
         host, port = transport.get_extra_info("sockname")[:2]
         self._peer = (host, port)
         self._origins[self._peer] = self._client
