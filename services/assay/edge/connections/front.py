@@ -28,6 +28,8 @@ BEGIN_S_MAX: Final = 10.0
 """From the connection to a client's first words."""
 HELD_S_MAX: Final = 15.0
 """A stranger that has more to send than it may for so long is cut."""
+PAUSE_S_LEAST: Final = 0.005
+"""Of a connection that has to wait: what may pass by then passes together."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
 NEWCOMERS_MAX: Final = 512
@@ -226,7 +228,9 @@ class _Client(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         if seconds is not None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._pass_on)
+            self._timer = asyncio.get_running_loop().call_later(
+                max(seconds, PAUSE_S_LEAST), self._pass_on
+            )
         self._read_or_not()
 
     def _read_or_not(self) -> None:

@@ -169,6 +169,11 @@ class GrpcConnections:
         origin = self.origins.get(_peer(peer))
         return peer if origin is None else origin.peer
 
+    @property
+    def port(self) -> int:
+        """Where gRPC listens."""
+        return self._port
+
     def account(self, peer: str) -> Traffic:
         """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
         self._taken_up_s = self._time_s()
