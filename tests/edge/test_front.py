@@ -22,14 +22,16 @@ from assay.edge.connections.passage import (
     BYTES,
     FIELDS_MAX,
     FRAMES,
-    KNOWN_ADDRESS_FRAMES,
     KNOWN_FRAMES,
+    KNOWN_STREAMS,
     OPAQUE_BYTES,
     PREFACE,
     STREAMS,
-    Address,
+    TENANT_FRAMES,
     Broken,
     Passage,
+    strangers_pace,
+    tenants_pace,
 )
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -157,14 +159,14 @@ def test_all_that_a_client_with_a_token_sends_passes_as_it_was_sent(
         sent += call(2 * number + 1)
         for begins in range(0, size + 1, 16_384):
             sent += frame(0, 0, 2 * number + 1, bytes(min(16_384, size - begins)))
-    passage, passed = Passage(address=Address()), b""
+    passage, passed = Passage(shared=strangers_pace()), b""
     for number, piece in enumerate(cut_at(sent, places)):
         if number == known_after:
-            passage.widen()
+            passage.widen(tenants_pace())
         some, _ = passage.take(piece, 0.0)
         passed += some
         assert sent.startswith(passed)
-    passage.widen()
+    passage.widen(tenants_pace())
     some, wait_s = passage.take(b"", 0.0)
     assert (passed + some, wait_s) == (sent, 0.0)
     assert passage.held == 0
@@ -177,7 +179,7 @@ def test_all_that_a_client_with_a_token_sends_passes_as_it_was_sent(
 def test_a_stranger_gets_no_more_through_than_its_pace(
     steps: list[tuple[int, float]], *, small: bool
 ) -> None:
-    passage, streams, now_s = Passage(address=Address()), itertools.count(1, 2), 0.0
+    passage, streams, now_s = Passage(shared=strangers_pace()), itertools.count(1, 2), 0.0
     passed, _ = passage.take(BEGUN, now_s)
     for many, after_s in steps:
         now_s += after_s
@@ -192,18 +194,18 @@ def test_a_stranger_gets_no_more_through_than_its_pace(
 
 
 def test_strangers_of_one_address_share_a_pace_and_each_has_a_first_call() -> None:
-    address, other = Address(), Address()
-    passages = [Passage(address=address) for _ in range(100)]
+    address, other = strangers_pace(), strangers_pace()
+    passages = [Passage(shared=address) for _ in range(100)]
     calls = BEGUN + b"".join(call(stream) for stream in range(1, 17, 2))
     passed = [passage.take(calls, 0.0)[0] for passage in passages]
     through = [(len(each) - len(BEGUN)) // len(call(1)) for each in passed]
     assert min(through) == 1
     assert sum(through) <= ADDRESS_STREAMS[0] + len(passages)
-    assert Passage(address=other).take(calls, 0.0)[0] == calls
+    assert Passage(shared=other).take(calls, 0.0)[0] == calls
 
 
 def test_nothing_of_a_header_block_passes_before_its_end() -> None:
-    passage = Passage(address=Address())
+    passage = Passage(shared=strangers_pace())
     assert passage.take(BEGUN + frame(HEADERS, 0, 1, FEW), 0.0)[0] == BEGUN
     for _ in range(BLOCK_FRAMES_MAX - 2):
         assert passage.take(frame(CONTINUATION, 0, 1), 0.0)[0] == b""
@@ -245,42 +247,42 @@ BROKEN = {
 def test_what_costs_more_than_it_weighs_ends_a_connection_with_a_token_or_without(
     sent: bytes, *, known: bool
 ) -> None:
-    passage = Passage(address=Address())
+    passage = Passage(shared=strangers_pace())
     if known:
-        passage.widen()
+        passage.widen(tenants_pace())
     with pytest.raises(Broken):
         passage.take(sent, 0.0)
 
 
 def test_as_many_fields_as_there_may_be_pass() -> None:
     few = 6
-    passage = Passage(address=Address())
+    passage = Passage(shared=strangers_pace())
     sent = BEGUN + frame(HEADERS, END_HEADERS, 1, FEW + (FIELDS_MAX - few) * b"\x00\x01x\x01y")
     assert passage.take(sent, 0.0) == (sent, 0.0)
 
 
 def test_small_frames_of_one_with_a_token_are_paced_and_large_ones_are_not() -> None:
-    address = Address()
+    tenant = tenants_pace()
     ping = frame(PING, 0, 0, bytes(8))
     through = 0
     for _ in range(10):
-        passage = Passage(address=address)
-        passage.widen()
+        passage = Passage(shared=strangers_pace())
+        passage.widen(tenant)
         passed, wait_s = passage.take(BEGUN + call(1) + ping * 20_000, 0.0)
         assert 0.0 < wait_s < 1.0
         pings = (len(passed) - len(BEGUN + call(1))) // len(ping)
         assert pings <= KNOWN_FRAMES[0]
         through += pings
-    assert through <= KNOWN_ADDRESS_FRAMES[0]
-    passage = Passage(address=Address())
-    passage.widen()
+    assert through <= TENANT_FRAMES[0]
+    passage = Passage(shared=strangers_pace())
+    passage.widen(tenants_pace())
     sent = BEGUN + call(1) + frame(0, 0, 1, bytes(16_384)) * 1_000
     assert passage.take(sent, 0.0) == (sent, 0.0)
 
 
 @given(st.lists(st.tuples(st.binary(max_size=30_000), st.floats(0, 5)), max_size=20))
 def test_what_cannot_be_seen_is_paced_by_its_bytes(pieces: list[tuple[bytes, float]]) -> None:
-    passage, now_s, sent, passed = Passage(address=Address(), opaque=True), 0.0, b"", b""
+    passage, now_s, sent, passed = Passage(shared=strangers_pace(), opaque=True), 0.0, b"", b""
     for piece, after_s in pieces:
         now_s += after_s
         sent += piece
@@ -288,12 +290,12 @@ def test_what_cannot_be_seen_is_paced_by_its_bytes(pieces: list[tuple[bytes, flo
         assert sent.startswith(passed)
         at_once, per_s = OPAQUE_BYTES
         assert len(passed) <= at_once + per_s * now_s + len(pieces)
-    passage.widen()
+    passage.widen(tenants_pace())
     assert passed + passage.take(b"", now_s)[0] == sent
 
 
 def test_a_strangers_message_passes_as_far_as_a_window() -> None:
-    passage = Passage(address=Address())
+    passage = Passage(shared=strangers_pace())
     sent = BEGUN + call(1) + frame(0, 0, 1, bytes(16_000)) * 10
     passed, wait_s = passage.take(sent, 0.0)
     assert 65_535 <= len(passed) <= BYTES[0] + 16_000
@@ -391,3 +393,39 @@ async def test_a_stranger_at_a_pace_goes_on_and_one_with_a_token_waits_for_nothi
             async with asyncio.timeout(5.0):
                 await asyncio.gather(*(pipelines(channel) for _ in range(100)))
     assert api.api.server.connections.cut == 0
+
+
+def test_a_call_with_many_fields_counts_as_several() -> None:
+    def through(block: bytes) -> int:
+        passage = Passage(shared=strangers_pace())
+        passage.widen(tenants_pace())
+        one = frame(HEADERS, END_HEADERS, 1, block)
+        passed, _ = passage.take(BEGUN + one * 2_000, 0.0)
+        return (len(passed) - len(BEGUN)) // len(one)
+
+    few = through(FEW)
+    assert few == KNOWN_STREAMS[0]
+    assert through(FEW + b"\x00\x01x\x01y" * 100) < few / 5
+    assert through(FEW + b"\x00\x01x" + text(b"y" * 12_000)) < few / 5
+
+
+def test_a_strangers_calls_now_and_then_wait_for_no_crowd() -> None:
+    """Health checks from the address of a flood."""
+    address = strangers_pace()
+    passage = Passage(shared=address)
+    passage.take(BEGUN, 0.0)
+    for number in range(10):
+        now_s = 10.0 * number
+        for _ in range(100):
+            Passage(shared=address).take(BEGUN + call(1), now_s)
+        assert passage.take(call(2 * number + 1), now_s) == (call(2 * number + 1), 0.0)
+
+
+async def test_tenants_behind_one_address_do_not_wait_for_each_other(run_api: RunApi) -> None:
+    api = await run_api()
+    front = front_module.Front(
+        connections=api.api.server.connections, connections_max=1, time_s=lambda: 0.0
+    )
+    one, other, again = (front.known(None, name) for name in ("a", "b", "a"))  # type: ignore[arg-type]
+    assert one is again
+    assert one is not other

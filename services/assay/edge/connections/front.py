@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakValueDictionary
 
 from assay.edge.auth import in_url
-from assay.edge.connections.passage import Address, Broken, Passage
+from assay.edge.connections.passage import (
+    Broken,
+    Pace,
+    Passage,
+    strangers_pace,
+    tenants_pace,
+)
 from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 READ_BYTES_MAX: Final = 64 * 1024
 """At once: all other calls wait while it is looked at."""
@@ -30,6 +36,8 @@ HELD_S_MAX: Final = 15.0
 """A stranger that has more to send than it may for so long is cut."""
 PAUSE_S_LEAST: Final = 0.005
 """Of a connection that has to wait: what may pass by then passes together."""
+PAUSE_S_EACH: Final = 0.001
+"""For each connection that has to wait: looking at it costs a fiftieth of that."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
 NEWCOMERS_MAX: Final = 512
@@ -58,10 +66,13 @@ class Front:
         """
         self.connections = connections
         self.time_s = time_s
+        self.waiting = 0
+        """Connections that have to wait."""
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))
         self._connections_max = connections_max
         self._opaque = opaque
-        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
+        self._strangers: WeakValueDictionary[str, Pace] = WeakValueDictionary()
+        self._tenants: WeakValueDictionary[Hashable, Pace] = WeakValueDictionary()
         self._newcomers: dict[_Client, None] = {}
         self._clients: set[_Client] = set()
         self._joining: set[asyncio.Task[None]] = set()
@@ -112,18 +123,22 @@ class Front:
             self._make_room()
         self._clients.add(client)
         self._newcomers[client] = None
-        shared = self._addresses.get(client.address)
+        shared = self._strangers.get(client.address)
         if shared is None:
-            shared = self._addresses[client.address] = Address()
-        return Passage(address=shared, opaque=self._opaque)
+            shared = self._strangers[client.address] = strangers_pace()
+        return Passage(shared=shared, opaque=self._opaque)
 
     def _make_room(self) -> None:
         crowd, _ = Counter(client.address for client in self._newcomers).most_common(1)[0]
         next(client for client in self._newcomers if client.address == crowd).abort()
 
-    def known(self, client: _Client) -> None:
-        """It is no newcomer any more."""
+    def known(self, client: _Client, caller: Hashable) -> Pace:
+        """It is no newcomer any more; returns the pace that it shares with this caller's."""
         self._newcomers.pop(client, None)
+        shared = self._tenants.get(caller)
+        if shared is None:
+            shared = self._tenants[caller] = tenants_pace()
+        return shared
 
     def gone(self, client: _Client) -> None:
         """Its connection has ended."""
@@ -184,8 +199,9 @@ class _Client(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._wait(None)
         self._transport = None
+        self._hold(math.inf)
+        self._wait(None)
         if self._passage is None:
             return
         self._front.gone(self)
@@ -214,7 +230,7 @@ class _Client(asyncio.BufferedProtocol):
             return
         if passed:
             self._give(passed)
-        self._held_s = min(self._held_s, now_s) if wait_s else math.inf
+        self._hold(now_s if wait_s else math.inf)
         if not self._passage.known and now_s >= self._held_s + HELD_S_MAX:
             self._cut("more than a stranger may send")
         elif wait_s:
@@ -222,15 +238,20 @@ class _Client(asyncio.BufferedProtocol):
         elif self._passage.begun:
             self._wait(None)
 
+    def _hold(self, since_s: float) -> None:
+        """It has to wait; infinity: it has not."""
+        was = self._held_s < math.inf
+        self._held_s = min(self._held_s, since_s) if since_s < math.inf else math.inf
+        self._front.waiting += (since_s < math.inf) - was
+
     def _wait(self, seconds: float | None) -> None:
         """Pass on no more, and read nothing, for so long; `None`: go on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if seconds is not None:
-            self._timer = asyncio.get_running_loop().call_later(
-                max(seconds, PAUSE_S_LEAST), self._pass_on
-            )
+            pause_s = max(seconds, PAUSE_S_LEAST, PAUSE_S_EACH * self._front.waiting)
+            self._timer = asyncio.get_running_loop().call_later(pause_s, self._pass_on)
         self._read_or_not()
 
     def _read_or_not(self) -> None:
@@ -263,11 +284,12 @@ class _Client(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def opened(self) -> None:
-        """A call of it has shown a valid token."""
-        if self._passage is not None and not self._passage.known:
-            self._passage.widen()
-            self._front.known(self)
+    def opened(self, caller: Hashable) -> None:
+        """A call of it has shown this tenant's token. That of several is a proxy, which shares with
+        what comes from its address."""
+        if self._passage is not None:
+            several = self._passage.known
+            self._passage.widen(self._front.known(self, (self.address,) if several else caller))
             self._pass_on()
 
     # -- from gRPC -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ client needs: it bounds what it costs to look at each frame here.
 Pure: time is an argument.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +32,10 @@ FRAME_BYTES_MAX: Final = 16 * 1024
 SMALL_BYTES: Final = 64
 """A frame with less, headers aside, costs as much as a larger one, and is counted."""
 
+STREAM_FIELDS: Final = 16
+STREAM_BYTES: Final = 2 * 1024
+"""A call whose headers are more counts as several."""
+
 STREAMS: Final = 8.0, 8.0
 """Of a stranger's connection: at once, and per second."""
 FRAMES: Final = 64.0, 16.0
@@ -44,9 +49,12 @@ ADDRESS_STREAMS: Final = 32.0, 32.0
 KNOWN_STREAMS: Final = 512.0, 512.0
 """Twice as many as may be open at once."""
 KNOWN_FRAMES: Final = 2_048.0, 2_048.0
-KNOWN_ADDRESS_STREAMS: Final = 2_048.0, 2_048.0
-KNOWN_ADDRESS_FRAMES: Final = 8_192.0, 8_192.0
-"""Of all connections of an address with a token: looking at a frame takes some 2 us."""
+TENANT_STREAMS: Final = 1_024.0, 1_024.0
+"""Of all connections of a tenant; more than it may have handled."""
+TENANT_FRAMES: Final = 8_192.0, 8_192.0
+"""Looking at one takes some 2 us."""
+FREE_AFTER_S: Final = 10.0
+"""A connection without calls for so long waits for no others: health checks go on."""
 
 _HEAD_BYTES: Final = 9
 _HEADERS, _CONTINUATION = 1, 9
@@ -90,13 +98,13 @@ class Unit:
     """Bytes that are here."""
     rest: int = 0
     """Further bytes that pass as they come."""
-    streams: int = 0
+    streams: float = 0.0
     frames: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Pace:
-    """Budgets of one connection, or of those of one address; `None`: unlimited."""
+    """Budgets of one connection, or of several together; `None`: unlimited."""
 
     streams: Budget
     frames: Budget | None = None
@@ -113,7 +121,7 @@ class Pace:
         for budget, amount in self._costs(unit):
             budget.spend(amount, now_s)
 
-    def _costs(self, unit: Unit) -> Iterator[tuple[Budget, int]]:
+    def _costs(self, unit: Unit) -> Iterator[tuple[Budget, float]]:
         if unit.streams:
             yield self.streams, unit.streams
         if unit.frames and self.frames is not None:
@@ -122,45 +130,49 @@ class Pace:
             yield self.bytes, unit.size + unit.rest
 
 
-class Address:
-    """Budgets that the connections of one address share."""
+def strangers_pace() -> Pace:
+    """Of all connections of one address over which no call has shown a valid token."""
+    return Pace(streams=Budget(*ADDRESS_STREAMS))
 
-    __slots__ = ("__weakref__", "known", "strangers")
 
-    def __init__(self) -> None:
-        self.strangers = Pace(streams=Budget(*ADDRESS_STREAMS))
-        self.known = Pace(
-            streams=Budget(*KNOWN_ADDRESS_STREAMS), frames=Budget(*KNOWN_ADDRESS_FRAMES)
-        )
+def tenants_pace() -> Pace:
+    """Of all connections of one tenant."""
+    return Pace(streams=Budget(*TENANT_STREAMS), frames=Budget(*TENANT_FRAMES))
 
 
 class Passage:
     """The bytes of one connection."""
 
-    def __init__(self, *, address: Address, opaque: bool = False) -> None:
-        """`opaque`: they are TLS, so only their number can be seen."""
+    def __init__(self, *, shared: Pace, opaque: bool = False) -> None:
+        """Nothing has passed yet.
+
+        Args:
+            shared: with other connections of its address.
+            opaque: they are TLS, so only their number can be seen.
+        """
         self._opaque = opaque
         self._held = b""
         self._rest = 0
         self._begun = opaque
         self._table = FieldTable()
-        self._address = address
-        self._opened = 0
+        self._opened_s = -math.inf
+        self._measured: Unit | None = None
+        """The header block that is next."""
         self._pace = Pace(
             streams=Budget(*STREAMS),
             frames=Budget(*FRAMES),
             bytes=Budget(*(OPAQUE_BYTES if opaque else BYTES)),
         )
-        self._shared = address.strangers
+        self._shared = shared
         self.known = False
         """A call has shown a valid token."""
 
-    def widen(self) -> None:
-        """A call has shown a valid token."""
+    def widen(self, shared: Pace) -> None:
+        """A call has shown a valid token; `shared` with other connections of its tenant."""
+        self._shared = shared
         if not self.known:
             self.known = True
             self._pace = Pace(streams=Budget(*KNOWN_STREAMS), frames=Budget(*KNOWN_FRAMES))
-            self._shared = self._address.known
 
     @property
     def held(self) -> int:
@@ -214,14 +226,16 @@ class Passage:
             self._pace.spend(unit, now_s)
             self._shared.spend(unit, now_s)
             if unit.streams:
-                self._opened += 1
-                self._check_block(here, at)
+                self._opened_s = now_s
+            self._measured = None
             at += unit.size
             self._rest = unit.rest
 
     def _wait_s(self, unit: Unit, now_s: float) -> float:
         wait_s = self._pace.wait_s(unit, now_s)
-        return max(wait_s, self._shared.wait_s(unit, now_s)) if self._opened else wait_s
+        if unit.streams and now_s >= self._opened_s + FREE_AFTER_S:
+            return wait_s
+        return max(wait_s, self._shared.wait_s(unit, now_s))
 
     def _unit(self, here: bytes, at: int) -> Unit | None:
         """The next one; `None`: it is not here yet."""
@@ -233,7 +247,9 @@ class Passage:
         if length > FRAME_BYTES_MAX:
             raise Broken("a frame too large")
         if kind == _HEADERS:
-            return self._block(here, at)
+            if self._measured is None and (size := _block_bytes(here, at)):
+                self._measured = Unit(size, streams=self._streams_of(_joined(here, at)))
+            return self._measured
         if kind == _CONTINUATION:
             raise Broken("a continuation of nothing")
         return Unit(_HEAD_BYTES, rest=length, frames=int(length < SMALL_BYTES))
@@ -247,35 +263,46 @@ class Passage:
         self._begun = True
         return Unit(len(PREFACE))
 
-    def _block(self, here: bytes, begins: int) -> Unit | None:
-        """A header block to its end."""
-        at, stream = begins, here[begins + 5 : begins + 9]
-        for _ in range(BLOCK_FRAMES_MAX):
-            head = here[at : at + _HEAD_BYTES]
-            if len(head) < _HEAD_BYTES:
-                return None
-            of_block = at == begins or (head[3] == _CONTINUATION and head[5:9] == stream)
-            length = int.from_bytes(head[:3], "big")
-            at += _HEAD_BYTES + length
-            if not of_block or length > FRAME_BYTES_MAX or at - begins > BLOCK_BYTES_MAX:
-                raise Broken("headers too large, or interrupted")
-            if at > len(here):
-                return None
-            if head[4] & _END_HEADERS:
-                return Unit(at - begins, streams=1)
-        raise Broken("headers in too many frames")
-
-    def _check_block(self, here: bytes, at: int) -> None:
+    def _streams_of(self, block: bytes) -> float:
+        """As how many streams a call with these headers counts."""
         try:
-            count, size = self._table.measure(_joined(here, at), fields_max=FIELDS_MAX)
+            count, size = self._table.measure(block, fields_max=FIELDS_MAX)
         except Malformed:
             raise Broken("malformed headers") from None
         if count > FIELDS_MAX or size > BLOCK_BYTES_MAX:
             raise Broken("too many headers, or too large")
+        return max(1.0, count / STREAM_FIELDS, size / STREAM_BYTES)
+
+
+def _block_bytes(here: bytes, begins: int) -> int:
+    """Length of a header block to its end; 0: it is not here yet.
+
+    Raises:
+        Broken: it exceeds its bounds.
+    """
+    at, stream = begins, here[begins + 5 : begins + 9]
+    for _ in range(BLOCK_FRAMES_MAX):
+        head = here[at : at + _HEAD_BYTES]
+        if len(head) < _HEAD_BYTES:
+            return 0
+        of_block = at == begins or (head[3] == _CONTINUATION and head[5:9] == stream)
+        length = int.from_bytes(head[:3], "big")
+        at += _HEAD_BYTES + length
+        if not of_block or length > FRAME_BYTES_MAX or at - begins > BLOCK_BYTES_MAX:
+            raise Broken("headers too large, or interrupted")
+        if at > len(here):
+            return 0
+        if head[4] & _END_HEADERS:
+            return at - begins
+    raise Broken("headers in too many frames")
 
 
 def _joined(here: bytes, at: int) -> bytes:
-    """The bytes of a whole header block without what frames put around them."""
+    """The bytes of a whole header block without what frames put around them.
+
+    Raises:
+        Broken: there are none.
+    """
     parts = []
     while True:
         length, flags = int.from_bytes(here[at : at + 3], "big"), here[at + 4]
@@ -287,7 +314,7 @@ def _joined(here: bytes, at: int) -> bytes:
             if flags & _PRIORITY:
                 first += 5
         if first > last:
-            raise Malformed
+            raise Broken("malformed headers")
         parts.append(here[first:last])
         if flags & _END_HEADERS:
             return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -51,8 +51,8 @@ class Traffic:
     since_s: float
     address: str = ""
     """The client's."""
-    opened: Callable[[], None] | None = None
-    """Called with the first call with a valid token."""
+    opened: Callable[[Hashable], None] | None = None
+    """Called with each of `callers`."""
     known: bool = False
     """A call with a valid token came over it."""
     explained_bytes: int = 0
@@ -81,13 +81,13 @@ class Traffic:
 
     def identify(self, caller: Hashable) -> None:
         """A call over it has shown a valid token."""
-        if not self.known and self.opened is not None:
-            self.opened()
         self.known = True
         self.explained_bytes += CALL_BYTES
         self.heads_bytes += ANSWER_BYTES
-        if len(self.callers) < CALLERS_MAX:
+        if caller not in self.callers and len(self.callers) < CALLERS_MAX:
             self.callers.add(caller)
+            if self.opened is not None:
+                self.opened(caller)
 
     def cancel(self) -> None:
         """A call over it was cancelled before a message of it was read."""

@@ -86,8 +86,8 @@ class Origin(Protocol):
     def peer(self) -> str:
         """It, as gRPC would write it."""
 
-    def opened(self) -> None:
-        """A call of it has shown a valid token."""
+    def opened(self, caller: Hashable) -> None:
+        """A call of it is the first to show this caller's token."""
 
 
 @dataclass(frozen=True, slots=True)
