@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.config.access import OperatorSettings
 from assay.edge.connections import front as front_module
 from assay.edge.connections.fields import FIELD_BYTES, FieldTable, Malformed
 from assay.edge.connections.passage import (
@@ -33,6 +34,8 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
+from assay.edge.connections.watch import GrpcConnections
+from assay.edge.grpc_edge import server_options, take_port
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -429,3 +432,40 @@ async def test_tenants_behind_one_address_do_not_wait_for_each_other(run_api: Ru
     one, other, again = (front.known(None, name) for name in ("a", "b", "a"))  # type: ignore[arg-type]
     assert one is again
     assert one is not other
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+async def test_every_address_is_of_both_versions(run_api: RunApi, host: str) -> None:
+    api = await run_api(host=host, operator=OperatorSettings(allow_open_ports=True))
+    port = api.addresses.grpc.rpartition(":")[2]
+    for address in ("127.0.0.1", "[::1]"):
+        async with grpc.aio.insecure_channel(f"{address}:{port}") as channel:
+            await pipelines(channel)
+
+
+async def test_an_answer_that_is_on_its_way_when_the_service_stops_arrives() -> None:
+    answer = bytes(8 * 1024**2)
+    begun = asyncio.Event()
+
+    async def answered(_request: bytes, _context: object) -> bytes:
+        begun.set()
+        return answer
+
+    handlers = {"Get": grpc.unary_unary_rpc_method_handler(answered, None, None)}
+    server = grpc.aio.server(options=server_options(1024))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a.B", handlers),))
+    loop = asyncio.get_running_loop()
+    watched = GrpcConnections(time_s=loop.time)
+    front = front_module.Front(connections=watched, connections_max=10, time_s=loop.time)
+    address = front.bind("127.0.0.1", 0, setting="port")
+    inner = take_port(server, "127.0.0.1", 0, setting="port")
+    await server.start()
+    await front.serve(int(inner.rpartition(":")[2]))
+    options = [("grpc.max_receive_message_length", -1)]
+    async with asyncio.timeout(WAIT_S), grpc.aio.insecure_channel(address, options) as channel:
+        get: Any = channel.unary_unary("/a.B/Get")
+        calling = asyncio.ensure_future(get(b""))
+        await begun.wait()
+        await server.stop(WAIT_S)
+        await front.stop()
+        assert await calling == answer

@@ -187,7 +187,7 @@ class RewardServer:
         except OSError:
             await self._probes.stop()
             self._http.unbind()
-            self._front.stop()
+            self._front.stop_accepting()
             raise
         await self._grpc.start()
         inner_port = int(behind.rpartition(":")[2])
@@ -218,7 +218,7 @@ class RewardServer:
         self._watching.cancel()  # its descriptors are gRPC's
         self._front.stop_accepting()
         await self._grpc.stop(self._settings.drain_s)
-        self._front.stop()
+        await self._front.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(self._watching, *self._tasks, return_exceptions=True)

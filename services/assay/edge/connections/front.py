@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakValueDictionary
 
@@ -40,9 +41,14 @@ PAUSE_S_EACH: Final = 0.001
 """For each connection that has to wait: looking at it costs a fiftieth of that."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
+STOP_S_MAX: Final = 1.0
+"""The same at the end of the service."""
 NEWCOMERS_MAX: Final = 512
 """Connections that have shown no valid token. Of more, the oldest of the address with most goes."""
 LOOPBACK: Final = "127.0.0.1"
+ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 compared with what the operator chose
+ANY_IPV6: Final = "::"
+"""Also takes IPv4, as gRPC does for both."""
 
 
 class Front:
@@ -86,7 +92,11 @@ class Front:
         Raises:
             OSError: the port is taken, or the address is not of this machine.
         """
-        self._socket = bound_socket(host, port, setting)
+        if host == ANY_IPV4:
+            with suppress(OSError):  # no IPv6, or the port is taken, which is said below
+                self._socket = bound_socket(ANY_IPV6, port, setting)
+        if self._socket is None:
+            self._socket = bound_socket(host, port, setting)
         return f"{in_url(host)}:{self._socket.getsockname()[1]}"
 
     async def serve(self, inner_port: int) -> None:
@@ -106,11 +116,15 @@ class Front:
         elif self._socket is not None:
             self._socket.close()
 
-    def stop(self) -> None:
-        """End all connections."""
+    async def stop(self) -> None:
+        """End all connections; those that gRPC has ended may send what they still have."""
         self.stop_accepting()
         for task in self._joining:
             task.cancel()
+        for client in tuple(self._clients):
+            client.abort_unless_joined()
+        if self._clients:
+            await asyncio.wait([client.ended for client in self._clients], timeout=STOP_S_MAX)
         for client in tuple(self._clients):
             client.abort()
 
@@ -130,7 +144,9 @@ class Front:
 
     def _make_room(self) -> None:
         crowd, _ = Counter(client.address for client in self._newcomers).most_common(1)[0]
-        next(client for client in self._newcomers if client.address == crowd).abort()
+        oldest = next(client for client in self._newcomers if client.address == crowd)
+        del self._newcomers[oldest]
+        oldest.abort()
 
     def known(self, client: _Client, caller: Hashable) -> Pace:
         """It is no newcomer any more; returns the pace that it shares with this caller's."""
@@ -164,6 +180,7 @@ class _Client(asyncio.BufferedProtocol):
 
     def __init__(self, front: Front) -> None:
         self._front = front
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
         self._passage: Passage | None = None
@@ -200,6 +217,7 @@ class _Client(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.ended.set_result(None)
         self._hold(math.inf)
         self._wait(None)
         if self._passage is None:
@@ -283,6 +301,11 @@ class _Client(asyncio.BufferedProtocol):
         """End it at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def abort_unless_joined(self) -> None:
+        """End it if gRPC is not connected."""
+        if self._server is None and (self._transport is None or not self._transport.is_closing()):
+            self.abort()
 
     def opened(self, caller: Hashable) -> None:
         """A call of it has shown this tenant's token. That of several is a proxy, which shares with
