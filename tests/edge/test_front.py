@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from assay.config.access import OperatorSettings
 from assay.edge.connections import front as front_module
+from assay.edge.connections import passage as passage_module
 from assay.edge.connections.fields import FIELD_BYTES, FieldTable, Malformed
 from assay.edge.connections.passage import (
     ADDRESS_STREAMS,
@@ -363,7 +365,7 @@ async def test_a_crowd_of_strangers_makes_room_for_others(
     monkeypatch.setattr(front_module, "NEWCOMERS_MAX", 10)
     api = await run_api()
     async with (
-        asyncio.timeout(WAIT_S),
+        asyncio.timeout(front_module.BEGIN_S_MAX / 2),
         grpc.aio.insecure_channel(
             api.addresses.grpc, options=[("grpc.use_local_subchannel_pool", 1)]
         ) as known,
@@ -424,14 +426,29 @@ def test_a_strangers_calls_now_and_then_wait_for_no_crowd() -> None:
         assert passage.take(call(2 * number + 1), now_s) == (call(2 * number + 1), 0.0)
 
 
-async def test_tenants_behind_one_address_do_not_wait_for_each_other(run_api: RunApi) -> None:
-    api = await run_api()
-    front = front_module.Front(
-        connections=api.api.server.connections, connections_max=1, time_s=lambda: 0.0
-    )
-    one, other, again = (front.known(None, name) for name in ("a", "b", "a"))  # type: ignore[arg-type]
-    assert one is again
-    assert one is not other
+async def test_tenants_behind_one_address_do_not_wait_for_each_other(
+    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_module, "TENANT_STREAMS", (4.0, 0.001))
+    tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
+    api = await run_api(tenants=tenants)
+
+    async def call_as(name: str, times: int) -> int:
+        """How many of its calls are answered."""
+        answered = 0
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(api.addresses.grpc, options) as channel:
+            stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+            for _ in range(times):
+                request = reward_pb2.ListPipelinesRequest()
+                metadata = (("authorization", f"Bearer {name}"),)
+                with suppress(grpc.aio.AioRpcError):
+                    await stub.ListPipelines(request, metadata=metadata, timeout=1.0)
+                    answered += 1
+        return answered
+
+    assert 1 <= await call_as("a", 7) < 7
+    assert await call_as("b", 4) == 4
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -451,7 +468,7 @@ async def test_an_answer_that_is_on_its_way_when_the_service_stops_arrives() -> 
         begun.set()
         return answer
 
-    handlers = {"Get": grpc.unary_unary_rpc_method_handler(answered, None, None)}
+    handlers: dict[str, Any] = {"Get": grpc.unary_unary_rpc_method_handler(answered, None, None)}
     server = grpc.aio.server(options=server_options(1024))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a.B", handlers),))
     loop = asyncio.get_running_loop()
