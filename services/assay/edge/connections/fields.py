@@ -1,7 +1,7 @@
 """How many fields a header block of HTTP/2 has, and how large they are, without decoding it.
 
 A byte that refers to the table of a connection (HPACK, RFC 7541) stands for a field of up to 4 KiB,
-so the length of a block says little of what it costs whoever decodes it. Sizes are upper bounds:
+so the length of a block says little of what decoding it costs. Sizes are upper bounds:
 the text of a string that is coded (Huffman) is taken as long as it may be.
 """
 
@@ -18,7 +18,7 @@ TABLE_FIELDS_MAX: Final = 128
 INTEGER_BYTES_MAX: Final = 5
 
 
-class Malformed(Exception):
+class NotFields(Exception):
     """The bytes are no header block."""
 
 
@@ -34,7 +34,7 @@ class FieldTable:
         Ends with the first field above `fields_max`.
 
         Raises:
-            Malformed: a number or a text does not end.
+            NotFields: a number or a text does not end.
         """
         at = count = size = 0
         while at < len(block) and count <= fields_max:
@@ -85,15 +85,15 @@ def _integer(block: bytes, at: int, bits: int) -> tuple[int, int]:
         number += (byte & 0x7F) << shift
         if not byte & 0x80:
             return number, at
-    raise Malformed
+    raise NotFields
 
 
 def _text(block: bytes, at: int) -> tuple[int, int]:
     """At most how long a text is, and where it ends."""
     if at >= len(block):
-        raise Malformed
+        raise NotFields
     coded = bool(block[at] & 0x80)
     length, at = _integer(block, at, 7)
     if at + length > len(block):
-        raise Malformed
+        raise NotFields
     return (length * 8 // 5 if coded else length), at + length

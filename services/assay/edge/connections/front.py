@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from assay.edge.auth import in_url
 from assay.edge.connections.passage import (
     Broken,
-    Pace,
+    Buckets,
     Passage,
     strangers_pace,
     tenants_pace,
@@ -34,7 +34,7 @@ READ_BYTES_MAX: Final = 64 * 1024
 BEGIN_S_MAX: Final = 10.0
 """From the connection to a client's first words."""
 HELD_S_MAX: Final = 15.0
-"""A stranger that has more to send than it may for so long is cut."""
+"""A stranger that has more to send than it may for this long is cut."""
 PAUSE_S_LEAST: Final = 0.005
 """Of a connection that has to wait: what may pass by then passes together."""
 PAUSE_S_EACH: Final = 0.001
@@ -77,8 +77,8 @@ class Front:
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))
         self._connections_max = connections_max
         self._opaque = opaque
-        self._strangers: WeakValueDictionary[str, Pace] = WeakValueDictionary()
-        self._tenants: WeakValueDictionary[Hashable, Pace] = WeakValueDictionary()
+        self._strangers: WeakValueDictionary[str, Buckets] = WeakValueDictionary()
+        self._tenants: WeakValueDictionary[Hashable, Buckets] = WeakValueDictionary()
         self._newcomers: dict[_Client, None] = {}
         self._clients: set[_Client] = set()
         self._joining: set[asyncio.Task[None]] = set()
@@ -148,7 +148,7 @@ class Front:
         del self._newcomers[oldest]
         oldest.abort()
 
-    def known(self, client: _Client, caller: Hashable) -> Pace:
+    def known(self, client: _Client, caller: Hashable) -> Buckets:
         """It is no newcomer any more; returns the pace that it shares with this caller's."""
         self._newcomers.pop(client, None)
         shared = self._tenants.get(caller)
@@ -263,7 +263,7 @@ class _Client(asyncio.BufferedProtocol):
         self._front.waiting += (since_s < math.inf) - was
 
     def _wait(self, seconds: float | None) -> None:
-        """Pass on no more, and read nothing, for so long; `None`: go on."""
+        """Pass on no more, and read nothing, for this long; `None`: go on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from assay.edge.connections.fields import FieldTable, Malformed
+from assay.edge.connections.fields import FieldTable, NotFields
 from assay.edge.connections.traffic import STRANGER_BYTES_PER_S
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -54,7 +54,7 @@ TENANT_STREAMS: Final = 1_024.0, 1_024.0
 TENANT_FRAMES: Final = 8_192.0, 8_192.0
 """Looking at one takes some 2 us."""
 FREE_AFTER_S: Final = 10.0
-"""A connection without calls for so long waits for no others: health checks go on."""
+"""A connection without calls for this long waits for no others: health checks go on."""
 
 _HEAD_BYTES: Final = 9
 _HEADERS, _CONTINUATION = 1, 9
@@ -66,7 +66,7 @@ class Broken(Exception):
 
 
 @dataclass(slots=True)
-class Budget:
+class TokenBucket:
     """So much at once, and so much per second."""
 
     at_once: float
@@ -103,12 +103,12 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Pace:
+class Buckets:
     """Budgets of one connection, or of several together; `None`: unlimited."""
 
-    streams: Budget
-    frames: Budget | None = None
-    bytes: Budget | None = None
+    streams: TokenBucket
+    frames: TokenBucket | None = None
+    bytes: TokenBucket | None = None
 
     def wait_s(self, unit: Unit, now_s: float) -> float:
         """How long until a unit may pass."""
@@ -121,7 +121,7 @@ class Pace:
         for budget, amount in self._costs(unit):
             budget.spend(amount, now_s)
 
-    def _costs(self, unit: Unit) -> Iterator[tuple[Budget, float]]:
+    def _costs(self, unit: Unit) -> Iterator[tuple[TokenBucket, float]]:
         if unit.streams:
             yield self.streams, unit.streams
         if unit.frames and self.frames is not None:
@@ -130,20 +130,20 @@ class Pace:
             yield self.bytes, unit.size + unit.rest
 
 
-def strangers_pace() -> Pace:
+def strangers_pace() -> Buckets:
     """Of all connections of one address over which no call has shown a valid token."""
-    return Pace(streams=Budget(*ADDRESS_STREAMS))
+    return Buckets(streams=TokenBucket(*ADDRESS_STREAMS))
 
 
-def tenants_pace() -> Pace:
+def tenants_pace() -> Buckets:
     """Of all connections of one tenant."""
-    return Pace(streams=Budget(*TENANT_STREAMS), frames=Budget(*TENANT_FRAMES))
+    return Buckets(streams=TokenBucket(*TENANT_STREAMS), frames=TokenBucket(*TENANT_FRAMES))
 
 
 class Passage:
     """The bytes of one connection."""
 
-    def __init__(self, *, shared: Pace, opaque: bool = False) -> None:
+    def __init__(self, *, shared: Buckets, opaque: bool = False) -> None:
         """Nothing has passed yet.
 
         Args:
@@ -158,21 +158,23 @@ class Passage:
         self._opened_s = -math.inf
         self._measured: Unit | None = None
         """The header block that is next."""
-        self._pace = Pace(
-            streams=Budget(*STREAMS),
-            frames=Budget(*FRAMES),
-            bytes=Budget(*(OPAQUE_BYTES if opaque else BYTES)),
+        self._pace = Buckets(
+            streams=TokenBucket(*STREAMS),
+            frames=TokenBucket(*FRAMES),
+            bytes=TokenBucket(*(OPAQUE_BYTES if opaque else BYTES)),
         )
         self._shared = shared
         self.known = False
         """A call has shown a valid token."""
 
-    def widen(self, shared: Pace) -> None:
+    def widen(self, shared: Buckets) -> None:
         """A call has shown a valid token; `shared` with other connections of its tenant."""
         self._shared = shared
         if not self.known:
             self.known = True
-            self._pace = Pace(streams=Budget(*KNOWN_STREAMS), frames=Budget(*KNOWN_FRAMES))
+            self._pace = Buckets(
+                streams=TokenBucket(*KNOWN_STREAMS), frames=TokenBucket(*KNOWN_FRAMES)
+            )
 
     @property
     def held(self) -> int:
@@ -267,7 +269,7 @@ class Passage:
         """As how many streams a call with these headers counts."""
         try:
             count, size = self._table.measure(block, fields_max=FIELDS_MAX)
-        except Malformed:
+        except NotFields:
             raise Broken("malformed headers") from None
         if count > FIELDS_MAX or size > BLOCK_BYTES_MAX:
             raise Broken("too many headers, or too large")
