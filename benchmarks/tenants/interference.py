@@ -60,7 +60,7 @@ from benchmarks.tenants.attacks import ATTACKS
 RATE = 20
 CALL_S_MAX = 30.0
 SETTLE_S = 2.0
-"""From the attacker's first act to the measurement."""
+"""From the attacker's first act to the measurement, unless `--settle` says otherwise."""
 BEGIN_S_MAX = 10.0
 QUIET_S_MIN = 2.0
 QUIET_SHARE = 2.0
@@ -341,16 +341,21 @@ async def one(name: str, quiet_s: float, options: argparse.Namespace) -> Measure
             if options.ordinary:
                 urgency = ["--ordinary"]
             quiet, attacked, row = await under(
-                run, tokens, options.seconds, quiet_s, ("--attack", name, *urgency)
+                run, tokens, options, quiet_s, ("--attack", name, *urgency)
             )
             row["idle"] = "yes" if group else "no"
             return Measured(attack=name, quiet=quiet, attacked=attacked, row=row)
 
 
 async def under(
-    run: Run, tokens: dict[str, str], seconds: float, quiet_s: float, attack: Sequence[str]
+    run: Run,
+    tokens: dict[str, str],
+    options: argparse.Namespace,
+    quiet_s: float,
+    attack: Sequence[str],
 ) -> tuple[Sequence[float], Sequence[float], dict[str, Any]]:
     """The victim's latencies before and during the attack, and the other columns."""
+    seconds = options.seconds
     sign = json.loads((run.settings.data_dir / "run" / "reward.json").read_text())
     attack = (*attack, "--seconds", str(seconds + 2 * SETTLE_S))
     others = ",".join(token for name, token in tokens.items() if name != ATTACKING)
@@ -365,7 +370,7 @@ async def under(
             with contextlib.suppress(TimeoutError):  # in idle time it may not begin at all
                 async with asyncio.timeout(BEGIN_S_MAX):
                     await lines_of(attacker).readline()
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(options.settle)
             before = cpu_s(os.getpid())
             attacked, refused, lost = await told(victim, str(seconds))
             after = cpu_s(os.getpid())
@@ -391,6 +396,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
+    parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds before it counts")
     parser.add_argument("--tenants", type=int, default=2, help="one of them attacks")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ordinary", action="store_true", help="the attacker is as urgent as all")

@@ -332,6 +332,67 @@ async def h2_lied_sizes(attacker: Attacker) -> None:
     await _on_http2(attacker, pieces)
 
 
+async def known_fields(attacker: Attacker) -> None:
+    """Blocks as of `h2_small_headers`, each with a token, after a call with one that has few."""
+    block = fields(attacker.headers["authorization"])
+
+    def pieces() -> Iterator[bytes]:
+        yield frame(HEADERS, END_HEADERS, 1, block + added(b"x", b""))
+        for stream in itertools.count(3, 2):
+            yield frame(HEADERS, END_HEADERS, stream, block + NEWEST_FIELD * FIELDS)
+
+    await _on_http2(attacker, pieces)
+
+
+async def known_most_fields(attacker: Attacker) -> None:
+    """Calls with a token and as many fields as may be, which refer to as much as may be."""
+    block = fields(attacker.headers["authorization"])
+    more = NEWEST_FIELD * 110
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            add = added(b"x", b"a" * 150) if stream == 1 else b""
+            yield frame(HEADERS, END_HEADERS, stream, block + add + more)
+
+    await _on_http2(attacker, pieces)
+
+
+async def refused_crowd(attacker: Attacker) -> None:
+    """The same on 64 connections, each with as many streams as it may have; none ends."""
+    block = fields(attacker.headers["authorization"])
+    first = frame(HEADERS, END_HEADERS, 1, block + added(b"x", b"a" * 150))
+
+    def pieces() -> Iterator[bytes]:
+        yield first
+        for stream in itertools.islice(itertools.count(3, 2), 255):
+            yield frame(HEADERS, END_HEADERS, stream, block + NEWEST_FIELD * 110)
+
+    begun = PREFACE + frame(SETTINGS, 0, 0)
+    await attacker.again(64, lambda: attacker.flood(begun, pieces(), grpc_port=True))
+
+
+async def stranger_crowd(attacker: Attacker) -> None:
+    """500 connections without a token, each with eight calls that do not end."""
+
+    def pieces() -> Iterator[bytes]:
+        for stream in itertools.islice(_streams(), 8):
+            yield frame(HEADERS, END_HEADERS, stream, fields())
+
+    begun = PREFACE + frame(SETTINGS, 0, 0) + frame(SETTINGS, ACK, 0)
+    await attacker.again(500, lambda: attacker.flood(begun, pieces(), grpc_port=True))
+
+
+async def h2_table_sizes(attacker: Attacker) -> None:
+    """Blocks that change the size of the table 110 times, to nothing and back."""
+    changes = b"\x20\x3f\xe1\x1f" * 55
+
+    def pieces() -> Iterator[bytes]:
+        for stream in _streams():
+            yield frame(HEADERS, END_HEADERS, stream, changes + fields())
+
+    await _on_http2(attacker, pieces)
+
+
 # -- HTTP/1 ----------------------------------------------------------------------------------------
 async def h1_chunk_extensions(attacker: Attacker) -> None:
     """Chunks of one byte, each with 4 KB of extensions, with a token."""
@@ -372,6 +433,27 @@ async def h1_two_lengths(attacker: Attacker) -> None:
     await attacker.again(64, lambda: attacker.flood(next(turn), iter(())))
 
 
+STRANGER_HEAD = b"POST /v1/score HTTP/1.1\r\nhost: a\r\n"
+
+
+async def h1_stranger_requests(attacker: Attacker) -> None:
+    """Requests without a token, many in a packet, on 64 connections."""
+    request = STRANGER_HEAD + b"content-length: 0\r\n\r\n"
+    await attacker.again(64, lambda: attacker.flood(b"", itertools.repeat(request * 7)))
+
+
+async def h1_stranger_chunks(attacker: Attacker) -> None:
+    """Bodies without a token, in chunks of 17 bytes."""
+    head = STRANGER_HEAD + b"transfer-encoding: chunked\r\n\r\n"
+    chunks = b"11\r\n" + b"a" * 17 + b"\r\n"
+    await attacker.again(64, lambda: attacker.flood(head, itertools.repeat(chunks * 500)))
+
+
+async def h1_slow_heads(attacker: Attacker) -> None:
+    """Heads without an end, one header at a time, on 512 connections."""
+    await attacker.again(512, lambda: attacker.drip(STRANGER_HEAD, b"x: y\r\n", 0.1))
+
+
 TRANSPORT_ATTACKS: tuple[Callable[[Attacker], Awaitable[None]], ...] = (
     rapid_resets,
     stranger_resets,
@@ -394,6 +476,14 @@ TRANSPORT_ATTACKS: tuple[Callable[[Attacker], Awaitable[None]], ...] = (
     h2_settings,
     h2_control_frames,
     h2_lied_sizes,
+    known_fields,
+    known_most_fields,
+    refused_crowd,
+    stranger_crowd,
+    h2_table_sizes,
+    h1_stranger_requests,
+    h1_stranger_chunks,
+    h1_slow_heads,
     h1_chunk_extensions,
     h1_largest_heads,
     h1_trailers,

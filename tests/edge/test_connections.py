@@ -19,6 +19,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.edge.connections import front as front_module
 from assay.edge.connections import watch
 from assay.edge.connections.traffic import (
     ANSWER_BYTES,
@@ -34,7 +35,7 @@ from assay.v1 import reward_pb2, reward_pb2_grpc
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.running import RunApi
+    from tests.running import RunApi, Running
 
 WINDOW = 65_535
 """Bytes that HTTP/2 lets a client send on a stream before the server says more."""
@@ -462,15 +463,24 @@ async def _flooded(
         await reading
 
 
+def _behind(api: Running) -> str:
+    """Where gRPC listens: a flood of frames that the front cannot see, as with TLS."""
+    return f"127.0.0.1:{api.api.server.connections.port}"
+
+
+@pytest.mark.parametrize("front", [True, False])
 @pytest.mark.parametrize("flood", FLOODS)
-async def test_floods_of_strangers_end_with_their_connection(run_api: RunApi, flood: str) -> None:
+async def test_floods_of_strangers_end_with_their_connection(
+    run_api: RunApi, monkeypatch: pytest.MonkeyPatch, flood: str, *, front: bool
+) -> None:
+    monkeypatch.setattr(front_module, "HELD_S_MAX", 0.5)
     api = await run_api()
     begun, piece = FLOODS[flood]
     async with AsyncExitStack() as stack:
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(api.addresses.grpc))
         stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
         async with asyncio.timeout(WAIT_S):
-            await _flooded(api.addresses.grpc, begun, piece)
+            await _flooded(api.addresses.grpc if front else _behind(api), begun, piece)
         await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), timeout=WAIT_S)
     assert api.api.server.connections.cut >= 1
 
@@ -503,7 +513,7 @@ async def test_pings_of_one_with_a_token_end_for_what_they_cause_to_be_sent(
     with structlog.testing.capture_logs() as logged:
         async with asyncio.timeout(WAIT_S):
             await _flooded(
-                api.addresses.grpc,
+                _behind(api),
                 SETTINGS + CONFIRMED + _frame(1, 4, 1, BLOCK),
                 _frame(6, 0, 0, bytes(8)) * 2_000,
             )
@@ -528,7 +538,7 @@ async def test_streams_that_are_reset_without_an_end_are_cut_and_their_address_w
             while not watched.held_off:
                 pieces = _rapid_resets()
                 await _flooded(
-                    api.addresses.grpc,
+                    _behind(api),
                     SETTINGS + CONFIRMED,
                     b"".join(itertools.islice(pieces, 200)),
                     more=pieces,

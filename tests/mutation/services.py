@@ -3,7 +3,8 @@
 
 Places that the simulation does not run or runs rarely: submissions that are joined, verdicts that
 are used again, work ahead of a slot, what a client remembers, deadlines, how a plan learns from its
-own batch and prepares for the next, hosts that are doubted, corrections of shares. Each names its
+own batch and prepares for the next, hosts that are doubted, corrections of shares, and what passes
+of a connection to gRPC. Each names its
 place by a text that occurs exactly once in its file.
 """
 
@@ -120,5 +121,39 @@ SERVICE_MUTANTS: Final = (
         ("longest <= 0 or gap > GAP_SHARE_MAX * longest", "longest <= 0"),
         ("times[stages.index(before.stage)] = longest - gap // 2", "times[stages.index(before.stage)] = longest"),
         ("len(known.ended) < SEEN_SHARE_MIN * work.batch.ended:\n            return None", "not known.ended:\n            return None"),
+    ),
+    *_of(
+        "in front of gRPC",
+        "edge/connections/fields.py",
+        ("edge/test_front",),
+        ("(length * 8 // 5 if coded else length)", "length"),
+        ("                    self._sizes.appendleft(field)\n", "                    pass\n"),
+        ("                size += self._size(index)\n", ""),
+        ("            elif first & 0xE0 == 0x20:  # the table's size changes", "            elif False:"),
+    ),
+    *_of(
+        "in front of gRPC",
+        "edge/connections/passage.py",
+        ("edge/test_front",),
+        ("if count > FIELDS_MAX or size > BLOCK_BYTES_MAX:", "if size > BLOCK_BYTES_MAX:"),
+        ("if count > FIELDS_MAX or size > BLOCK_BYTES_MAX:", "if count > FIELDS_MAX:"),
+        ("return max(1.0, count / STREAM_FIELDS, size / STREAM_BYTES)", "return 1.0"),
+        ("        if unit.streams and now_s >= self._opened_s + FREE_AFTER_S:\n            return wait_s\n", ""),
+        ("frames=int(length < SMALL_BYTES)", "frames=0"),
+        ("            self._shared.spend(unit, now_s)\n", ""),
+        ("            self._pace.spend(unit, now_s)\n", ""),
+        ("        if at > len(here):\n            return 0\n", ""),
+        ("head[3] == _CONTINUATION and head[5:9] == stream", "head[3] == _CONTINUATION"),
+        (" or at - begins > BLOCK_BYTES_MAX:", ":"),
+        ("            yield self.bytes, unit.size + unit.rest\n", "            yield self.bytes, unit.size\n"),
+    ),
+    *_of(
+        "in front of gRPC",
+        "edge/connections/front.py",
+        ("edge/test_front",),
+        ("            self._make_room()\n", "            pass\n"),
+        ("        self._front.connections.cut_in_front(self, why)\n", ""),
+        ("(self.address,) if several else caller", "(self.address,)"),
+        ("            self._passage.widen(", "            ("),
     ),
 )  # fmt: skip

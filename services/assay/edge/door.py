@@ -60,9 +60,9 @@ PIECE_BYTES_MAX: Final = 256 * 1024
 """Short pieces of a message are joined up to this size; a longer copy would block other calls."""
 BURST_S: Final = 1.0
 """Burst: how far a tenant may be ahead of its rate."""
-REFUSALS_MAX: Final = 12_288
+REFUSALS_MAX: Final = 2_048
 """Calls that wait for their refusal; further ones are refused at once, as fast as they come. Half
-of them may be one tenant's, as two dozen connections can have open; each takes some 30 KB."""
+of them may be one tenant's; each takes some 30 KB, and as much as its headers."""
 REFUSAL_S_MAX: Final = 20.0
 NO_LIMITS: Final = OwnLimits()
 

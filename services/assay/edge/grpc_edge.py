@@ -248,6 +248,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         account = self._connections.account(peer)
         answering(account)
         incoming = Incoming(context, account, self._read_bytes_max, self._connections)
+        peer = self._connections.peer(peer)
         known = replace(arrival, peer=peer, certificate=certificate, on_known=incoming.identify)
         return known, incoming
 

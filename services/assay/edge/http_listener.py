@@ -302,7 +302,7 @@ class HttpListener:
         Raises:
             OSError: the port is taken, or the address is not of this machine.
         """
-        self._socket = _bound(host, port, self._setting)
+        self._socket = bound_socket(host, port, self._setting)
         return f"{self._scheme}://{in_url(host)}:{self._socket.getsockname()[1]}"
 
     async def serve(self) -> None:
@@ -362,7 +362,12 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-def _bound(host: str, port: int, setting: str) -> socket.socket:
+def bound_socket(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that listens; `setting`: name of the port's, for errors.
+
+    Raises:
+        OSError: the port is taken, or the address is not of this machine.
+    """
     bare = host.strip("[]")
     family = socket.AF_INET6 if ":" in bare else socket.AF_INET
     with ExitStack() as undo:

@@ -21,6 +21,7 @@ from assay.core.errors import AssayError, DependencyDown
 from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.connections.front import LOOPBACK, Front
 from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import (
     PART_BYTES_MAX,
@@ -130,6 +131,12 @@ class RewardServer:
         self._tasks: list[asyncio.Task[None]] = []
         self.connections = GrpcConnections(time_s=lambda: clock.monotonic_ns() / 1e9)
         """Connections to the gRPC port."""
+        self._front = Front(
+            connections=self.connections,
+            connections_max=settings.connections_max,
+            time_s=lambda: clock.monotonic_ns() / 1e9,
+            opaque=settings.tls_certificate is not None,
+        )
         self._why_not_ready = "it starts"
         self._probes = Probes(
             why_not_ready=lambda: self._why_not_ready, setting="reward.probe_port"
@@ -165,10 +172,13 @@ class RewardServer:
         self._grpc = self._grpc_server()
         try:
             probes = await self._open_probes()
-            grpc_address = take_port(
+            grpc_address = self._front.bind(
+                self._settings.host, self._settings.grpc_port, setting="reward.grpc_port"
+            )
+            behind = take_port(
                 self._grpc,
-                self._settings.host,
-                self._settings.grpc_port,
+                LOOPBACK,
+                0,
                 setting="reward.grpc_port",
                 certificate=self._settings.tls_certificate,
                 key=self._settings.tls_key,
@@ -177,9 +187,12 @@ class RewardServer:
         except OSError:
             await self._probes.stop()
             self._http.unbind()
+            self._front.stop_accepting()
             raise
         await self._grpc.start()
-        self.connections.listen(int(grpc_address.rpartition(":")[2]))
+        inner_port = int(behind.rpartition(":")[2])
+        self.connections.listen(inner_port)
+        await self._front.serve(inner_port)
         self._watching = asyncio.create_task(self.connections.run(), name="connections")
         await self._http.serve()
         await self._report_readiness()
@@ -203,7 +216,9 @@ class RewardServer:
         self._service.stop()
         self._http.stop_accepting()
         self._watching.cancel()  # its descriptors are gRPC's
+        self._front.stop_accepting()
         await self._grpc.stop(self._settings.drain_s)
+        await self._front.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(self._watching, *self._tasks, return_exceptions=True)

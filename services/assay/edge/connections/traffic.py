@@ -6,7 +6,7 @@ what we sent. So allowances are wide for those with a token, and narrow for stra
 """
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -49,6 +49,10 @@ class Traffic:
     """What is known of one connection."""
 
     since_s: float
+    address: str = ""
+    """The client's."""
+    opened: Callable[[Hashable], None] | None = None
+    """Called with each of `callers`."""
     known: bool = False
     """A call with a valid token came over it."""
     explained_bytes: int = 0
@@ -80,8 +84,10 @@ class Traffic:
         self.known = True
         self.explained_bytes += CALL_BYTES
         self.heads_bytes += ANSWER_BYTES
-        if len(self.callers) < CALLERS_MAX:
+        if caller not in self.callers and len(self.callers) < CALLERS_MAX:
             self.callers.add(caller)
+            if self.opened is not None:
+                self.opened(caller)
 
     def cancel(self) -> None:
         """A call over it was cancelled before a message of it was read."""

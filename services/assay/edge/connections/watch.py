@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import unquote
 
 import structlog
@@ -75,6 +75,21 @@ log = structlog.get_logger(__name__)
 Peer = tuple[str, int]
 
 
+class Origin(Protocol):
+    """A client whose connection comes to gRPC through another one."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def peer(self) -> str:
+        """It, as gRPC would write it."""
+
+    def opened(self, caller: Hashable) -> None:
+        """A call of it is the first to show this caller's token."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Bytes of a connection, as the kernel counts them."""
@@ -115,7 +130,10 @@ class GrpcConnections:
         self._gate = Gate()
         self._closed: Sequence[str] = ()
         self._listening: Sequence[int] = ()
+        self._gated: list[socket.socket] = []
         self._stirred = asyncio.Event()
+        self.origins: dict[Peer, Origin] = {}
+        """Clients in front, by the address and port from which they are joined to gRPC."""
         self._taken_up_s = -math.inf
         self._late = False
         self.cut = 0
@@ -125,6 +143,36 @@ class GrpcConnections:
         """Watch the connections of this port."""
         self._port = port
         self._memory_first = self._memory_bytes()
+
+    def gate_at(self, listener: socket.socket) -> None:
+        """Hold addresses off here, where clients connect, instead of where gRPC listens."""
+        self._gated.append(listener)
+
+    def cut_in_front(self, origin: Origin, why: str) -> None:
+        """A client was cut before what it sent came to gRPC."""
+        now_s = self._time_s()
+        for peer, each in self.origins.items():
+            if each is origin and peer in self._accounts:
+                self._accounts[peer].was_cut = True
+        self.cut += 1
+        self._gate.cut(origin.address, now_s)
+        self._log_cut(origin.address, now_s, excess=0, why=why)
+        self._stirred.set()
+
+    def fruitless(self, address: str) -> None:
+        """A connection has sent something, and has ended before any of it came to gRPC."""
+        self._gate.cut(address, self._time_s(), FRUITLESS_SHARE)
+        self._stirred.set()
+
+    def peer(self, peer: str) -> str:
+        """Whose call it is, in place of the peer that gRPC sees."""
+        origin = self.origins.get(_peer(peer))
+        return peer if origin is None else origin.peer
+
+    @property
+    def port(self) -> int:
+        """Where gRPC listens."""
+        return self._port
 
     def account(self, peer: str) -> Traffic:
         """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
@@ -136,7 +184,10 @@ class GrpcConnections:
     def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
         if found is None:
-            found = self._accounts[peer] = Traffic(since_s=self._time_s())
+            found = self._accounts[peer] = Traffic(since_s=self._time_s(), address=peer[0])
+            origin = self.origins.get(peer)
+            if origin is not None:
+                found.address, found.opened = origin.address, origin.opened
         return found
 
     @property
@@ -248,7 +299,7 @@ class GrpcConnections:
             ended = self._accounts.pop(gone)
             if ended.received and not ended.fruitful and not ended.was_cut:
                 large = ended.received > STIRRING_BYTES
-                self._gate.cut(gone[0], now_s, 1.0 if large else FRUITLESS_SHARE)
+                self._gate.cut(ended.address, now_s, 1.0 if large else FRUITLESS_SHARE)
         self._cancelled.forget(now_s)
         self._keep_gate(now_s)
         return self._save_memory(excesses, now_s) or grown
@@ -266,7 +317,8 @@ class GrpcConnections:
         if closed == self._closed:
             return
         self._closed = closed
-        for descriptor in self._listening:
+        gated = [listener.fileno() for listener in self._gated] or self._listening
+        for descriptor in gated:
             try:
                 with _copy(descriptor) as listener:
                     close_to(listener, closed)
@@ -331,19 +383,21 @@ class GrpcConnections:
             if connection.getsockname()[1] != self._port or _listens(connection):
                 return None
             host, port = connection.getpeername()[:2]
-            return _plain(host), port
+            return plain_host(host), port
 
     def _cut(self, watched: SeenConnection, now_s: float, *, excess: int, why: str) -> None:
+        address = self._account(watched.peer).address
         with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
             _reset(connection)
             self.cut += 1
             if why != "memory":  # which may be an honest one
-                self._gate.cut(watched.peer[0], now_s)
+                self._gate.cut(address, now_s)
+        self._log_cut(address, now_s, excess=excess, why=why)
+
+    def _log_cut(self, address: str, now_s: float, *, excess: int, why: str) -> None:
         if now_s >= self._logged_s + CUT_LOGGED_EVERY_S:
             self._logged_s = now_s
-            log.warning(
-                "connection_cut", peer=watched.peer[0], excess_bytes=excess, why=why, cut=self.cut
-            )
+            log.warning("connection_cut", peer=address, excess_bytes=excess, why=why, cut=self.cut)
 
     def _trim(self, now_s: float) -> None:
         """Give back what those that were cut had; the allocator keeps it otherwise."""
@@ -411,7 +465,8 @@ def _reset(connection: socket.socket) -> None:
     _libc.connect(connection.fileno(), nowhere, len(nowhere))
 
 
-def _plain(host: str) -> str:
+def plain_host(host: str) -> str:
+    """An address without what marks IPv4 in IPv6, and without a scope."""
     return host.removeprefix("::ffff:").partition("%")[0]
 
 
@@ -421,4 +476,4 @@ def _peer(text: str) -> Peer:
     host, _, port = rest.rpartition(":")
     if kind not in {"ipv4", "ipv6"} or not port.isdigit():
         return text, 0
-    return _plain(host.strip("[]")), int(port)
+    return plain_host(host.strip("[]")), int(port)
