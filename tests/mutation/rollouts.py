@@ -144,7 +144,17 @@ ROLLOUT_MUTANTS: Final = (
         "checksum",
         f"{SERVICE}/weights/parts.py",
         PUSHES,
-        ("if self.crc32 is not None and crc32(self.data) != self.crc32:", "if False:"),
+        (
+            "if self.crc32 is not None and crc32(self.data, self.number or 0) != self.crc32:",
+            "if False:",
+        ),
+        ("crc32(self.data, self.number or 0) != self.crc32", "crc32(self.data) != self.crc32"),
+    ),
+    *_of(
+        "messages in order",
+        f"{SERVICE}/weights/push.py",
+        PUSHES,
+        ("if part.number is not None and part.number != expected:", "if False:"),
     ),
     *_of(
         "checksum",

@@ -56,7 +56,6 @@ from assay.rollout.service.servicer import RolloutServicer
 from assay.v1.rollout_pb2 import CloseSessionRequest, RewardPlan
 
 if TYPE_CHECKING:
-
     from tests.rollout.service.served import Rollouts, RunRollouts
 
     from assay.client.rollouts import RolloutSession

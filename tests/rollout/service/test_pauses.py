@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from assay.client.rollouts import RolloutSession
 
+SHORTLY_S = 0.2
 LONG = SamplingParams(temperature=0.8, max_tokens=80)
 
 
@@ -220,7 +221,7 @@ asyncio.run(main())
 async def test_a_pause_is_its_processs_also_if_that_is_busy_and_ends_when_it_is_killed(
     run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "HOLD_S", 0.2)
+    monkeypatch.setattr(wire, "HOLD_S", SHORTLY_S)
     own = await run_rollouts()
     session = await own.client.open_session("s", sampling=LONG)
     process = await asyncio.create_subprocess_exec(
@@ -230,7 +231,7 @@ async def test_a_pause_is_its_processs_also_if_that_is_busy_and_ends_when_it_is_
     async with asyncio.timeout(S_MAX):
         held = (await process.stdout.readline()).decode().strip()
     await session.submit(prompts(2))
-    await asyncio.sleep(5 * wire.HOLD_S)
+    await asyncio.sleep(5 * SHORTLY_S)
     assert held in own.service.pauses._held
     process.kill()
     await process.wait()
