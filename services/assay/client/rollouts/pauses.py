@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class PauseKeeper:
     """A stream for each pause of this client. The service ends a pause soon after its stream, which
-    ends with the process, however it ends."""
+    ends with the process, also with one that is killed."""
 
     def __init__(self, connection: Connection, stub: rollout_pb2_grpc.RolloutServiceStub) -> None:
         self._connection, self._stub = connection, stub
