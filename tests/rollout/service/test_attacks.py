@@ -50,7 +50,7 @@ from assay.core.errors import (
 )
 from assay.core.ids import TenantId
 from assay.edge import grpc_edge
-from assay.rollout.service import wire
+from assay.rollout.service import pauses, wire
 from assay.rollout.service.records import Decoding, SessionSpec
 from assay.rollout.service.servicer import RolloutServicer
 from assay.v1.rollout_pb2 import CloseSessionRequest, RewardPlan
@@ -92,13 +92,13 @@ async def generated(session: RolloutSession, turn: int) -> Said:
 
 async def nothing_is_held(own: Rollouts, tasks: int) -> None:
     """Of a caller that is gone."""
-    pauses = own.service.pauses
+    held = own.service.pauses
     async with asyncio.timeout(S_MAX):
-        while pauses._asked:
+        while held._asked:
             await asyncio.sleep(0.01)
-        if LEFT in pauses._held:  # it held the engine, but its caller did not wait for the answer
-            pauses.resume(LEFT)
-        assert not pauses._held
+        if LEFT in held._held:  # it held the engine, but its caller did not wait for the answer
+            held.resume(LEFT)
+        assert not held._held
         while own.engine._staging.locked() or own.service.tracer._readers:
             await asyncio.sleep(0.01)
         while len(asyncio.all_tasks()) > tasks:
@@ -175,7 +175,7 @@ async def nothing_of_it_is_left(own: Rollouts) -> None:
 async def test_a_process_that_is_killed_in_all_calls_at_once_leaves_nothing(
     run_rollouts: RunRollouts, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "HOLD_S", 0.2)
+    monkeypatch.setattr(pauses, "HOLD_S", 0.2)
     own = await run_rollouts(tenants=TENANTS)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.rollout.service.vanishing", own.address, str(seed)),
@@ -235,7 +235,7 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
     run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grpc_edge, "KEEPALIVE_MS", 500)
-    monkeypatch.setattr(wire, "HOLD_S", 0.2)
+    monkeypatch.setattr(pauses, "HOLD_S", 0.2)
     own = await run_rollouts(tenants=TENANTS)
     relay = Frozen(own.address)
     async with relay as address:

@@ -19,7 +19,7 @@ from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
 from assay.client.rollouts import RolloutClient, SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
 from assay.rollout.layout import PauseMode
-from assay.rollout.service import pauses, wire
+from assay.rollout.service import pauses
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ async def test_each_call_for_a_pause_says_again_how_long_it_holds(
     await ended(own, "p")
 
 
-@pytest.mark.parametrize("hold_ms", [-1, wire.HOLD_MS_MAX + 1])
+@pytest.mark.parametrize("hold_ms", [-1, pauses.HOLD_MS_MAX + 1])
 async def test_a_time_out_of_range_is_refused_by_its_field(
     run_rollouts: RunRollouts, hold_ms: int
 ) -> None:
@@ -221,7 +221,7 @@ asyncio.run(main())
 async def test_a_pause_is_its_processs_also_if_that_is_busy_and_ends_when_it_is_killed(
     run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "HOLD_S", SHORTLY_S)
+    monkeypatch.setattr(pauses, "HOLD_S", SHORTLY_S)
     own = await run_rollouts()
     session = await own.client.open_session("s", sampling=LONG)
     process = await asyncio.create_subprocess_exec(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from assay.core.errors import Conflict, FailedPrecondition, Saturated
+from assay.core.errors import Conflict, FailedPrecondition, InvalidRequest, Saturated
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import PauseMode
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PAUSES_MAX: Final = 64
 HOLD_S: Final = 30.0
 """Of a pause whose caller says nothing else: long enough to connect again."""
+HOLD_MS_MAX: Final = 24 * 3_600 * 1_000
 ENGINE_S_MAX: Final = 60.0
 """Time-out for holding the engine."""
 BESIDE_S_MAX: Final = 0.5
@@ -217,6 +218,17 @@ class Pauses:
         held.ended.set()
         held.stack.close()
         return True
+
+
+def held_for(hold_ms: int) -> float:
+    """Seconds for which a caller's pause is held without a stream; 0 = `HOLD_S`.
+
+    Raises:
+        InvalidRequest: out of range.
+    """
+    if not 0 <= hold_ms <= HOLD_MS_MAX:
+        raise InvalidRequest(f"hold_ms: 0 to {HOLD_MS_MAX}", field="hold_ms")
+    return hold_ms / 1000 or HOLD_S
 
 
 def _ended() -> FailedPrecondition:

@@ -20,6 +20,7 @@ from assay.edge.grpc_edge import parsed_message, shown_in
 from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
 from assay.rollout.service.group_messages import groups
+from assay.rollout.service.pauses import held_for
 from assay.rollout.service.records import SessionKey
 from assay.rollout.service.weights import Pushes, ServerFolder, apart
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
@@ -213,7 +214,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
         mode, named = wire.pause_mode(request.mode), wire.pause_id(request.pause_id)
-        pause_id = await self._service.pauses.hold(mode, named, hold_s=wire.hold_s(request))
+        hold_s = held_for(request.hold_ms)
+        pause_id = await self._service.pauses.hold(mode, named, hold_s=hold_s)
         return rollout_pb2.PauseResponse(pause_id=pause_id)
 
     async def KeepPaused(

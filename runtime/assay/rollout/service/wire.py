@@ -18,7 +18,6 @@ from assay.rollout.checks import check_integer, check_prompt, check_sampling, ch
 from assay.rollout.layout import Event, PauseMode
 from assay.rollout.rollouts import Sampling
 from assay.rollout.service.inspection import QueueName
-from assay.rollout.service.pauses import HOLD_S
 from assay.rollout.service.records import (
     Decoding,
     GroupSpec,
@@ -45,7 +44,6 @@ K_MAX: Final = 1_024
 REFERENCE_BYTES_MAX: Final = 1 << 20
 SPAN_MS_MAX: Final = 7 * 24 * 3_600 * 1_000
 """A week: the longest deadline and wait, as in the reward service."""
-HOLD_MS_MAX: Final = 24 * 3_600 * 1_000
 SHAPE_DIMENSIONS_MAX: Final = 4
 BATCHES_MAX: Final = 4_096
 TENSORS_MAX: Final = 1 << 16
@@ -408,17 +406,6 @@ def pause_id(name: str) -> str:
     if name and not NAME_FORM.fullmatch(name):
         raise _wrong("pause_id", "1 to 128 of A-Z a-z 0-9 . _ -")
     return name
-
-
-def hold_s(message: rollout_pb2.PauseRequest) -> float:
-    """How long a pause is held without a stream that keeps it.
-
-    Raises:
-        InvalidRequest: out of range.
-    """
-    if not 0 <= message.hold_ms <= HOLD_MS_MAX:
-        raise _wrong("hold_ms", f"0 to {HOLD_MS_MAX}")
-    return message.hold_ms / 1000 or HOLD_S
 
 
 def part(message: rollout_pb2.PushWeightsRequest, data: bytes | memoryview = b"") -> WeightPart:
