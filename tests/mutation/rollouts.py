@@ -144,7 +144,17 @@ ROLLOUT_MUTANTS: Final = (
         "checksum",
         f"{SERVICE}/weights/parts.py",
         PUSHES,
-        ("if self.crc32 is not None and crc32(self.data) != self.crc32:", "if False:"),
+        (
+            "if self.crc32 is not None and crc32(self.data, self.number or 0) != self.crc32:",
+            "if False:",
+        ),
+        ("crc32(self.data, self.number or 0) != self.crc32", "crc32(self.data) != self.crc32"),
+    ),
+    *_of(
+        "messages in order",
+        f"{SERVICE}/weights/push.py",
+        PUSHES,
+        ("if part.number is not None and part.number != expected:", "if False:"),
     ),
     *_of(
         "checksum",
@@ -266,9 +276,24 @@ ROLLOUT_MUTANTS: Final = (
     ),
     *_of(
         "tenants",
-        f"{SERVICE}/servicer.py",
-        ("rollout/service/test_operation",),
-        ("    if not tenant.operate:\n", "    if False:\n"),
+        "services/assay/edge/access/rules.py",
+        ("rollout/service/test_operation", "rollout/service/test_apart"),
+        ('        "PushWeights": OPERATE,\n', '        "PushWeights": OPERATE | SUBMIT,\n'),
+        ('        "Continue": OPERATE,\n', '        "Continue": OPERATE | SUBMIT,\n'),
+        ('        "KeepPaused": OPERATE,\n', '        "KeepPaused": OPERATE | SUBMIT,\n'),
+    ),
+    *_of(
+        "pauses",
+        f"{SERVICE}/pauses.py",
+        ("rollout/service/test_pauses",),
+        ("        if held.keepers == 0:\n", "        if True:\n"),
+        ("            held.keepers -= 1\n", ""),
+        ("        held.ended.set()\n        held.stack", "        held.stack"),
+        (
+            "            if self._held.get(pause_id) is held:\n                self._count_down(pause_id, held)\n",
+            "            pass\n",
+        ),
+        ("            held.hold_s = hold_s\n            self._count_down(pause_id, held)\n", ""),
     ),
     *_of(
         "tenants",

@@ -1007,6 +1007,7 @@ class PushWeightsRequest(_message.Message):
     PADDING_FIELD_NUMBER: _builtins.int
     ACTIVATE_FIELD_NUMBER: _builtins.int
     DATA_CRC32_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
@@ -1032,6 +1033,11 @@ class PushWeightsRequest(_message.Message):
     """CRC-32 of `data`, as zlib and gzip compute it; absent = not checked. Checked before anything of the
     message is used. It costs a fraction of a SHA-256, and each message has its own, so that neither
     side has to have read all of a tensor first.
+    """
+    number: _builtins.int
+    """Number of this message in its push, from 0: one that is missing, doubled or out of order ends the
+    push. `data_crc32` then begins with it (`zlib.crc32(data, number)`), so that it is of these bytes
+    at this place; absent = not checked.
     """
     @_builtins.property
     def tensor(self) -> Global___TensorHead: ...
@@ -1059,19 +1065,24 @@ class PushWeightsRequest(_message.Message):
         padding: _builtins.bytes = ...,
         activate: Global___PauseMode.ValueType | None = ...,
         data_crc32: _builtins.int | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "activate", b"activate", "adapter", b"adapter", "data_crc32", b"data_crc32", "tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "_number", b"_number", "activate", b"activate", "adapter", b"adapter", "data_crc32", b"data_crc32", "number", b"number", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "activate", b"activate", "adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "data_crc32", b"data_crc32", "kind", b"kind", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_activate", b"_activate", "_data_crc32", b"_data_crc32", "_number", b"_number", "activate", b"activate", "adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "data_crc32", b"data_crc32", "kind", b"kind", "number", b"number", "padding", b"padding", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__activate: _TypeAlias = _typing.Literal["activate"]  # noqa: Y015
     _WhichOneofArgType__activate: _TypeAlias = _typing.Literal["_activate", b"_activate"]  # noqa: Y015
     _WhichOneofReturnType__data_crc32: _TypeAlias = _typing.Literal["data_crc32"]  # noqa: Y015
     _WhichOneofArgType__data_crc32: _TypeAlias = _typing.Literal["_data_crc32", b"_data_crc32"]  # noqa: Y015
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__activate) -> _WhichOneofReturnType__activate | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__data_crc32) -> _WhichOneofReturnType__data_crc32 | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
 
 Global___PushWeightsRequest: _TypeAlias = PushWeightsRequest  # noqa: Y015
 
@@ -1213,20 +1224,26 @@ class PauseRequest(_message.Message):
 
     MODE_FIELD_NUMBER: _builtins.int
     PAUSE_ID_FIELD_NUMBER: _builtins.int
+    HOLD_MS_FIELD_NUMBER: _builtins.int
     mode: Global___PauseMode.ValueType
     pause_id: _builtins.str
     """Your name for the pause, 1 to 128 of A-Z a-z 0-9 . _ -: asked for again, it is the same pause.
     Empty: every call is another one.
+    """
+    hold_ms: _builtins.int
+    """How long it holds without an open `KeepPaused`: from each call that asks for it, and from the end of
+    the last of its streams. 0 = 30 s; at most a day.
     """
     def __init__(
         self,
         *,
         mode: Global___PauseMode.ValueType = ...,
         pause_id: _builtins.str = ...,
+        hold_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "pause_id", b"pause_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold_ms", b"hold_ms", "mode", b"mode", "pause_id", b"pause_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1251,6 +1268,42 @@ class PauseResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PauseResponse: _TypeAlias = PauseResponse  # noqa: Y015
+
+@_typing.final
+class KeepPausedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_ID_FIELD_NUMBER: _builtins.int
+    pause_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        pause_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause_id", b"pause_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeepPausedRequest: _TypeAlias = KeepPausedRequest  # noqa: Y015
+
+@_typing.final
+class KeepPausedResponse(_message.Message):
+    """One comes at once: from then on the stream holds the pause."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeepPausedResponse: _TypeAlias = KeepPausedResponse  # noqa: Y015
 
 @_typing.final
 class ContinueRequest(_message.Message):

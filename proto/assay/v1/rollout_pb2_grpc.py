@@ -79,6 +79,11 @@ class RolloutServiceStub(object):
                 request_serializer=assay_dot_v1_dot_rollout__pb2.PauseRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_rollout__pb2.PauseResponse.FromString,
                 _registered_method=True)
+        self.KeepPaused = channel.unary_stream(
+                '/assay.v1.RolloutService/KeepPaused',
+                request_serializer=assay_dot_v1_dot_rollout__pb2.KeepPausedRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_rollout__pb2.KeepPausedResponse.FromString,
+                _registered_method=True)
         self.Continue = channel.unary_unary(
                 '/assay.v1.RolloutService/Continue',
                 request_serializer=assay_dot_v1_dot_rollout__pb2.ContinueRequest.SerializeToString,
@@ -158,6 +163,14 @@ class RolloutServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeepPaused(self, request, context):
+        """Holds a pause for as long as the stream is open, and ends with the pause. A caller that dies ends its
+        stream, and its pause ends `hold_ms` later.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Continue(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -224,6 +237,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.Pause,
                     request_deserializer=assay_dot_v1_dot_rollout__pb2.PauseRequest.FromString,
                     response_serializer=assay_dot_v1_dot_rollout__pb2.PauseResponse.SerializeToString,
+            ),
+            'KeepPaused': grpc.unary_stream_rpc_method_handler(
+                    servicer.KeepPaused,
+                    request_deserializer=assay_dot_v1_dot_rollout__pb2.KeepPausedRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_rollout__pb2.KeepPausedResponse.SerializeToString,
             ),
             'Continue': grpc.unary_unary_rpc_method_handler(
                     servicer.Continue,
@@ -484,6 +502,33 @@ class RolloutService(object):
             '/assay.v1.RolloutService/Pause',
             assay_dot_v1_dot_rollout__pb2.PauseRequest.SerializeToString,
             assay_dot_v1_dot_rollout__pb2.PauseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepPaused(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/assay.v1.RolloutService/KeepPaused',
+            assay_dot_v1_dot_rollout__pb2.KeepPausedRequest.SerializeToString,
+            assay_dot_v1_dot_rollout__pb2.KeepPausedResponse.FromString,
             options,
             channel_credentials,
             insecure,

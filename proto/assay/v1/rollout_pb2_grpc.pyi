@@ -50,6 +50,10 @@ class RolloutServiceStub:
     Activate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ActivateRequest, _rollout_pb2.ActivateResponse]
     GetVersion: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetVersionRequest, _rollout_pb2.GetVersionResponse]
     Pause: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]
+    KeepPaused: _grpc.UnaryStreamMultiCallable[_rollout_pb2.KeepPausedRequest, _rollout_pb2.KeepPausedResponse]
+    """Holds a pause for as long as the stream is open, and ends with the pause. A caller that dies ends its
+    stream, and its pause ends `hold_ms` later.
+    """
     Continue: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ContinueRequest, _rollout_pb2.ContinueResponse]
     GetStatus: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetStatusRequest, _rollout_pb2.GetStatusResponse]
     StreamTrace: _grpc.UnaryStreamMultiCallable[_rollout_pb2.StreamTraceRequest, _rollout_pb2.StreamTraceResponse]
@@ -73,6 +77,10 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Activate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ActivateRequest, _rollout_pb2.ActivateResponse]  # type: ignore[assignment]
     GetVersion: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetVersionRequest, _rollout_pb2.GetVersionResponse]  # type: ignore[assignment]
     Pause: _aio.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]  # type: ignore[assignment]
+    KeepPaused: _aio.UnaryStreamMultiCallable[_rollout_pb2.KeepPausedRequest, _rollout_pb2.KeepPausedResponse]  # type: ignore[assignment]
+    """Holds a pause for as long as the stream is open, and ends with the pause. A caller that dies ends its
+    stream, and its pause ends `hold_ms` later.
+    """
     Continue: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ContinueRequest, _rollout_pb2.ContinueResponse]  # type: ignore[assignment]
     GetStatus: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetStatusRequest, _rollout_pb2.GetStatusResponse]  # type: ignore[assignment]
     StreamTrace: _aio.UnaryStreamMultiCallable[_rollout_pb2.StreamTraceRequest, _rollout_pb2.StreamTraceResponse]  # type: ignore[assignment]
@@ -147,6 +155,16 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.PauseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.PauseResponse, _abc.Awaitable[_rollout_pb2.PauseResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def KeepPaused(
+        self,
+        request: _rollout_pb2.KeepPausedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_rollout_pb2.KeepPausedResponse], _abc.AsyncIterator[_rollout_pb2.KeepPausedResponse]]:
+        """Holds a pause for as long as the stream is open, and ends with the pause. A caller that dies ends its
+        stream, and its pause ends `hold_ms` later.
+        """
 
     @_abc_1.abstractmethod
     def Continue(

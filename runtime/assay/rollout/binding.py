@@ -181,13 +181,13 @@ def _crc32_is_here() -> bool:
         return False
 
 
-def crc32(data: bytes | memoryview) -> int:
+def crc32(data: bytes | memoryview, value: int = 0) -> int:
     """As `zlib.crc32`, at the speed of memory where the machine can; releases the GIL."""
     whole = len(data) // CRC32_UNIT * CRC32_UNIT
     if whole < CRC32_MIN or not _crc32_is_here():
-        return zlib.crc32(data)
+        return zlib.crc32(data, value)
     address = np.frombuffer(data, dtype=np.uint8).ctypes.data
-    return zlib.crc32(memoryview(data)[whole:], load().assay_crc32(0, address, whole))
+    return zlib.crc32(memoryview(data)[whole:], load().assay_crc32(value, address, whole))
 
 
 class _Clock(ct.Structure):

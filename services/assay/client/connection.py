@@ -161,6 +161,39 @@ class Connection:
                 call.cancel()
             cursor = await again(cursor)
 
+    async def hold_open(
+        self, method: Callable[..., Any], request: object, opened: asyncio.Event
+    ) -> None:
+        """Keep a stream open until the server ends it; after a lost connection, open it again.
+
+        The stream needs nothing of this event loop while it is open: gRPC's own threads answer for
+        the connection.
+
+        Args:
+            method: the stream; its messages are dropped.
+            request: what opens it.
+            opened: set by the first message.
+
+        Raises:
+            AssayError: refused permanently, or the connection was not restored in time.
+        """
+        pauses = self._backoff.pauses(self._randomness)
+        while True:
+            call = method(request, metadata=self.metadata)
+            try:
+                async for _ in call:
+                    pauses = self._backoff.pauses(self._randomness)
+                    opened.set()
+            except grpc.aio.AioRpcError as failed:
+                error = error_of(failed)
+                if not isinstance(error, WORTH_REPEATING):
+                    raise error from failed
+                await self._pause(pauses, error)
+            else:
+                return
+            finally:
+                call.cancel()
+
     async def close(self) -> None:
         """Close the channel; calls in progress are cancelled."""
         await self.channel.close()

@@ -70,11 +70,6 @@ class Tenant:
     shown: str = ""
     """The name of the token or certificate, for the audit log."""
 
-    @property
-    def operate(self) -> bool:
-        """Whether it may change the weights of the rollout service and pause it."""
-        return Role.OPERATE in self.roles
-
 
 class Callers(Protocol):
     """Who may call a port."""

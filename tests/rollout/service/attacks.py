@@ -368,6 +368,7 @@ async def vanishes(by: Attacker) -> None:
         lambda: stub.GetStatus(pb.GetStatusRequest(rollouts=True), **shown),
         lambda: stub.StreamTrace(pb.StreamTraceRequest(), **shown).read(),
         lambda: stub.Pause(pb.PauseRequest(mode=2, pause_id=LEFT), **shown),  # type: ignore[arg-type]
+        lambda: stub.KeepPaused(pb.KeepPausedRequest(pause_id=LEFT), **shown).read(),
         lambda: stub.CloseSession(pb.CloseSessionRequest(session_id="a"), **shown),
     ]
     for make in by.rng.sample(calls, len(calls)):

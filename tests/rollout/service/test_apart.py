@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.rollout.service.served import RunRollouts
 
 METHODS = [m for m in every_call.methods() if m.containing_service.name == "RolloutService"]
-OPERATING = {"PushWeights", "Activate", "Pause", "Continue", "StreamTrace"}
+OPERATING = {"PushWeights", "Activate", "Pause", "KeepPaused", "Continue", "StreamTrace"}
 """They concern all tenants, and need `operate`."""
 OPEN = "OpenSession"
 

@@ -50,14 +50,12 @@ from assay.core.errors import (
 )
 from assay.core.ids import TenantId
 from assay.edge import grpc_edge
-from assay.rollout.service import wire
+from assay.rollout.service import pauses, wire
 from assay.rollout.service.records import Decoding, SessionSpec
 from assay.rollout.service.servicer import RolloutServicer
 from assay.v1.rollout_pb2 import CloseSessionRequest, RewardPlan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.rollout.service.served import Rollouts, RunRollouts
 
     from assay.client.rollouts import RolloutSession
@@ -94,13 +92,13 @@ async def generated(session: RolloutSession, turn: int) -> Said:
 
 async def nothing_is_held(own: Rollouts, tasks: int) -> None:
     """Of a caller that is gone."""
-    pauses = own.service.pauses
+    held = own.service.pauses
     async with asyncio.timeout(S_MAX):
-        while pauses._asked:
+        while held._asked:
             await asyncio.sleep(0.01)
-        if LEFT in pauses._held:  # it held the engine, but its caller did not wait for the answer
-            pauses.resume(LEFT)
-        assert not pauses._held
+        if LEFT in held._held:  # it held the engine, but its caller did not wait for the answer
+            held.resume(LEFT)
+        assert not held._held
         while own.engine._staging.locked() or own.service.tracer._readers:
             await asyncio.sleep(0.01)
         while len(asyncio.all_tasks()) > tasks:
@@ -148,21 +146,6 @@ async def test_no_attack_changes_what_others_generate_or_leaves_anything(
     assert own.service.why_not_ready == ""
 
 
-@contextlib.asynccontextmanager
-async def pauses_end(own: Rollouts) -> AsyncIterator[None]:
-    """A pause whose caller got its name before it was gone ends when its time is over: at once."""
-
-    async def forgotten() -> None:
-        while True:
-            for pause_id in list(own.service.pauses._held):
-                own.service.pauses._forgotten(pause_id)
-            await asyncio.sleep(0.01)
-
-    forgetting = asyncio.create_task(forgotten())
-    yield
-    forgetting.cancel()
-
-
 async def other_groups_come(own: Rollouts) -> None:
     async with clients(own) as (honest, _):
         session = await honest.open_session("other", sampling=SAMPLED)
@@ -190,8 +173,9 @@ async def nothing_of_it_is_left(own: Rollouts) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_process_that_is_killed_in_all_calls_at_once_leaves_nothing(
-    run_rollouts: RunRollouts, seed: int
+    run_rollouts: RunRollouts, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pauses, "HOLD_S", 0.2)
     own = await run_rollouts(tenants=TENANTS)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.rollout.service.vanishing", own.address, str(seed)),
@@ -203,9 +187,8 @@ async def test_a_process_that_is_killed_in_all_calls_at_once_leaves_nothing(
         await asyncio.sleep(random.Random(seed).random() * 0.2)
         process.kill()
         await process.wait()
-    async with pauses_end(own):
-        await other_groups_come(own)
-        await nothing_of_it_is_left(own)
+    await other_groups_come(own)
+    await nothing_of_it_is_left(own)
 
 
 class Frozen:
@@ -252,6 +235,7 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
     run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grpc_edge, "KEEPALIVE_MS", 500)
+    monkeypatch.setattr(pauses, "HOLD_S", 0.2)
     own = await run_rollouts(tenants=TENANTS)
     relay = Frozen(own.address)
     async with relay as address:
@@ -265,7 +249,7 @@ async def test_a_caller_behind_a_connection_that_only_one_side_knows_is_let_go(
             while not own.service.tracer._readers:
                 await asyncio.sleep(0.01)
         relay.stop()
-        async with asyncio.timeout(KEEPALIVES_S), pauses_end(own):
+        async with asyncio.timeout(KEEPALIVES_S):
             await other_groups_come(own)
             await nothing_of_it_is_left(own)
         process.kill()

@@ -161,6 +161,7 @@ GOOD: Final[dict[str, Any]] = {
     "CancelRollouts": rollout_pb2.CancelRolloutsRequest(session_id=OPEN, group_ids=["g"]),
     "Activate": rollout_pb2.ActivateRequest(policy_version=0),
     "Pause": rollout_pb2.PauseRequest(mode=rollout_pb2.PAUSE_MODE_IN_PLACE, pause_id="p"),
+    "KeepPaused": rollout_pb2.KeepPausedRequest(pause_id="p"),
     "Continue": rollout_pb2.ContinueRequest(pause_id="p"),
     "GetStatus": rollout_pb2.GetStatusRequest(rollouts=True),
 }
@@ -171,7 +172,7 @@ async def answered(own: Rollouts, name: str, message: Message) -> AssayError | N
     """Send it; returns the error. A stream that begins is left."""
     calling = getattr(own.client._stub, name)(message)
     try:
-        if name == "StreamGroups":
+        if name in {"StreamGroups", "KeepPaused"}:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await calling.read()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
 pytest.importorskip("numpy")
 
+from tests.rollout.chaos.remote import Relay
+from tests.rollout.service.served import SHORT
 from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
 
-from assay.client.rollouts import SamplingParams
+from assay.client.rollouts import RolloutClient, SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
 from assay.rollout.layout import PauseMode
 from assay.rollout.service import pauses
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 
     from assay.client.rollouts import RolloutSession
 
+SHORTLY_S = 0.2
 LONG = SamplingParams(temperature=0.8, max_tokens=80)
 
 
@@ -87,9 +93,10 @@ async def test_an_engine_that_is_not_held_in_time_is_the_answer_and_asked_once(
     own = await run_rollouts()
     session = await own.client.open_session("s", sampling=LONG)
     held, n = await held_while_they_run(own, session)
-    own.service.pauses._held[held].timer.cancel()
+    timer = own.service.pauses._held[held].timer
+    assert timer is None  # its client keeps it
     unnamed = own.service.pauses._held.pop(held)  # as one of the process's own, which has no name
-    monkeypatch.setattr(pauses, "HOLD_S_MAX", 0.1)
+    monkeypatch.setattr(pauses, "ENGINE_S_MAX", 0.1)
     with pytest.raises(DeadlinePassed, match="not held within"):
         await own.client.pause(mode="finish")
     unnamed.stack.close()
@@ -115,3 +122,148 @@ async def test_a_pause_whose_caller_vanishes_before_it_holds_does_not_stay(
     assert all(caller.cancelled() for caller in callers)
     assert not held._held
     assert len(await take(session, 9)) == 9
+
+
+async def ended(own: Rollouts, pause_id: str) -> None:
+    """Wait until it holds no longer."""
+    async with asyncio.timeout(S_MAX):
+        while pause_id in own.service.pauses._held:
+            await asyncio.sleep(0.01)
+    with pytest.raises(FailedPrecondition) as found:
+        await own.client.resume(pause_id)
+    assert found.value.field == "pause_id"
+
+
+async def test_a_pause_that_no_stream_keeps_ends_after_its_time(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=LONG)
+    held = await own.client.pause(hold_s=0.1)
+    await session.submit(prompts(2))
+    await ended(own, held)
+    assert len(await take(session, 2)) == 2
+
+
+async def test_each_call_for_a_pause_says_again_how_long_it_holds(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    stub, loop = own.client._stub, asyncio.get_running_loop()
+    for hold_s in (60.0, 3_600.0, 60.0):
+        asked = rollout_pb2.PauseRequest(pause_id="p", hold_ms=round(1000 * hold_s))
+        before = loop.time()
+        await stub.Pause(asked)
+        timer = own.service.pauses._held["p"].timer
+        assert timer is not None
+        assert before + hold_s <= timer.when() <= loop.time() + hold_s
+    await stub.Pause(rollout_pb2.PauseRequest(pause_id="p", hold_ms=1))
+    await ended(own, "p")
+
+
+@pytest.mark.parametrize("hold_ms", [-1, pauses.HOLD_MS_MAX + 1])
+async def test_a_time_out_of_range_is_refused_by_its_field(
+    run_rollouts: RunRollouts, hold_ms: int
+) -> None:
+    own = await run_rollouts()
+    asked = rollout_pb2.PauseRequest(pause_id="q", hold_ms=hold_ms)
+    with pytest.raises(InvalidRequest) as found:
+        await own.client._connection.call(own.client._stub.Pause, asked)
+    assert found.value.field == "hold_ms"
+    for hold_s in (hold_ms / 1000, float("nan"), float("inf")):
+        with pytest.raises(InvalidRequest):
+            await own.client.pause(hold_s=hold_s)
+    assert not own.service.pauses._held
+
+
+async def test_a_pause_is_held_while_any_of_its_streams_is_open_and_they_end_with_it(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    stub = own.client._stub
+    asked = rollout_pb2.PauseRequest(pause_id="p", hold_ms=100)
+    kept = rollout_pb2.KeepPausedRequest(pause_id="p")
+    await stub.Pause(asked)
+    streams = [stub.KeepPaused(kept) for _ in range(2)]
+    for stream in streams:
+        await stream.read()
+    held = own.service.pauses._held["p"]
+    assert (held.keepers, held.timer) == (2, None)
+    await stub.Pause(asked)
+    assert held.timer is None  # a call beside the streams does not count down
+    streams.pop().cancel()
+    async with asyncio.timeout(S_MAX):
+        while held.keepers > 1:
+            await asyncio.sleep(0.01)
+    assert held.timer is None
+    await own.client.resume("p")
+    assert await streams[0].read() is grpc.aio.EOF
+    assert await streams[0].code() is grpc.StatusCode.OK
+    with pytest.raises(grpc.aio.AioRpcError) as gone:
+        await stub.KeepPaused(kept).read()
+    assert gone.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    await stub.Pause(asked)
+    last = stub.KeepPaused(kept)
+    await last.read()
+    last.cancel()
+    await ended(own, "p")
+
+
+BLOCKED = """
+import asyncio, sys, time
+from assay.client.rollouts import RolloutClient
+async def main():
+    async with RolloutClient(sys.argv[1]) as client:
+        print(await client.pause(), flush=True)
+        time.sleep(600)  # as a training step does
+asyncio.run(main())
+"""
+
+
+async def test_a_pause_is_its_processs_also_if_that_is_busy_and_ends_when_it_is_killed(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "HOLD_S", SHORTLY_S)
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=LONG)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", BLOCKED, own.address, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(S_MAX):
+        held = (await process.stdout.readline()).decode().strip()
+    await session.submit(prompts(2))
+    await asyncio.sleep(5 * SHORTLY_S)
+    assert held in own.service.pauses._held
+    process.kill()
+    await process.wait()
+    await ended(own, held)
+    assert len(await take(session, 2)) == 2
+
+
+async def test_a_pause_survives_a_connection_that_is_lost(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    relay = Relay(int(own.address.rpartition(":")[2]))
+    through = (await relay.start()).removeprefix("http://")
+    async with RolloutClient(through, backoff=SHORT) as client:
+        pause_id = await client.pause()
+        held = own.service.pauses._held[pause_id]
+        relay.reset()
+        async with asyncio.timeout(S_MAX):
+            while held.keepers:
+                await asyncio.sleep(0.01)
+            while not held.keepers:
+                await asyncio.sleep(0.01)
+        assert held.timer is None
+        await client.resume(pause_id)
+    await relay.stop()
+
+
+async def test_a_service_that_stops_ends_the_streams_of_pauses(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    pause_id = await own.client.pause()
+    own.service.end_streams()
+    held = own.service.pauses._held[pause_id]
+    async with asyncio.timeout(S_MAX):
+        while held.keepers:
+            await asyncio.sleep(0.01)
+    assert held.timer is not None  # it holds, so that what is sent again finds it
+    await own.client.resume(pause_id)

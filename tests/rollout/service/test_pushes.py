@@ -11,8 +11,9 @@ import gc
 import hashlib
 import json
 import os
+import random
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import pytest
@@ -24,6 +25,7 @@ from tests.rollout.service.pushing import pieces, serialized
 from tests.rollout.service.served import SETTINGS
 from tests.rollout.service.test_service import SAMPLED, prompts, take, weights_of
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
+from tests.seeds import drawn_seed
 
 from assay.client.rollouts import RolloutGroup, Weight
 from assay.client.rollouts.pushes import adapter_push, full_push
@@ -36,7 +38,7 @@ from assay.rollout.service.weights.hand import ITEMS_AHEAD, Hand
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from tests.rollout.service.served import Rollouts, RunRollouts
@@ -307,6 +309,64 @@ async def test_damage_of_any_message_of_whole_weights_is_found_by_its_crc_32(
         with pytest.raises(FailedPrecondition):
             await own.client.activate(1)
     await own.client._push(serialized(damaged(count)))
+
+
+PIECES: Final = {"together_bytes": 1, "piece_bytes": 1_000}
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+async def test_messages_that_changed_places_are_doubled_or_missing_end_the_push(
+    run_rollouts: RunRollouts, *, checksums: bool
+) -> None:
+    own, rng = await run_rollouts(), random.Random(drawn_seed())
+    every = [
+        one async for one in pieces(full_push(1, 0.0), weights_of(1), checksums=checksums, **PIECES)
+    ]
+    inner = [i for i, one in enumerate(every) if not one.HasField("tensor")]
+    for _ in range(12):
+        sent, (i, j) = list(every), sorted(rng.sample(inner, 2))
+        match rng.choice(["swapped", "doubled", "missing", "moved"]):
+            case "swapped":
+                sent[i], sent[j] = sent[j], sent[i]
+            case "doubled":
+                sent.insert(j, sent[i])
+            case "missing":
+                del sent[i]
+            case "moved":
+                sent.insert(j, sent.pop(i))
+        if sent == every:
+            continue
+        with pytest.raises(FailedPrecondition, match="is next") as refused:
+            await own.client._push(serialized(in_turn(sent)))
+        assert refused.value.field == "number"
+        assert own.engine.ready_version is None
+    await own.client._push(serialized(in_turn(every)))
+
+
+async def test_bytes_with_their_checksum_at_another_place_are_found(
+    run_rollouts: RunRollouts,
+) -> None:
+    """Of pieces of one tensor, and of two tensors of one shape: only the place differs."""
+    own, rng = await run_rollouts(), random.Random(drawn_seed())
+    every = [one async for one in pieces(full_push(1, 0.0), weights_of(1), **PIECES)]
+    size = max(len(one.data) for one in every)
+    whole = [i for i, one in enumerate(every) if len(one.data) == size]
+    for _ in range(12):
+        sent = [rollout_pb2.PushWeightsRequest.FromString(o.SerializeToString()) for o in every]
+        i, j = rng.sample(whole, 2)
+        for one, other in ((sent[i], every[j]), (sent[j], every[i])):
+            one.data, one.data_crc32 = other.data, other.data_crc32
+        with pytest.raises(InvalidRequest, match="CRC-32") as refused:
+            await own.client._push(serialized(in_turn(sent)))
+        assert (refused.value.field or "").startswith("tensors.")
+        assert own.engine.ready_version is None
+
+
+async def in_turn(
+    messages: Sequence[rollout_pb2.PushWeightsRequest],
+) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+    for one in messages:
+        yield one
 
 
 async def test_damage_of_an_adapter_is_found_by_its_crc_32(run_rollouts: RunRollouts) -> None:

@@ -21,7 +21,7 @@ from assay.v1 import rollout_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-NAME = "vanishing"
+NAME, KEPT = "vanishing", "kept"
 LONG = pb.Sampling(temperature=0.8, max_tokens=80)
 
 
@@ -39,11 +39,16 @@ async def begin(client: RolloutClient, rng: random.Random) -> list[asyncio.Futur
             yield one
         await asyncio.Event().wait()
 
+    async def kept() -> None:
+        await stub.Pause(pb.PauseRequest(pause_id=KEPT, hold_ms=100), **shown)
+        await stub.KeepPaused(pb.KeepPausedRequest(pause_id=KEPT), **shown).read()
+
     made: list[Any] = [
         lambda: stub.StreamGroups(pb.StreamGroupsRequest(session_id=NAME), **shown).read(),
         lambda: stub.StreamTrace(pb.StreamTraceRequest(), **shown).read(),
         lambda: stub.PushWeights(stalled(), **shown),
         lambda: stub.Pause(pb.PauseRequest(mode=pb.PAUSE_MODE_FINISH), **shown),
+        kept,
         lambda: stub.Activate(pb.ActivateRequest(mode=pb.PAUSE_MODE_FINISH), **shown),
         lambda: stub.Activate(pb.ActivateRequest(mode=pb.PAUSE_MODE_RETRACT), **shown),
         lambda: stub.CancelRollouts(pb.CancelRolloutsRequest(session_id=NAME), **shown),

@@ -1,4 +1,4 @@
-"""Pauses of the engine that callers hold by name. An abandoned pause ends by itself.
+"""Pauses of the engine that callers hold by name. One that its caller left ends by itself.
 
 Invariants:
   - a name is one pause: asking again for a pause that is held, or is about to be, adds none, so a
@@ -6,30 +6,34 @@ Invariants:
   - no call waits for what cannot come: while a pause holds rollouts in place, none of them ends or
   is retracted, so FINISH and RETRACT are refused unless nothing runs;
   - a pause whose caller vanished before it held the engine is let go as soon as it does: no one has
-  its name.
+  its name;
+  - a pause is held as long as a stream of `keep` is open, which ends with its caller, not because
+  the caller is too busy to say anything. Without one it is held for its `hold_s`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from assay.core.errors import Conflict, FailedPrecondition, Saturated
+from assay.core.errors import Conflict, FailedPrecondition, InvalidRequest, Saturated
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import PauseMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from assay.rollout.rollout_engine import RolloutEngine
 
 PAUSES_MAX: Final = 64
-PAUSE_S_MAX: Final = 600.0
-HOLD_S_MAX: Final = 60.0
+HOLD_S: Final = 30.0
+"""Of a pause whose caller says nothing else: long enough to connect again."""
+HOLD_MS_MAX: Final = 24 * 3_600 * 1_000
+ENGINE_S_MAX: Final = 60.0
 """Time-out for holding the engine."""
 BESIDE_S_MAX: Final = 0.5
 """Time-out beside a pause in place: the native engine, which is at rest, answers at once; a server
@@ -39,13 +43,19 @@ Done = TypeVar("Done")
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Held:
     """A pause that holds the engine."""
 
     mode: PauseMode
     stack: ExitStack
-    timer: asyncio.TimerHandle
+    hold_s: float
+    keepers: int = 0
+    """Streams that hold it."""
+    timer: asyncio.TimerHandle | None = None
+    """Ends it; `None`: a stream holds it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """It has ended, or its streams have to."""
 
 
 @dataclass(slots=True)
@@ -66,13 +76,16 @@ class Pauses:
         self._new_id = new_id
         self._held: dict[str, _Held] = {}
         self._asked: dict[str, _Asked] = {}
+        self._streams_end = False
 
-    async def hold(self, mode: PauseMode, pause_id: str = "") -> str:
-        """Make no more tokens until `resume`, or for `PAUSE_S_MAX`; return the pause's id.
+    async def hold(self, mode: PauseMode, pause_id: str = "", *, hold_s: float = HOLD_S) -> str:
+        """Make no more tokens until `resume`; return the pause's id.
 
         Args:
             mode: what happens to running rollouts.
             pause_id: the caller's name of the pause; empty: it gets one.
+            hold_s: how long it is held from now, and after the last `keep`; asked for again, the
+                new time counts.
 
         Raises:
             Saturated: there are `PAUSES_MAX` pauses already.
@@ -86,12 +99,14 @@ class Pauses:
         if (held := self._held.get(pause_id)) is not None:
             if held.mode is not mode:
                 raise Conflict(f"pause {pause_id} has mode {held.mode.name}", field="mode")
+            held.hold_s = hold_s
+            self._count_down(pause_id, held)
             return pause_id
         if len(self._held) + len(self._asked) >= PAUSES_MAX:
             message = f"at most {PAUSES_MAX} pauses"
             raise Saturated(message, field="pause_id", retry_after_s=1.0)
         asked = self._asked[pause_id] = _Asked(mode, asyncio.Event())
-        holding = asyncio.create_task(self._hold(pause_id, asked))
+        holding = asyncio.create_task(self._hold(pause_id, asked, hold_s))
         try:
             await asyncio.shield(holding)
         except asyncio.CancelledError:
@@ -99,7 +114,36 @@ class Pauses:
             raise
         return pause_id
 
-    async def _hold(self, pause_id: str, asked: _Asked) -> None:
+    async def keep(self, pause_id: str) -> AsyncGenerator[None, None]:
+        """Hold a pause until the caller leaves; yields once, and returns when the pause has ended.
+
+        Raises:
+            FailedPrecondition: it has ended.
+        """
+        while (asked := self._asked.get(pause_id)) is not None:
+            await asked.settled.wait()
+        held = self._held.get(pause_id)
+        if held is None:
+            raise _ended()
+        if self._streams_end:
+            return
+        held.keepers += 1
+        self._count_down(pause_id, held)
+        try:
+            yield
+            await held.ended.wait()
+        finally:
+            held.keepers -= 1
+            if self._held.get(pause_id) is held:
+                self._count_down(pause_id, held)
+
+    def end_streams(self) -> None:
+        """Let every `keep` return; what they held is held for its `hold_s`."""
+        self._streams_end = True
+        for held in self._held.values():
+            held.ended.set()
+
+    async def _hold(self, pause_id: str, asked: _Asked, hold_s: float) -> None:
         """Hold the engine. A thread cannot be stopped, so this outlives its caller."""
         stack = ExitStack()
         try:
@@ -107,8 +151,8 @@ class Pauses:
             if asked.abandoned:
                 stack.close()
                 return
-            timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._forgotten, pause_id)
-            self._held[pause_id] = _Held(asked.mode, stack, timer)
+            held = self._held[pause_id] = _Held(asked.mode, stack, hold_s)
+            self._count_down(pause_id, held)
         finally:
             self._asked.pop(pause_id).settled.set()
 
@@ -121,12 +165,12 @@ class Pauses:
             WorkerStalled: the engine was not held in time.
         """
         if mode is PauseMode.IN_PLACE:
-            return await asyncio.to_thread(act, HOLD_S_MAX)
+            return await asyncio.to_thread(act, ENGINE_S_MAX)
         for other in list(self._asked.values()):
             if other.mode is PauseMode.IN_PLACE:  # until the next token
                 await other.settled.wait()
         if not any(held.mode is PauseMode.IN_PLACE for held in self._held.values()):
-            return await asyncio.to_thread(act, HOLD_S_MAX)
+            return await asyncio.to_thread(act, ENGINE_S_MAX)
         try:
             return await asyncio.to_thread(act, BESIDE_S_MAX)
         except WorkerStalled:
@@ -140,7 +184,7 @@ class Pauses:
             FailedPrecondition: it has ended.
         """
         if not self._let_go(pause_id):
-            raise FailedPrecondition("no such pause, or it has ended", field="pause_id")
+            raise _ended()
 
     def close(self) -> None:
         """End all pauses, and those that are still to come."""
@@ -152,14 +196,40 @@ class Pauses:
     def _enter(self, stack: ExitStack, mode: PauseMode, wait_s: float) -> None:
         stack.enter_context(self._engine.pause(wait_s, mode=mode))
 
-    def _forgotten(self, pause_id: str) -> None:
-        log.warning("pause_forgotten", after_s=PAUSE_S_MAX)
+    def _count_down(self, pause_id: str, held: _Held) -> None:
+        """From now, unless a stream holds it."""
+        if held.timer is not None:
+            held.timer.cancel()
+        held.timer = None
+        if held.keepers == 0:
+            loop = asyncio.get_running_loop()
+            held.timer = loop.call_later(held.hold_s, self._left, pause_id, held.hold_s)
+
+    def _left(self, pause_id: str, after_s: float) -> None:
+        log.warning("pause_left", after_s=after_s)
         self._let_go(pause_id)
 
     def _let_go(self, pause_id: str) -> bool:
         held = self._held.pop(pause_id, None)
         if held is None:
             return False
-        held.timer.cancel()
+        if held.timer is not None:
+            held.timer.cancel()
+        held.ended.set()
         held.stack.close()
         return True
+
+
+def held_for(hold_ms: int) -> float:
+    """Seconds for which a caller's pause is held without a stream; 0 = `HOLD_S`.
+
+    Raises:
+        InvalidRequest: out of range.
+    """
+    if not 0 <= hold_ms <= HOLD_MS_MAX:
+        raise InvalidRequest(f"hold_ms: 0 to {HOLD_MS_MAX}", field="hold_ms")
+    return hold_ms / 1000 or HOLD_S
+
+
+def _ended() -> FailedPrecondition:
+    return FailedPrecondition("no such pause, or it has ended", field="pause_id")

@@ -144,6 +144,7 @@ class RolloutService:
     def end_streams(self) -> None:
         """Let every reader finish what has ended, and no more."""
         self.tracer.close()
+        self.pauses.end_streams()
         for session in self._sessions.values():
             session.closed = True
             session.changed.set()

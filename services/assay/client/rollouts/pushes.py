@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zlib
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +24,12 @@ PIECE_BYTES: Final = 4 * 1024**2
 TOGETHER_BYTES: Final = 2 * 1024**2
 """Tensors below this size are sent together, up to this size: a message has a cost of its own."""
 NEAR_BYTES: Final = 256 * 1024
+"""Bytes that a cache still holds after they were copied."""
 DATA_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_FIELD_NUMBER << 3 | 2])
 """Of the field `data` on the wire, before its length; `PADDING_TAG`: of `padding`."""
 PADDING_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.PADDING_FIELD_NUMBER << 3 | 2])
+CRC_TAG: Final = bytes([rollout_pb2.PushWeightsRequest.DATA_CRC32_FIELD_NUMBER << 3 | 5])
+CRC_BYTES: Final = len(CRC_TAG) + 4
 ALIGNMENT: Final = 8
 WIDTHS: Final = {"F32": 4, "F16": 2, "BF16": 2}
 ADAPTER_KINDS: Final = {
@@ -108,50 +112,67 @@ async def _bodies(
     *,
     checksums: bool,
 ) -> AsyncIterator[bytes]:
-    body = _Checksums().body if checksums else _body
+    body = _checked_body if checksums else _body
     message = first
+    for number, (heads, data) in enumerate(_divided(bundles, piece_bytes)):
+        if len(heads) > 1:
+            message.tensors.extend(heads)
+        elif heads:
+            message.tensor.CopyFrom(heads[0])
+        message.number = number
+        yield body(message, data)
+        message = rollout_pb2.PushWeightsRequest()
+
+
+def _divided(
+    bundles: Sequence[Sequence[_Tensor]], piece_bytes: int
+) -> Iterator[tuple[Sequence[rollout_pb2.TensorHead], Sequence[memoryview]]]:
+    """What each message has: the tensors that begin in it, and its bytes."""
     for together in bundles:
-        if len(together) > 1:
-            message.tensors.extend(head for head, _ in together)
-            yield body(message, *(data for _, data in together))
-            message = rollout_pb2.PushWeightsRequest()
+        heads = [head for head, _ in together]
+        if len(heads) > 1:
+            yield heads, [data for _, data in together]
             continue
-        [(head, data)] = together
-        message.tensor.CopyFrom(head)
-        for start in range(0, max(1, len(data)), piece_bytes):
-            yield body(message, data[start : start + piece_bytes])
-            message = rollout_pb2.PushWeightsRequest()
+        [(_, whole)] = together
+        for start in range(0, max(1, len(whole)), piece_bytes):
+            yield heads if start == 0 else (), (whole[start : start + piece_bytes],)
 
 
-class _Checksums:
-    """CRC-32s of messages. Bytes are copied first, into memory that a cache holds: the checksum
-    alone reads main memory at half of its own speed."""
-
-    def __init__(self) -> None:
-        self._near = memoryview(bytearray(NEAR_BYTES))
-
-    def body(self, message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
-        """As `_body`, with the CRC-32 of the bytes."""
-        checksum = 0
-        for one in data:
-            for start in range(0, len(one), NEAR_BYTES):
-                part = one[start : start + NEAR_BYTES]
-                near = self._near[: len(part)]
-                near[:] = part
-                checksum = zlib.crc32(near, checksum)
-        message.data_crc32 = checksum
-        return _body(message, *data)
-
-
-def _body(message: rollout_pb2.PushWeightsRequest, *data: memoryview) -> bytes:
+def _body(message: rollout_pb2.PushWeightsRequest, data: Sequence[memoryview]) -> bytes:
     """The message with these bytes as its `data`: they are copied once, and begin aligned."""
+    return b"".join((_before(message, data), *data))
+
+
+def _checked_body(message: rollout_pb2.PushWeightsRequest, data: Sequence[memoryview]) -> bytes:
+    """As `_body`, with the CRC-32 of the bytes at this place in the push.
+
+    Each part is read by the checksum right after it was copied, from the cache: the checksum alone
+    reads main memory at half of its own speed. It therefore follows the bytes in the message.
+    """
+    checksum, before = message.number, _before(message, data)
+    body = io.BytesIO()
+    body.seek(len(before) + sum(map(len, data)) + CRC_BYTES - 1)
+    body.write(b"\0")  # takes its memory at once, which is not copied again
+    body.seek(0)
+    body.write(before)
+    for one in data:
+        for start in range(0, len(one), NEAR_BYTES):
+            part = one[start : start + NEAR_BYTES]
+            body.write(part)
+            checksum = zlib.crc32(part, checksum)
+    body.write(CRC_TAG + checksum.to_bytes(4, "little"))
+    return body.getvalue()
+
+
+def _before(message: rollout_pb2.PushWeightsRequest, data: Sequence[memoryview]) -> bytes:
+    """The message up to its bytes, which begin aligned."""
     length = _varint(sum(map(len, data)))
     head = message.SerializeToString()
     beyond = (len(head) + len(DATA_TAG) + len(length)) % ALIGNMENT
     if beyond:
         n = (2 * ALIGNMENT - beyond - len(PADDING_TAG) - 1) % ALIGNMENT
         head += PADDING_TAG + bytes([n]) + bytes(n)
-    return b"".join((head, DATA_TAG, length, *data))
+    return head + DATA_TAG + length
 
 
 def _varint(value: int) -> bytes:

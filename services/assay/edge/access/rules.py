@@ -114,6 +114,7 @@ RPC: Final[Mapping[str, Rules]] = {
         "PushWeights": OPERATE,
         "Activate": OPERATE,
         "Pause": OPERATE,
+        "KeepPaused": OPERATE,
         "Continue": OPERATE,
         "StreamTrace": OPERATE,
     },

@@ -103,7 +103,9 @@ class WeightPart:
     """Whole tensors; their bytes follow each other in `data`."""
     data: bytes | memoryview = b""
     crc32: int | None = None
-    """Of `data`, as its sender computed it; `None`: not checked."""
+    """Of `data`, as its sender computed it, from `number` on; `None`: not checked."""
+    number: int | None = None
+    """Of this message in its push; `None`: not checked."""
 
     def check(self, where: str = "data") -> None:
         """Compare the CRC-32 of the bytes with the sender's, if there is one.
@@ -111,8 +113,8 @@ class WeightPart:
         Raises:
             InvalidWeights: they differ; names `where`.
         """
-        if self.crc32 is not None and crc32(self.data) != self.crc32:
-            detail = "the CRC-32 of its bytes differs"
+        if self.crc32 is not None and crc32(self.data, self.number or 0) != self.crc32:
+            detail = "the CRC-32 of its bytes differs, or they belong to another place"
             raise InvalidWeights(where, WeightsProblem.CHECKSUM, detail)
 
 

@@ -120,13 +120,14 @@ class Pushes:
         Raises:
             InvalidRollout: the version or the share of a core is out of range.
             InvalidWeights: names the tensor; nothing is staged.
-            FailedPrecondition: the push ended within a tensor, or its sender stayed silent.
+            FailedPrecondition: the push ended within a tensor, its messages are out of order, or
+                its sender stayed silent.
             WeightsNotReady: another push is running.
         """
         if self._running.locked():
             raise WeightsNotReady("another push is running")
         async with self._running:
-            return await _receive(self._slots, _timely(parts), self._shared_dir)
+            return await _receive(self._slots, _in_order(_timely(parts)), self._shared_dir)
 
 
 async def _timely(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
@@ -140,6 +141,18 @@ async def _timely(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]
             raise FailedPrecondition(message, field="data") from None
         if part is None:
             return
+        yield part
+
+
+async def _in_order(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
+    """The messages, if each is the one after the last: by checksums of their own alone, two that
+    changed places would pass."""
+    expected = 0
+    async for part in parts:
+        if part.number is not None and part.number != expected:
+            detail = f"message {part.number} of the push came where {expected} is next"
+            raise FailedPrecondition(detail, field="number")
+        expected += 1
         yield part
 
 
