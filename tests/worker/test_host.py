@@ -22,6 +22,7 @@ from tests.worker.hosts import (
 
 from assay.config.settings import WorkerSettings
 from assay.core.codec import unpack_body
+from assay.core.errors import DependencyDown
 from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, Claim
@@ -92,6 +93,26 @@ async def test_a_stage_at_work_causes_no_claims_for_idle_stages(
         await trainer.judge("batch", "pass")
     assert claimed["batch"] >= 5
     assert claimed["patient"] + claimed["cpu"] <= 4, "at the start, and not for each request"
+
+
+async def test_a_wake_up_whose_answer_was_lost_leaves_no_work_waiting(
+    run_host: RunHost, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, lost = ValkeyStore.wait_for_work, asyncio.Event()
+
+    async def forgotten(store: ValkeyStore, stages: Sequence[StageName], **options: Any) -> object:
+        woken = await wait(store, stages, **options)
+        if woken is None or lost.is_set():
+            return woken
+        lost.set()
+        raise DependencyDown("no answer from the store")
+
+    monkeypatch.setattr(ValkeyStore, "wait_for_work", forgotten)
+    await run_host("batch", reap_every_s=600.0)  # no sweep wakes the host
+    async with asyncio.timeout(20):
+        while not lost.is_set():  # the first may be claimed by a host that has just started
+            (result,) = await trainer.judge("batch", "pass")
+            assert result.record.outcome is SCORED
 
 
 async def test_a_hand_over_from_the_last_stage_is_a_failure(
