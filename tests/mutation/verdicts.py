@@ -129,7 +129,7 @@ ACCEPTED: Final = [
     ),
     *_of(
         "accepted",
-        f"{TEXT}/options.py",
+        f"{TEXT}/choices/options.py",
         ("text_choice", "rules"),
         ("or follows or not _BLANK_LINE.search(between)", "or not _BLANK_LINE.search(between)"),
         ("or not _COMMENT.search(line)", "or True"),
@@ -399,7 +399,7 @@ DENIED: Final = [
     ),
     *_of(
         "denied",
-        f"{TEXT}/labels.py",
+        f"{TEXT}/choices/labels.py",
         ("text_choice",),
         ('_HIDDEN.sub(lambda match: " " * len(match[0]), text)', "text"),
         ('_NOT_SIGN.sub(lambda match: "\\u2260".rjust(len(match[0])), blank)', "blank"),
@@ -537,7 +537,7 @@ SLOW: Final = [
     ),
     *_of(
         "limits",
-        f"{TEXT}/labels.py",
+        f"{TEXT}/choices/labels.py",
         ("rules",),
         (
             "ending = END.search(text, at, at + STATEMENT_CHARS_MAX)",
@@ -546,7 +546,7 @@ SLOW: Final = [
     ),
     *_of(
         "slow",
-        f"{TEXT}/labels.py",
+        f"{TEXT}/choices/labels.py",
         ("long_texts",),
         (
             'head = r"\\s*+(?:(?:the|option|choice|letter|answer)\\s++)*[(\\[]?\\s*+"',
@@ -880,7 +880,7 @@ READINGS: Final = [
     ),
     *_of(
         "readings",
-        f"{TEXT}/labels.py",
+        f"{TEXT}/choices/labels.py",
         ("text_choice",),
         ("|(?:second|next)[ -]best|runner-up)", ")"),
         ("(?:any|every)\\w*[ ](?:but|besides)", "(?:any|every)\\w*[ ]but"),
@@ -976,13 +976,18 @@ READINGS: Final = [
     ),
     *_of(
         "readings",
-        f"{TEXT}/labels.py",
+        f"{TEXT}/choices/labels.py",
         ("text_choice",),
-        ("_is_a_quantity(text, start, end) or self._is_only", "self._is_only"),
-        ("    if _OPTION_BEFORE.search(before) is not None:", "    if False:"),
-        ("    if _INTRODUCED.search(before) or", "    if"),
+        ("is_a_quantity(text, start, end) or self._is_only", "self._is_only"),
         ("        or _CONDITION_AFTER.match(text, mention.end) is not None\n", ""),
         ("        or _OTHERWISE.search(before) is not None\n", ""),
+    ),
+    *_of(
+        "readings",
+        f"{TEXT}/choices/quantities.py",
+        ("text_choice",),
+        ("    if _OPTION_BEFORE.search(before) is not None:", "    if False:"),
+        ("    if _INTRODUCED.search(before) or", "    if"),
         (" or _DEFINED_AFTER.match(text, end):", ":"),
     ),
     *_of(

@@ -329,7 +329,7 @@ def test_a_program_that_asks_well_passes(bench: Any, program: str, language: str
         ("x = bytearray(1 << 30)", "runtime_error"),
         ("import os\nwhile True: os.fork()", None),
         ("import os, signal\nos.kill(-1, 9)\nos.kill(1, 9)", None),
-        (f"{BISECTION}\nimport time\ntime.sleep(60)", "blocked_limit"),  # nobody else runs
+        (f"{BISECTION}\nimport time\ntime.sleep(60)", "blocked_limit"),  # no one else runs
         (f"{BISECTION}\nimport os\nos.kill(os.getpid(), 19)", "blocked_limit"),
         (f"{BISECTION}\nwhile True: pass", "cpu_limit"),
     ],

@@ -231,7 +231,8 @@ class WorkerHost:
             await self._health.pause(self._failures)
             self._failures += 1
             # The answer that was lost may have been the only wake-up of work that waits.
-            await asyncio.gather(*(self._supervisors[stage].look_again() for stage in stages))
+            supervisors = [self._supervisors[stage] for stage in stages]
+            await asyncio.gather(*(one.wake() for one in supervisors if not one.is_asleep))
         finally:
             self._waited_for.difference_update(stages)
             self._wanting.set()

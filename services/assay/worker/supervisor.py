@@ -105,7 +105,7 @@ class Supervisor:
         self._pool.resize(slots)
         self._audits.resize(slots)
         self._give_back_surplus()
-        if self._is_asleep:
+        if self.is_asleep:
             self._parts.on_wanting(self.stage)
         return self.state()
 
@@ -114,7 +114,7 @@ class Supervisor:
         return self._pool.state()
 
     @property
-    def _is_asleep(self) -> bool:
+    def is_asleep(self) -> bool:
         """There are no slots until there is work."""
         return self._slots_on_demand > 0 and self._pool.state().desired == 0
 
@@ -122,7 +122,7 @@ class Supervisor:
     def wants_waking(self) -> bool:
         """There are idle slots, and the queue was empty at the last claim; or no slots yet."""
         can_claim = self._capacity() > 0 and not self._may_be_work
-        return not self._is_draining and (can_claim or self._is_asleep)
+        return not self._is_draining and (can_claim or self.is_asleep)
 
     async def wake(self) -> None:
         """There may be work; returns after a claim was tried.
@@ -140,15 +140,9 @@ class Supervisor:
         if self._wakes_served < mine:
             await self._wake_another()
 
-    async def look_again(self) -> None:
-        """There may be work that no one was woken for; a pool that sleeps waits for the next sweep,
-        which wakes a host, rather than start slots in vain."""
-        if not self._is_asleep:
-            await self.wake()
-
     def rouse(self) -> bool:
         """Start slots, if it sleeps; returns whether it did."""
-        if is_woken := self._is_asleep and not self._is_draining:
+        if is_woken := self.is_asleep and not self._is_draining:
             log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
             self.resize(self._slots_on_demand)
         return is_woken

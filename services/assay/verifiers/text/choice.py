@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Strategy, extract, is_blank
-from assay.verifiers.text.labels import (
+from assay.verifiers.text.choices.labels import (
     CONSIDERED,
     DENIED,
     END,
@@ -38,7 +38,7 @@ from assay.verifiers.text.labels import (
     labels_of,
     plain_text,
 )
-from assay.verifiers.text.options import LIST_CHARS_MAX
+from assay.verifiers.text.choices.options import LIST_CHARS_MAX
 from assay.verifiers.text.thoughts import answer_part
 
 _WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)

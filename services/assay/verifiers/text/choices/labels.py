@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
-from assay.verifiers.text.options import OptionLists
+from assay.verifiers.text.choices.options import OptionLists
+from assay.verifiers.text.choices.quantities import is_a_quantity
 
 _SEARCHED_CHARS_MAX: Final = 60
 """Characters before a statement that are searched for its clause."""
@@ -204,33 +205,6 @@ _NAME_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 """The letter is the end of a name: `vitamin C`."""
-_QUANTITY_BEFORE: Final = re.compile(
-    r"\bP\($|\b(?:probability|chances?|odds|likelihood|value|area|volume|length|distance|measure|size"
-    r"|radius|mass|weight|height|speed|age|price|cost|event|matrix|set|point|vector)\b[^.!?;,:\n]{0,24}$",
-    re.IGNORECASE,
-)
-_VALUE_AFTER: Final = re.compile(
-    r"[^.!?;,\n]{0,20}?(?:\b(?:is|was|equals?|has|be)\b|=)[^.!?;,\n]{0,20}?(?:[(\[]?-?\.?\d|\\frac"
-    r"|\b(?:zero|one|two|three|half|empty)\b)",
-    re.IGNORECASE,
-)
-_INTRODUCED: Final = re.compile(
-    r"\b(?:let|define|denote(?:\s+by)?)\s+(?:[A-Z]\w?'?(?:\s*,\s*|\s+and\s+)){0,4}$", re.IGNORECASE
-)
-"""`Let A and B be points`, and not `Let me pick B`."""
-_DEFINED_AFTER: Final = re.compile(
-    r"\s*=\s*(?:[(\[|-]\s*)*(?:\d|\.\d|\\(?!text)[A-Za-z]|[A-Za-z](?![\w']))"
-    r"|\s+(?:is|are|be)\s+(?:an?|the)\s+(?:[\w-]+\s+){0,2}?"
-    r"(?:matri(?:x|ces)|(?:sub)?sets?|(?:mid)?points?|events?|vectors?|functions?|numbers?|integers?"
-    r"|constants?|variables?|angles?|verte(?:x|ces)|circles?|lines?|segments?|planes?|sequences?"
-    r"|polynomials?|cent(?:er|re)s?|(?:in|circum|ortho)cent(?:er|re)|foot|roots?|groups?|rings?"
-    r"|digits?|coefficients?|amplitude|length|area|radius|intersection)\b",
-    re.IGNORECASE,
-)
-"""`B = 0.5`, `B is a matrix`; not `B = correct`, `B is the best answer`."""
-_OPTION_BEFORE: Final = re.compile(
-    r"\b(?:options?|choices?|answers?|letter)\b[^.!?\n]{0,20}$", re.I
-)
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
 
@@ -394,7 +368,7 @@ class Labels:
             ):
                 continue
             if not is_direct and (
-                _is_a_quantity(text, start, end) or self._is_only_considered(text, start, end)
+                is_a_quantity(text, start, end) or self._is_only_considered(text, start, end)
             ):
                 continue
             yield _Mention(label, start, end)
@@ -453,17 +427,6 @@ def _is_open(text: str, mention: _Mention) -> bool:
         or _CONDITION_AFTER.match(text, mention.end) is not None
         or _OTHERWISE.search(before) is not None
     )
-
-
-def _is_a_quantity(text: str, start: int, end: int) -> bool:
-    """`The probability of B is 0.5`: a letter that the problem uses, and no choice."""
-    before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
-    if _OPTION_BEFORE.search(before) is not None:
-        return False
-    if _INTRODUCED.search(before) or _DEFINED_AFTER.match(text, end):
-        return True
-    has_quantity = _QUANTITY_BEFORE.search(before) is not None
-    return has_quantity and _VALUE_AFTER.match(text, end) is not None
 
 
 # -- rejecting words -----------------------------------------------------------------------------
