@@ -33,6 +33,7 @@ from assay.edge.connections.passage import (
     TENANT_FRAMES,
     Broken,
     Passage,
+    own_pace,
     strangers_pace,
     tenants_pace,
 )
@@ -43,7 +44,7 @@ from assay.v1 import reward_pb2, reward_pb2_grpc
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from tests.running import RunApi
+    from tests.running import RunApi, Running
 
 HEADERS, SETTINGS, PING, CONTINUATION = 1, 4, 6, 9
 END_HEADERS, PADDED, PRIORITY = 0x04, 0x08, 0x20
@@ -167,11 +168,11 @@ def test_all_that_a_client_with_a_token_sends_passes_as_it_was_sent(
     passage, passed = Passage(shared=strangers_pace()), b""
     for number, piece in enumerate(cut_at(sent, places)):
         if number == known_after:
-            passage.widen(tenants_pace())
+            passage.widen(tenants_pace(), own_pace())
         some, _ = passage.take(piece, 0.0)
         passed += some
         assert sent.startswith(passed)
-    passage.widen(tenants_pace())
+    passage.widen(tenants_pace(), own_pace())
     some, wait_s = passage.take(b"", 0.0)
     assert (passed + some, wait_s) == (sent, 0.0)
     assert passage.held == 0
@@ -254,7 +255,7 @@ def test_what_costs_more_than_it_weighs_ends_a_connection_with_a_token_or_withou
 ) -> None:
     passage = Passage(shared=strangers_pace())
     if known:
-        passage.widen(tenants_pace())
+        passage.widen(tenants_pace(), own_pace())
     with pytest.raises(Broken):
         passage.take(sent, 0.0)
 
@@ -272,7 +273,7 @@ def test_small_frames_of_one_with_a_token_are_paced_and_large_ones_are_not() -> 
     through = 0
     for _ in range(10):
         passage = Passage(shared=strangers_pace())
-        passage.widen(tenant)
+        passage.widen(tenant, own_pace())
         passed, wait_s = passage.take(BEGUN + call(1) + ping * 20_000, 0.0)
         assert 0.0 < wait_s < 1.0
         pings = (len(passed) - len(BEGUN + call(1))) // len(ping)
@@ -280,7 +281,7 @@ def test_small_frames_of_one_with_a_token_are_paced_and_large_ones_are_not() -> 
         through += pings
     assert through <= TENANT_FRAMES[0]
     passage = Passage(shared=strangers_pace())
-    passage.widen(tenants_pace())
+    passage.widen(tenants_pace(), own_pace())
     sent = BEGUN + call(1) + frame(0, 0, 1, bytes(16_384)) * 1_000
     assert passage.take(sent, 0.0) == (sent, 0.0)
 
@@ -295,7 +296,7 @@ def test_what_cannot_be_seen_is_paced_by_its_bytes(pieces: list[tuple[bytes, flo
         assert sent.startswith(passed)
         at_once, per_s = OPAQUE_BYTES
         assert len(passed) <= at_once + per_s * now_s + len(pieces)
-    passage.widen(tenants_pace())
+    passage.widen(tenants_pace(), own_pace())
     assert passed + passage.take(b"", now_s)[0] == sent
 
 
@@ -403,7 +404,7 @@ async def test_a_stranger_at_a_pace_goes_on_and_one_with_a_token_waits_for_nothi
 def test_a_call_with_many_fields_counts_as_several() -> None:
     def through(block: bytes) -> int:
         passage = Passage(shared=strangers_pace())
-        passage.widen(tenants_pace())
+        passage.widen(tenants_pace(), own_pace())
         one = frame(HEADERS, END_HEADERS, 1, block)
         passed, _ = passage.take(BEGUN + one * 2_000, 0.0)
         return (len(passed) - len(BEGUN)) // len(one)
@@ -426,6 +427,21 @@ def test_a_strangers_calls_now_and_then_wait_for_no_crowd() -> None:
         assert passage.take(call(2 * number + 1), now_s) == (call(2 * number + 1), 0.0)
 
 
+async def calls_answered(api: Running, name: str, times: int) -> int:
+    """How many of a tenant's calls are answered."""
+    answered = 0
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(api.addresses.grpc, options) as channel:
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+        for _ in range(times):
+            request = reward_pb2.ListPipelinesRequest()
+            metadata = (("authorization", f"Bearer {name}"),)
+            with suppress(grpc.aio.AioRpcError):
+                await stub.ListPipelines(request, metadata=metadata, timeout=1.0)
+                answered += 1
+    return answered
+
+
 async def test_tenants_behind_one_address_do_not_wait_for_each_other(
     run_api: RunApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,22 +449,16 @@ async def test_tenants_behind_one_address_do_not_wait_for_each_other(
     tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
     api = await run_api(tenants=tenants)
 
-    async def call_as(name: str, times: int) -> int:
-        """How many of its calls are answered."""
-        answered = 0
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        async with grpc.aio.insecure_channel(api.addresses.grpc, options) as channel:
-            stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
-            for _ in range(times):
-                request = reward_pb2.ListPipelinesRequest()
-                metadata = (("authorization", f"Bearer {name}"),)
-                with suppress(grpc.aio.AioRpcError):
-                    await stub.ListPipelines(request, metadata=metadata, timeout=1.0)
-                    answered += 1
-        return answered
+    assert 1 <= await calls_answered(api, "a", 7) < 7
+    assert await calls_answered(api, "b", 4) == 4
 
-    assert 1 <= await call_as("a", 7) < 7
-    assert await call_as("b", 4) == 4
+
+async def test_a_service_with_one_tenant_has_no_pace(
+    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pace in ("TENANT_STREAMS", "KNOWN_STREAMS"):
+        monkeypatch.setattr(passage_module, pace, (4.0, 0.001))
+    assert await calls_answered(await run_api(), "", 30) == 30
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -136,6 +136,7 @@ class RewardServer:
             connections_max=settings.connections_max,
             time_s=lambda: clock.monotonic_ns() / 1e9,
             opaque=settings.tls_certificate is not None,
+            one_tenant=len(settings.tenants) <= 1 and settings.tenants_file is None,
         )
         self._why_not_ready = "it starts"
         self._probes = Probes(

@@ -19,6 +19,8 @@ from assay.edge.connections.passage import (
     Broken,
     Buckets,
     Passage,
+    endless_pace,
+    own_pace,
     strangers_pace,
     tenants_pace,
 )
@@ -61,6 +63,7 @@ class Front:
         connections_max: int,
         time_s: Callable[[], float],
         opaque: bool = False,
+        one_tenant: bool = False,
     ) -> None:
         """Prepare a port.
 
@@ -69,6 +72,7 @@ class Front:
             connections_max: concurrent ones.
             time_s: monotonic, in seconds.
             opaque: clients speak TLS, which gRPC ends.
+            one_tenant: all who have a token, or need none, are one; no one else waits for it.
         """
         self.connections = connections
         self.time_s = time_s
@@ -77,6 +81,7 @@ class Front:
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))
         self._connections_max = connections_max
         self._opaque = opaque
+        self._one_tenant = one_tenant
         self._strangers: WeakValueDictionary[str, Buckets] = WeakValueDictionary()
         self._tenants: WeakValueDictionary[Hashable, Buckets] = WeakValueDictionary()
         self._newcomers: dict[_Client, None] = {}
@@ -148,13 +153,16 @@ class Front:
         del self._newcomers[oldest]
         oldest.abort()
 
-    def known(self, client: _Client, caller: Hashable) -> Buckets:
-        """It is no newcomer any more; returns the pace that it shares with this caller's."""
+    def known(self, client: _Client, caller: Hashable) -> tuple[Buckets, Buckets]:
+        """It is no newcomer any more; returns the pace that it shares with this caller's, and its
+        own."""
         self._newcomers.pop(client, None)
+        if self._one_tenant:
+            return endless_pace(), endless_pace()
         shared = self._tenants.get(caller)
         if shared is None:
             shared = self._tenants[caller] = tenants_pace()
-        return shared
+        return shared, own_pace()
 
     def gone(self, client: _Client) -> None:
         """Its connection has ended."""
@@ -312,7 +320,7 @@ class _Client(asyncio.BufferedProtocol):
         what comes from its address."""
         if self._passage is not None:
             several = self._passage.known
-            self._passage.widen(self._front.known(self, (self.address,) if several else caller))
+            self._passage.widen(*self._front.known(self, (self.address,) if several else caller))
             self._pass_on()
 
     # -- from gRPC -----------------------------------------------------------------------------

@@ -46,13 +46,14 @@ OPAQUE_BYTES: Final = 20.0 * 1024, float(STRANGER_BYTES_PER_S)
 ADDRESS_STREAMS: Final = 32.0, 32.0
 """Of all strangers' connections of an address, besides the first of each."""
 
-KNOWN_STREAMS: Final = 512.0, 512.0
-"""Twice as many as may be open at once."""
+KNOWN_STREAMS: Final = 1_024.0, 1_024.0
+"""Four times as many as may be open at once."""
 KNOWN_FRAMES: Final = 2_048.0, 2_048.0
-TENANT_STREAMS: Final = 1_024.0, 1_024.0
-"""Of all connections of a tenant; more than it may have handled."""
+TENANT_STREAMS: Final = 2_048.0, 2_048.0
+"""Of all connections of a tenant; more than one process handles."""
 TENANT_FRAMES: Final = 8_192.0, 8_192.0
 """Looking at one takes some 2 us."""
+ENDLESS: Final = 1e12, 1e12
 FREE_AFTER_S: Final = 10.0
 """A connection without calls for this long waits for no others: health checks go on."""
 
@@ -135,6 +136,16 @@ def strangers_pace() -> Buckets:
     return Buckets(streams=TokenBucket(*ADDRESS_STREAMS))
 
 
+def own_pace() -> Buckets:
+    """Of a connection over which a call has shown a valid token."""
+    return Buckets(streams=TokenBucket(*KNOWN_STREAMS), frames=TokenBucket(*KNOWN_FRAMES))
+
+
+def endless_pace() -> Buckets:
+    """Of a service with one tenant: no one else waits."""
+    return Buckets(streams=TokenBucket(*ENDLESS))
+
+
 def tenants_pace() -> Buckets:
     """Of all connections of one tenant."""
     return Buckets(streams=TokenBucket(*TENANT_STREAMS), frames=TokenBucket(*TENANT_FRAMES))
@@ -167,14 +178,12 @@ class Passage:
         self.known = False
         """A call has shown a valid token."""
 
-    def widen(self, shared: Buckets) -> None:
-        """A call has shown a valid token; `shared` with other connections of its tenant."""
+    def widen(self, shared: Buckets, own: Buckets) -> None:
+        """A call has shown a valid token; `shared` with other connections of its tenant, `own` from
+        its first such call on."""
         self._shared = shared
         if not self.known:
-            self.known = True
-            self._pace = Buckets(
-                streams=TokenBucket(*KNOWN_STREAMS), frames=TokenBucket(*KNOWN_FRAMES)
-            )
+            self.known, self._pace = True, own
 
     @property
     def held(self) -> int:
