@@ -16,8 +16,10 @@ from weakref import WeakValueDictionary
 
 from assay.edge.auth import in_url
 from assay.edge.connections.passage import (
+    FAREWELL,
     Broken,
     Buckets,
+    OtherProtocol,
     Passage,
     endless_pace,
     own_pace,
@@ -251,6 +253,10 @@ class _Client(asyncio.BufferedProtocol):
         now_s = self._front.time_s()
         try:
             passed, wait_s = self._passage.take(data, now_s)
+        except OtherProtocol:
+            self._transport.write(FAREWELL)
+            self._transport.close()
+            return
         except Broken as broken:
             self._cut(str(broken))
             return

@@ -19,6 +19,9 @@ from assay.edge.connections.fields import FieldTable, NotFields
 from assay.edge.connections.traffic import STRANGER_BYTES_PER_S
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+FAREWELL: Final = bytes.fromhex("0000000400000000000000080700000000000000000000000001")
+"""Empty settings and GOAWAY with PROTOCOL_ERROR: by these a client of HTTP/1.1 knows whose port it
+is."""
 FIELDS_MAX: Final = 128
 """Of a header block."""
 BLOCK_BYTES_MAX: Final = 32 * 1024
@@ -64,6 +67,10 @@ _END_HEADERS, _PADDED, _PRIORITY = 0x04, 0x08, 0x20
 
 class Broken(Exception):
     """The client has broken a bound: its connection is to be cut."""
+
+
+class OtherProtocol(Broken):
+    """It does not speak HTTP/2."""
 
 
 @dataclass(slots=True)
@@ -268,7 +275,7 @@ class Passage:
     def _preface(self, here: bytes, at: int) -> Unit | None:
         shown = here[at : at + len(PREFACE)]
         if not PREFACE.startswith(shown):
-            raise Broken("no HTTP/2")
+            raise OtherProtocol("no HTTP/2")
         if len(shown) < len(PREFACE):
             return None
         self._begun = True
