@@ -326,7 +326,8 @@ class _Client(asyncio.BufferedProtocol):
         what comes from its address."""
         if self._passage is not None:
             several = self._passage.known
-            self._passage.widen(*self._front.known(self, (self.address,) if several else caller))
+            shared, own = self._front.known(self, (self.address,) if several else caller)
+            self._passage.widen(shared, own)
             self._pass_on()
 
     # -- from gRPC -----------------------------------------------------------------------------

@@ -270,9 +270,9 @@ fr = sys._getframe()
 while fr:
     for v in list(fr.f_locals.values()):
         if hasattr(v, '_frames'):
-            v._frames.send(['ok', None, None, 0]); v._frames.send(['ok', 9, None, 0])
+            v._frames.send(['ok', None, None, 0]); v._frames.send(['ok', 9.5, None, 0])
     fr = fr.f_back
-def {f}(*a): return 9
+def {f}(*a): return 9.5
 """,
     """\
 import ctypes

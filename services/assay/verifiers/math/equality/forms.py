@@ -160,8 +160,8 @@ def are_joined_otherwise(gold: Items, answer: Items) -> bool:
 
 
 def _are_of_names(answer: Items) -> bool:
-    """Whether it gives values of two or more names, each once."""
-    names = [item.name for item in answer.items if isinstance(item, Named)]
+    """Whether it gives values of two or more names, each once; `x_1`, `x_2` are values of `x`."""
+    names = [item.name.split("_")[0] for item in answer.items if isinstance(item, Named)]
     return len(names) == len(answer.items) == len(set(names)) > 1
 
 
