@@ -112,12 +112,17 @@ async def test_an_episode_that_no_one_names_ends_with_its_work_and_is_known_no_m
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         await http.post("/create", json=BODY, headers=headers)
         task_id = await first_event(http, call_of(RIGHT), headers)
+        async with asyncio.timeout(60):
+            while not await api.store.batches(batches_max=1):  # before, there is nothing to cancel
+                await asyncio.sleep(0.02)
         monkeypatch.setattr(ors_sessions, "TTL_S", 0.0)
         monkeypatch.setattr(ors_sessions, "SWEEP_EVERY_S", 0.0)
         gone = await http.post("/math/call", json=call_of(RIGHT, task_id), headers=headers)
         assert gone.status_code == 404
         async with asyncio.timeout(60):
-            while 'outcome="CANCELLED"' not in (await http.get("/metrics")).text:
+            while await api.store.batches(batches_max=1):
+                await asyncio.sleep(0.02)
+            while 'cause="CANCELLED"' not in (await http.get("/metrics")).text:
                 await asyncio.sleep(0.02)
 
 
