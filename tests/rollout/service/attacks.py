@@ -361,19 +361,21 @@ async def vanishes(by: Attacker) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: stub.OpenSession(session("b"), **shown),
         lambda: stub.SubmitPrompts(submission("a", prompt(77)), **shown),
-        lambda: stub.StreamGroups(pb.StreamGroupsRequest(session_id="a"), **shown).read(),
+        lambda: stub.StreamGroups(pb.StreamGroupsRequest(session_id="a"), **shown),
         lambda: stub.CancelRollouts(pb.CancelRolloutsRequest(session_id="a"), **shown),
         lambda: stub.PushWeights(stalled(), **shown),
         lambda: stub.Activate(pb.ActivateRequest(mode=mode), **shown),
         lambda: stub.GetStatus(pb.GetStatusRequest(rollouts=True), **shown),
-        lambda: stub.StreamTrace(pb.StreamTraceRequest(), **shown).read(),
+        lambda: stub.StreamTrace(pb.StreamTraceRequest(), **shown),
         lambda: stub.Pause(pb.PauseRequest(mode=2, pause_id=LEFT), **shown),  # type: ignore[arg-type]
-        lambda: stub.KeepPaused(pb.KeepPausedRequest(pause_id=LEFT), **shown).read(),
+        lambda: stub.KeepPaused(pb.KeepPausedRequest(pause_id=LEFT), **shown),
         lambda: stub.CloseSession(pb.CloseSessionRequest(session_id="a"), **shown),
     ]
     for make in by.rng.sample(calls, len(calls)):
         made = make()
-        await by.leave(asyncio.ensure_future(made) if asyncio.iscoroutine(made) else made)
+        is_stream = isinstance(made, grpc.aio.UnaryStreamCall)
+        await by.leave(asyncio.ensure_future(made.read()) if is_stream else made)
+        made.cancel()  # `read` may not have begun, and an unread message keeps a call open
 
 
 ATTACKS: Final[Sequence[Callable[[Attacker], Awaitable[None]]]] = (
