@@ -137,7 +137,7 @@ class CudaEngine:
         self._watch = Watch(self._link, self._ledger, machine, self.options.hang_s)
         self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
-        self._holds = Holds(self._link, self._news, self._raise_if_lost)
+        self._holds = Holds(self._link, self._news, self.raise_if_lost)
         tell_model(machine, self._params, self.sizes, model)
         self._slots = DeviceSlots(self.sizes, machine, self._params, version, digest_of(model))
         self._link.head.weights = self._slots.word
@@ -189,7 +189,7 @@ class CudaEngine:
     def _post(self, kind: Kind, ref: RolloutRef, aux: int = 0) -> None:
         deadline = time.perf_counter() + _POST_S
         while not self._link.command(kind, ref.slot, ref.generation, aux):
-            self._raise_if_lost()
+            self.raise_if_lost()
             if time.perf_counter() > deadline:
                 raise WorkerStalled("the kernel does not take commands")
 
@@ -216,7 +216,7 @@ class CudaEngine:
         """See `RolloutEngine`. After a loss: the error, once `poll` has returned what had ended."""
         with self._open(even_if_lost=True):
             if not self._ledger.ready:
-                self._raise_if_lost()
+                self.raise_if_lost()
             if self._watch.lost is not None:
                 return []
             offset = self._watch.clock.offset_ns
@@ -239,7 +239,7 @@ class CudaEngine:
         with self._open(even_if_lost=True):
             tenants = self._ledger.hand_out(n)
             if not tenants:
-                self._raise_if_lost()
+                self.raise_if_lost()
             return [self._collect(tenant) for tenant in tenants]
 
     def _collect(self, tenant: Tenant) -> Completed:
@@ -430,7 +430,10 @@ class CudaEngine:
         have not been aligned yet."""
         return self._watch.clock.error_ns
 
-    def _raise_if_lost(self) -> None:
+    def raise_if_lost(self) -> None:
+        """Raises:
+        KernelHung, KernelFailed: the kernel is gone.
+        """
         if self._watch.lost is not None:
             raise self._watch.lost
 
@@ -439,7 +442,7 @@ class CudaEngine:
             if self._closed:
                 raise RuntimeClosed("the engine is closed")
             if not even_if_lost:
-                self._raise_if_lost()
+                self.raise_if_lost()
         return self._news
 
     def close(self, timeout_s: float = 30.0) -> None:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from assay.rollout.cuda.sizes import Sizes
 
-FLAGS: Final = (
+FLAGS: Final = (  # a device stops at a load that is not at a multiple of its size: so does this
+    *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-ffp-contract=off", "-U_FORTIFY_SOURCE"),
     *("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function"),
 )

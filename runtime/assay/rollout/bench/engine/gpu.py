@@ -146,6 +146,7 @@ def _until(engine: CudaEngine, generated: int) -> Instant:
             return Instant(stats, now, time.process_time())
         if now > deadline:
             raise WorkerStalled(f"{generated} tokens were not made within {WAIT_S:g} s")
+        engine.raise_if_lost()
         time.sleep(_PAUSE_S)
 
 

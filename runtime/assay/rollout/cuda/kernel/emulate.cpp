@@ -138,6 +138,7 @@ void gate_wait(uint64_t *gate, uint32_t parity) {
     while (*(volatile uint64_t *)gate >> 63 == parity) leave();
 }
 void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t) {
+    need_sixteens((uint64_t)to | (uint64_t)from | bytes);
     memcpy(to, from, bytes);
     gate_arrive(gate);
 }

@@ -33,7 +33,12 @@ uint64_t now_ns();
 
 static inline uint64_t load_sys(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store_sys(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+/* A device stops at an access that is not at a multiple of its size. */
+static inline void need_sixteens(uint64_t at) {
+    if (at % 16) __builtin_trap();
+}
 static inline void peek_sys(const uint64_t *p, uint64_t *one, uint64_t *two) {
+    need_sixteens((uint64_t)p);
     *one = __atomic_load_n(p, __ATOMIC_RELAXED);
     *two = __atomic_load_n(p + 1, __ATOMIC_RELAXED);
 }

@@ -52,7 +52,7 @@ typedef struct {
     union {
         float partial[A_WARPS * A_ROWS_SUMMED * A_PART_STRIDE];
         struct {
-            uint16_t query[A_WARPS][16 * A_QUERY_STRIDE];
+            alignas(16) uint16_t query[A_WARPS][16 * A_QUERY_STRIDE]; /* read by sixteens */
             uint32_t last[A_WARPS][16];
         } attend;
         struct {
