@@ -185,7 +185,7 @@ class GpuMachine:
             self._done(self._cu.cuStreamSynchronize(self._copies))
 
     def read(self, at: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Copy out of reserved memory; for tests and benches."""
+        """See `Machine`."""
         self._enter()
         out = np.empty(n_bytes, dtype=np.uint8)
         self._done(self._cu.cuMemcpyDtoHAsync(out.ctypes.data, at, n_bytes, self._copies))
