@@ -115,7 +115,7 @@ def test_logits_under_a_rotation_are_those_of_the_merged_model(name: str, kind: 
 @given(
     heads=st.integers(1, 3),
     kind=st.sampled_from([CAYLEY, NEUMANN, EXPONENTIAL]),
-    terms=st.integers(2, 7),
+    terms=st.integers(4, 7),
     some=st.sets(st.integers(0, 6), min_size=1),
 )
 def test_a_rotation_is_merged_into_its_own_projections_only(
@@ -131,7 +131,7 @@ def test_a_rotation_is_merged_into_its_own_projections_only(
     model = round_to_bf16(Model(config, tensors))
     adapted = [one for i, one in enumerate(oft(model, 3, kind, 4)) if i in some]
     if kind == NEUMANN:
-        adapted = [replace(one, terms=terms if terms != 3 else 4) for one in adapted]
+        adapted = [replace(one, terms=terms) for one in adapted]
     sizes = Sizes(config, EMULATED, 64)
     found, wanted = (np.zeros(packed_bytes(sizes), dtype=np.uint8) for _ in range(2))
     Packed(sizes, found).fill(model)
@@ -305,8 +305,7 @@ def refused() -> dict[str, list[Adapted]]:
     nan[0, 0], huge[0, 0] = np.nan, 3.4e38
     odd.view(np.uint32)[0, 0] = 0xFFFFFFFF  # rounded as a number, it would be 0
     return {
-        "both kinds": [oft(tiny(), 1, CAYLEY, 8)[0], *good[1:]],
-        "both kinds, OFT last": [*good[:1], *oft(tiny(), 1, CAYLEY, 8)[1:]],
+        "both kinds": [*oft(tiny(), 1, CAYLEY, 8)[1:], first],
         "not finite": [replace(one, a=one.a * np.inf) for one in oft(tiny(), 1, CAYLEY, 8)],
         "no blocks of its inputs": [replace(oft(tiny(), 1, CAYLEY, 8)[0], size=5)],
         "twice": [first, first],
