@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.rollout.cuda.building import ended, host_engine, tiny
+from tests.rollout.cuda.building import bits, ended, host_engine, tiny
 from tests.rollout.cuda.test_adapters import adapter_of
 from tests.rollout.cuda.test_host_build import WORDS, first_stop
 from tests.rollout.engine.adapting import lora, merge
 from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf16
 from typer.testing import CliRunner
 
-from assay.rollout import Sampling, Stop
+from assay.rollout import InvalidRollout, Sampling, Stop
 from assay.rollout.bench.app import bench_app
 from assay.rollout.bench.engine.gpu import (
     GpuWork,
@@ -283,6 +284,33 @@ def test_a_rollouts_bits_do_not_depend_on_its_neighbours() -> None:
         engine.submit([5] * 150, max_tokens=60, seeds=range(40), sampling=how, want_reward=False)
         together = ended(engine, 40)[3]
     assert (alone.tokens, alone.logps) == (together.tokens, together.logps)
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_an_engine_in_a_green_context_makes_the_same_tokens_and_leaves_the_rest() -> None:
+    """One block for each multiprocessor that was granted; and as often as it is made again."""
+    options, how = CudaOptions(slots=64, seq_len_max=128), Sampling(temperature=1.0)
+
+    def tokens(engine: CudaEngine) -> list[tuple[bytes, bytes]]:
+        engine.submit([5] * 40, max_tokens=40, seeds=range(20), sampling=how, want_reward=False)
+        return bits(ended(engine, 20))
+
+    with CudaEngine(tiny(), GpuMachine, options) as engine:
+        wanted = tokens(engine)
+    whole = describe().multiprocessors
+    for asked in (20, whole // 2):
+        machine = functools.partial(GpuMachine, green_sms=asked)
+        with CudaEngine(tiny(), machine, options) as engine:
+            assert tokens(engine) == wanted
+            gpu = engine.machine
+            assert isinstance(gpu, GpuMachine)
+            assert gpu.green is not None
+            assert asked <= gpu.blocks == gpu.green.multiprocessors < asked + 16
+            assert gpu.blocks + gpu.green.rest == whole
+    for asked in (whole, 10_000):
+        with pytest.raises(InvalidRollout, match="green_sms"):
+            CudaEngine(tiny(), functools.partial(GpuMachine, green_sms=asked), options)
 
 
 RUNNING = """
