@@ -113,6 +113,8 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_engine_decode_run": (_INT, (_P, _P, _P, _U32, _U32, _P, _P)),
     "assay_engine_logits": (_P, (_P, _U32)),
     "assay_engine_get_info": (None, (_P, _P)),
+    "assay_rotation_room": (_SIZE, (_U32,)),
+    "assay_rotation": (_P, (_P, _U32, _U32, _U32, _P)),
     "assay_engine_status_text": (ct.c_char_p, (_INT,)),
     "assay_engine_best_isa": (_U32, ()),
     "assay_read_sweep_seconds": (ct.c_double, (_P, _SIZE, _U32, _U32)),

@@ -83,6 +83,9 @@ class RolloutSettings(TlsBranch):
     none can be pushed. The CPU takes any."""
     gpu_sm_max: int | None = Field(default=None, gt=0)
     """Multiprocessors of the GPU for decoding, so that other kernels keep the rest. Absent: all."""
+    gpu_green_sms: int | None = Field(default=None, gt=0)
+    """Multiprocessors that the driver sets aside for decoding (a green context), in whole groups: 8
+    on sm_90. Absent: none are."""
     weight_dtype: Literal["bf16", "f32"] = "bf16"
     """Precision of weights. Exact ratios of a float32 trainer need `f32`, at half the speed, on the
     CPU."""

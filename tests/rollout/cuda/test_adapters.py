@@ -1,5 +1,5 @@
-"""LoRA on the device, beside the weights: the merged model's numbers, the same bits in any company,
-two slots, and refusals that change nothing."""
+"""LoRA on the device, beside the weights, and OFT merged into them: the merged model's numbers, the
+same bits in any company, two slots, and refusals that change nothing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollout.cuda.building import bits, ended, host_engine, tiny
 from tests.rollout.cuda.test_host_build import GREEDY, LOGITS_ERROR_MAX, logits_of
-from tests.rollout.engine.adapting import CAYLEY, LORA, Adapted, lora, merge, oft
+from tests.rollout.engine.adapting import (
+    CAYLEY,
+    EXPONENTIAL,
+    LORA,
+    NEUMANN,
+    Adapted,
+    lora,
+    merge,
+    oft,
+)
 from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf16
 
 from assay.rollout import InvalidWeights, Sampling, WeightsNotReady
 from assay.rollout.cuda.sizes import EMULATED, Sizes
 from assay.rollout.cuda.weights.packed import Packed, PackedAdapter, adapter_bytes, packed_bytes
+from assay.rollout.cuda.weights.rotated import Rotated
 from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
 from assay.rollout.models.adapters import AdaptedProjection, Adapter, AdapterKind
 
@@ -77,6 +87,138 @@ def test_logits_are_those_of_the_merged_model(name: str, *, some: bool) -> None:
     without = Exact(round_to_bf16(model)).logits(whole)[-2]
     assert np.linalg.norm(last - wanted) / np.linalg.norm(wanted) < LOGITS_ERROR_MAX
     assert np.linalg.norm(last - without) / np.linalg.norm(without) > 5 * LOGITS_ERROR_MAX
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "smollm"])
+@pytest.mark.parametrize("kind", [CAYLEY, NEUMANN, EXPONENTIAL])
+def test_logits_under_a_rotation_are_those_of_the_merged_model(name: str, kind: int) -> None:
+    model = random_model(name)
+    parts = oft(model, 1, kind, 8, shared=kind == NEUMANN)
+    if kind == EXPONENTIAL:
+        parts = [one for one in parts if one.tensor in {K.WK, K.W_GATE, K.W_DOWN} and one.layer]
+    prompt = ids_for(model, 21)
+    with host_engine(model) as engine:  # needs no room for adapters
+        staged = engine.stage_adapter(1, adapter_of(parts))
+        assert staged.bytes == sum(one.a.nbytes for one in parts)
+        engine.activate(1)
+        engine.submit(prompt, max_tokens=4, seeds=[1], sampling=GREEDY, want_reward=False)
+        (done,) = ended(engine, 1)
+        last = logits_of(engine)
+    assert set(done.policy_versions) == {1}
+    whole = [*prompt, *done.tokens]
+    wanted = Exact(merge(round_to_bf16(model), parts)).logits(whole)[-2]
+    without = Exact(round_to_bf16(model)).logits(whole)[-2]
+    assert np.linalg.norm(last - wanted) / np.linalg.norm(wanted) < LOGITS_ERROR_MAX
+    assert np.linalg.norm(last - without) / np.linalg.norm(without) > 5 * LOGITS_ERROR_MAX
+
+
+@given(
+    heads=st.integers(1, 3),
+    kind=st.sampled_from([CAYLEY, NEUMANN, EXPONENTIAL]),
+    terms=st.integers(4, 7),
+    some=st.sets(st.integers(0, 6), min_size=1),
+)
+def test_a_rotation_is_merged_into_its_own_projections_only(
+    heads: int, kind: int, terms: int, some: set[int]
+) -> None:
+    """Packed: the bits of the merged tensors, and of no other byte any other."""
+    config = replace(tiny().config, n_heads=4, n_kv_heads=heads if heads != 3 else 4, head_dim=8)
+    rng = np.random.default_rng(heads)
+    tensors = {
+        (tensor, layer): Tensor.of(rng.normal(0, 1, shape).astype(np.float32))
+        for tensor, layer, shape in config.tensor_shapes()
+    }
+    model = round_to_bf16(Model(config, tensors))
+    adapted = [one for i, one in enumerate(oft(model, 3, kind, 4)) if i in some]
+    if kind == NEUMANN:
+        adapted = [replace(one, terms=terms) for one in adapted]
+    sizes = Sizes(config, EMULATED, 64)
+    found, wanted = (np.zeros(packed_bytes(sizes), dtype=np.uint8) for _ in range(2))
+    Packed(sizes, found).fill(model)
+    Packed(sizes, wanted).fill(merge(model, adapted))
+    to = Rotated(sizes, found)
+    for one in adapter_of(adapted).projections:
+        to.put(one)
+    differ = found.view(np.uint16) != wanted.view(np.uint16)  # rounded from float32, not float64
+    assert differ.mean() < 0.01
+    there, due = (
+        (raw.view(np.uint16)[differ].astype(np.uint32) << 16).view(np.float32)
+        for raw in (found, wanted)
+    )
+    assert np.allclose(there, due, rtol=1 / 128, atol=1e-5)
+
+
+def test_rotations_adapters_and_whole_weights_take_turns() -> None:
+    """Every version's bits are its own, whatever was staged, activated and taken back before: what
+    lies below a rotation is found again when another slot has to be written."""
+    model = {0: tiny(0), 9: tiny(9)}
+    over = {
+        1: oft(model[0], 1, CAYLEY, 8),
+        2: oft(model[0], 2, NEUMANN, 4),
+        3: small(model[0], 3),
+        4: oft(model[0], 4, EXPONENTIAL, 16),
+        5: [],
+        6: oft(model[0], 6, CAYLEY, 4),
+    }
+    wanted = {}
+    for version, parts in over.items():
+        merged = merge(round_to_bf16(model[0]), parts)
+        with host_engine(model[0], **ADAPTED) as alone, host_engine(merged) as plain:
+            alone.stage_adapter(version, adapter_of(parts))
+            alone.activate(version)
+            wanted[version] = run(alone)
+            if version != 3:  # whole weights, in bf16, are the same numbers nearly always
+                assert run(plain)[0][0] == wanted[version][0][0]
+    assert len({repr(one) for one in wanted.values()}) == len(wanted)
+    with host_engine(model[9], **ADAPTED) as other:
+        wanted[9] = run(other)
+    with host_engine(model[0], **ADAPTED) as engine:
+        for version, parts in over.items():
+            engine.stage_adapter(version, adapter_of(parts), base_version=0)
+            before = engine.activate(version).previous
+            assert run(engine) == wanted[version]
+            engine.activate(before)
+            assert run(engine) == (wanted[before] if before else wanted[5])
+            engine.activate(version)
+        engine.stage(9, tensors_of(model[9]))
+        assert run(engine) == wanted[6]
+        with pytest.raises(InvalidWeights, match="base_version"):
+            engine.stage_adapter(7, adapter_of(over[1]), base_version=9)  # staged, not in use
+        engine.stage(9, tensors_of(model[9]))
+        engine.activate(9)
+        assert run(engine) == wanted[9]
+        assert engine._slots._whole is not None  # version 6 is ready, and has a rotation
+        engine.stage(0, tensors_of(model[0]))
+        assert engine._slots._whole is None
+        engine.activate(0)
+        engine.stage_adapter(1, adapter_of(over[1]), base_version=0)
+        engine.activate(1)
+        assert run(engine) == wanted[1]
+
+
+def test_a_push_that_fails_under_a_rotation_leaves_what_the_next_one_needs() -> None:
+    parts, again = adapter_of(oft(tiny(), 1, CAYLEY, 8)), adapter_of(oft(tiny(), 2, CAYLEY, 8))
+    with host_engine(tiny()) as fresh:
+        fresh.stage_adapter(2, again)
+        fresh.activate(2)
+        wanted = run(fresh)
+    with host_engine(tiny()) as engine:
+        engine.stage_adapter(1, parts)
+        engine.activate(1)
+        with pytest.raises(InvalidWeights, match="is needed"):
+            engine.stage(3, list(tensors_of(tiny(9)))[:-1])
+        with pytest.raises(InvalidWeights, match=r"tensors\.WQ\.0"):
+            engine.stage_adapter(3, adapter_of(refused()["not finite"]))
+        engine.stage_adapter(2, again)
+        engine.activate(2)
+        assert run(engine) == wanted
+
+
+def test_a_rotation_needs_a_second_slot_of_weights() -> None:
+    with host_engine(tiny(), weight_slots=1) as engine:
+        with pytest.raises(WeightsNotReady, match="weight_slots=1"):
+            engine.stage_adapter(1, adapter_of(oft(tiny(), 1, CAYLEY, 8)))
+        assert engine.ready_version is None
 
 
 def test_bits_do_not_depend_on_rows_blocks_or_the_order_of_threads() -> None:
@@ -163,7 +305,11 @@ def refused() -> dict[str, list[Adapted]]:
     nan[0, 0], huge[0, 0] = np.nan, 3.4e38
     odd.view(np.uint32)[0, 0] = 0xFFFFFFFF  # rounded as a number, it would be 0
     return {
-        "oft": oft(tiny(), 1, CAYLEY, 8),
+        "both kinds": [*oft(tiny(), 1, CAYLEY, 8)[1:], first],
+        "not finite": [replace(one, a=one.a * np.inf) for one in oft(tiny(), 1, CAYLEY, 8)],
+        "no blocks of its inputs": [replace(oft(tiny(), 1, CAYLEY, 8)[0], size=5)],
+        "twice": [first, first],
+        "of another shape": [replace(first, a=first.a[:, :-1])],
         "rank": lora(tiny(), 1, [RANK + 1]),
         "nan": [replace(first, a=nan), *good[1:]],
         "nan of all ones": [replace(first, a=odd), *good[1:]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.rollout.cuda.building import ended, host_engine, tiny
+from tests.rollout.cuda.building import bits, ended, host_engine, tiny
 from tests.rollout.cuda.test_adapters import adapter_of
 from tests.rollout.cuda.test_host_build import WORDS, first_stop
 from tests.rollout.engine.adapting import lora, merge
 from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf16
 from typer.testing import CliRunner
 
-from assay.rollout import Sampling, Stop
+from assay.rollout import InvalidRollout, Sampling, Stop
 from assay.rollout.bench.app import bench_app
 from assay.rollout.bench.engine.gpu import (
     GpuWork,
@@ -27,6 +28,14 @@ from assay.rollout.bench.engine.gpu import (
     load,
     measure,
     measure_trace,
+)
+from assay.rollout.bench.engine.gpu_control import (
+    PipelineWork,
+    add_launched,
+    measure_cow,
+    measure_pipeline,
+    measure_tax,
+    run_pipeline,
 )
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
@@ -57,7 +66,14 @@ WHY = missing()
 on_a_gpu = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
-@pytest.mark.parametrize("command", ["gpu", "gpu --part ring --part torch", "trace --engine cuda"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gpu",
+        "gpu --part ring --part torch",
+        *(f"{name} --engine cuda" for name in ("trace", "pipeline", "cow", "tax")),
+    ],
+)
 def test_without_a_gpu_the_bench_ends_with_one_line_that_says_what_is_missing(
     command: str,
 ) -> None:
@@ -110,6 +126,62 @@ def test_the_bench_of_the_trace_shows_all_eight_pairs(tmp_path: Path) -> None:
     samples = {figure.name: figure.samples for figure in report.figures}
     assert all(len(samples[f"{pair.name} p50"]) == 2 for pair in PAIRS)
     assert len(json.loads(perfetto.read_text())["traceEvents"]) > 8 * 4
+
+
+def report() -> Report:
+    return Report("x", "x", this_machine())
+
+
+def test_the_bench_of_the_pipeline_counts_rollouts_with_their_own_rewards() -> None:
+    work, found = PipelineWork(rollouts=20, group=4, prompt=3, tokens=3), report()
+    with host_engine(tiny()) as engine:  # eight slots
+        measure_pipeline(found, engine, work, repeats=2, echoes=10)
+        stats = engine.stats()
+    assert (stats.completed, stats.in_flight) == (2 * 20, 0)
+    values = {figure.name: figure for figure in found.figures}
+    assert len(values["pipeline, CUDA"].samples) == 2
+    ratio = values["pipeline, CUDA: tokens"].median / values["pipeline, CUDA"].median
+    assert ratio == pytest.approx(3)
+    assert values["pipeline, CUDA: host CPU"].median > 0
+    assert values["host -> kernel -> host, p50"].median > 0
+
+
+def test_the_bench_of_the_pipeline_does_not_count_a_wrong_reward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = PipelineWork(rollouts=2, group=2, prompt=3, tokens=2)
+    with host_engine(tiny()) as engine:
+        score = engine.score
+        monkeypatch.setattr(engine, "score", lambda ref, reward: score(ref, reward + 1.0))
+        with pytest.raises(RuntimeError, match="another's reward"):
+            run_pipeline(engine, work)
+
+
+def test_the_bench_of_branches_measures_what_is_shared() -> None:
+    found = report()
+    with host_engine(tiny()) as engine:  # blocks of 8
+        measure_cow(found, engine, [2, 4], [20, 33], 2)
+    values = {figure.name: figure for figure in found.figures}
+    # 20 + 16 - 1 positions in blocks of 8 are 5, the first 2 of them shared; of 33, 4 of 6.
+    assert values["K=4 prefix=20: memory saved"].samples == (30.0, 30.0)
+    assert values["K=2 prefix=33: memory saved"].median == pytest.approx(100 / 3)
+    assert all(f.samples == (100, 100) for f in found.figures if f.unit == "% of bound")
+    assert values["K=2 prefix=20: all of it"].median > 0
+
+
+def test_the_table_of_handing_over_has_the_persistent_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, work = report(), GpuWork(tokens=16, prompt=3)
+    with host_engine(tiny()) as engine:
+        measure_tax(found, engine, work, repeats=2)
+    values = {figure.name: figure for figure in found.figures}
+    assert len(values["persistent kernel"].samples) == 2
+    assert values["persistent kernel, host CPU"].median > 0
+    assert values["persistent kernel, launches"].median == pytest.approx(1 / 36, rel=0.4)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    add_launched(found, tiny().config, work, 2)
+    assert set(found.left_out) == {"launch per step", "graph per step"}
 
 
 def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs(
@@ -212,6 +284,33 @@ def test_a_rollouts_bits_do_not_depend_on_its_neighbours() -> None:
         engine.submit([5] * 150, max_tokens=60, seeds=range(40), sampling=how, want_reward=False)
         together = ended(engine, 40)[3]
     assert (alone.tokens, alone.logps) == (together.tokens, together.logps)
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_an_engine_in_a_green_context_makes_the_same_tokens_and_leaves_the_rest() -> None:
+    """One block for each multiprocessor that was granted; and as often as it is made again."""
+    options, how = CudaOptions(slots=64, seq_len_max=128), Sampling(temperature=1.0)
+
+    def tokens(engine: CudaEngine) -> list[tuple[bytes, bytes]]:
+        engine.submit([5] * 40, max_tokens=40, seeds=range(20), sampling=how, want_reward=False)
+        return bits(ended(engine, 20))
+
+    with CudaEngine(tiny(), GpuMachine, options) as engine:
+        wanted = tokens(engine)
+    whole = describe().multiprocessors
+    for asked in (20, whole // 2):
+        machine = functools.partial(GpuMachine, green_sms=asked)
+        with CudaEngine(tiny(), machine, options) as engine:
+            assert tokens(engine) == wanted
+            gpu = engine.machine
+            assert isinstance(gpu, GpuMachine)
+            assert gpu.green is not None
+            assert asked <= gpu.blocks == gpu.green.multiprocessors < asked + 16
+            assert gpu.blocks + gpu.green.rest == whole
+    for asked in (whole, 10_000):
+        with pytest.raises(InvalidRollout, match="green_sms"):
+            CudaEngine(tiny(), functools.partial(GpuMachine, green_sms=asked), options)
 
 
 RUNNING = """

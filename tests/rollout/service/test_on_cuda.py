@@ -23,7 +23,7 @@ from tests.rollout.service.test_pushes import CASES, of, tensors
 from tests.rollout.service.test_service import SAMPLED, prompts, take
 
 from assay.config.rollouts import RolloutSettings
-from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.errors import DependencyDown
 from assay.core.outcome import Outcome
 from assay.rollout.cuda.errors import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.cuda.host_build import HostMachine
@@ -78,9 +78,8 @@ async def test_an_adapter_that_is_pushed_changes_tokens_and_rolls_back(
         return of(group), versions
 
     before, _ = await decoded()
-    for case in ("lora", "rslora"):
+    for version, case in enumerate(("lora", "oft", "oft, Neumann", "rslora"), 1):
         config, arrays = CASES[case]
-        version = 1 + (case == "rslora")
         await own.client.push_adapter(version, config, tensors(arrays), base_version=0)
         await own.client.activate(version)
         after, versions = await decoded()
@@ -89,15 +88,6 @@ async def test_an_adapter_that_is_pushed_changes_tokens_and_rolls_back(
         await own.client.activate(version - 1)
         assert (await decoded())[1] == {version - 1}
         await own.client.activate(version)
-
-
-async def test_a_rotation_is_refused_by_name_and_changes_nothing(run_rollouts: RunRollouts) -> None:
-    own = await run_rollouts()
-    config, arrays = CASES["oft"]
-    with pytest.raises(InvalidRequest, match="the CUDA kernel applies LoRA"):
-        await own.client.push_adapter(1, config, tensors(arrays))
-    assert own.engine.ready_version is None
-    assert await own.client.policy_version() == 0
 
 
 async def test_a_trace_has_every_instant_of_a_rollout(run_rollouts: RunRollouts) -> None:

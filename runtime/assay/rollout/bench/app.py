@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-class TracedEngine(StrEnum):
-    """Engines whose boundaries `trace` shows."""
+class BenchedEngine(StrEnum):
+    """Whose rollouts are measured."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -40,6 +40,7 @@ FreeCores = Annotated[
 ]
 Stories = Annotated[Path | None, typer.Option(help="stories260K.bin, to decode it as well.")]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads; default one per CPU.")]
+Engine = Annotated[BenchedEngine, typer.Option(help="Whose rollouts.")]
 CPUS = len(os.sched_getaffinity(0))
 KS = [4, 16, 64]
 PREFIXES = [128, 512, 1024, 4096]
@@ -51,10 +52,18 @@ def pipeline_command(
     plot: Plot = None,
     repeats: Annotated[int, typer.Option(min=10, max=1000, help="Repeats per figure.")] = 10,
     descriptors: Annotated[int, typer.Option(min=1000, help="Per ring.")] = 4_000_000,
+    engine: Engine = BenchedEngine.CPU,
     *,
     free_cores: FreeCores = False,
 ) -> None:
     """Descriptors through the rings, rollouts through the whole pipeline, latency between cores."""
+    if engine is BenchedEngine.CUDA:
+        command = "assay bench pipeline --engine cuda"
+        _on_gpu(
+            command,
+            lambda _, control: control.pipeline_on_gpu(control.PipelineWork(), repeats, command),
+        ).deliver(json, plot)
+        return
     command = "assay bench pipeline" + (" --free-cores" if free_cores else "")
     report = pipeline.measure(repeats, descriptors, command, free_cores=free_cores)
     report.deliver(json, plot)
@@ -66,16 +75,16 @@ def trace_command(
     plot: Plot = None,
     repeats: Repeats = 3,
     perfetto: Annotated[Path | None, typer.Option(help="Trace file of the last run.")] = None,
-    engine: Annotated[TracedEngine, typer.Option(help="Whose rollouts.")] = TracedEngine.CPU,
+    engine: Engine = BenchedEngine.CPU,
 ) -> None:
     """Latency of the eight boundaries of a rollout, and the cost of tracing them."""
-    if engine is TracedEngine.CPU:
+    if engine is BenchedEngine.CPU:
         tracing.measure(repeats, perfetto, "assay bench trace").deliver(json, plot)
         return
     command = "assay bench trace --engine cuda"
     _on_gpu(
         command,
-        lambda gpu: gpu.trace_on_gpu(gpu.GpuWork(), repeats, perfetto, command),
+        lambda gpu, _: gpu.trace_on_gpu(gpu.GpuWork(), repeats, perfetto, command),
     ).deliver(json, plot)
 
 
@@ -86,8 +95,16 @@ def cow_command(
     repeats: Repeats = 3,
     k: Annotated[list[int] | None, typer.Option(min=2, help="Branches.")] = None,
     prefix: Annotated[list[int] | None, typer.Option(min=2, help="Prompt tokens.")] = None,
+    engine: Engine = BenchedEngine.CPU,
 ) -> None:
     """Memory saved by branches on a shared prefix, against the theoretical bound."""
+    if engine is BenchedEngine.CUDA:
+        command = "assay bench cow --engine cuda"
+        _on_gpu(
+            command,
+            lambda _, control: control.cow_on_gpu(k or KS, prefix or PREFIXES, repeats, command),
+        ).deliver(json, plot)
+        return
     cow.measure(k or KS, prefix or PREFIXES, repeats, "assay bench cow").deliver(json, plot)
 
 
@@ -97,11 +114,19 @@ def tax_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     seconds: Annotated[float, typer.Option(min=0.01, max=60, help="Length of a sample.")] = 0.3,
+    engine: Engine = BenchedEngine.CPU,
     *,
     free_cores: FreeCores = False,
 ) -> None:
     """Cost of passing a step to the worker by eventfd, polling or rings, or not passing it."""
     command = "assay bench tax" + (" --free-cores" if free_cores else "")
+    if engine is BenchedEngine.CUDA:
+        command += " --engine cuda"
+        _on_gpu(
+            command,
+            lambda _, control: control.tax_on_gpu(repeats, seconds, command, free_cores=free_cores),
+        ).deliver(json, plot)
+        return
     tax.measure(repeats, seconds, command, free_cores=free_cores).deliver(json, plot)
 
 
@@ -274,24 +299,25 @@ def gpu_command(
     """The persistent CUDA kernel on this machine's GPU: round trip, decoding, groups, weights."""
     command = "assay bench gpu" + "".join(f" --part {name}" for name in part or ())
 
-    def measure(gpu: ModuleType) -> Report:
+    def measure(gpu: ModuleType, _: ModuleType) -> Report:
         report: Report = gpu.on_gpu(gpu.GpuWork(), part or list(GpuPart), repeats, command)
         return report
 
     _on_gpu(command, measure).deliver(json, plot)
 
 
-def _on_gpu(command: str, measure: Callable[[ModuleType], Report]) -> Report:
-    """What `measure` makes of the module of GPU benches; where no GPU is, one line and exit 1."""
+def _on_gpu(command: str, measure: Callable[[ModuleType, ModuleType], Report]) -> Report:
+    """What `measure` makes of the modules `gpu` and `gpu_control`; where no GPU is, one line and
+    exit 1."""
     console = Console()
     if importlib.util.find_spec("numpy") is None:
         console.print(f"{command}: numpy is not installed: pip install 'assay[cuda]'", markup=False)
         raise typer.Exit(1)
-    from assay.rollout.bench.engine import gpu
+    from assay.rollout.bench.engine import gpu, gpu_control
     from assay.rollout.cuda.errors import CudaError
 
     try:
-        return measure(gpu)
+        return measure(gpu, gpu_control)
     except CudaError as missing:
         console.print(f"{command}: {missing}", markup=False, soft_wrap=True)
         raise typer.Exit(1) from missing

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from assay.rollout.checks import check_integer
 from assay.rollout.cuda.errors import (
     CompilerMissing,
     DeviceUnsupported,
@@ -25,6 +26,7 @@ from assay.rollout.cuda.errors import (
 )
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import ENTRY, Program, compile_program
+from assay.rollout.errors import InvalidRollout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,10 +114,107 @@ def describe(ordinal: int = 0) -> DeviceInfo:
     return info
 
 
-class GpuMachine:
-    """Satisfies `Machine`. One kernel, in the device's primary context."""
+_GREEN_CALLS: Final = (
+    *("cuDeviceGetDevResource", "cuDevSmResourceSplitByCount", "cuDevResourceGenerateDesc"),
+    *("cuGreenCtxCreate", "cuCtxFromGreenCtx", "cuGreenCtxStreamCreate", "cuGreenCtxDestroy"),
+)
 
-    def __init__(self, sizes: Sizes, *, ordinal: int = 0, sm_max: int | None = None) -> None:
+
+@dataclass(frozen=True, slots=True)
+class GreenContext:
+    """Multiprocessors that the driver sets aside: what this process launches in it runs on them
+    only, and the rest remains for its other kernels. Made by `set_aside`; `close` it after its
+    streams."""
+
+    multiprocessors: int
+    """Those that were granted."""
+    rest: int
+    """Those that other kernels keep."""
+    context: Any
+    """To make current, like a primary context."""
+    handle: Any
+    _cu: Any
+
+    def stream(self) -> Any:
+        """A new non-blocking one, in which kernels run on these multiprocessors.
+
+        Raises:
+            CudaError: the driver refuses it.
+        """
+        flag = int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        return _checked(self._cu, self._cu.cuGreenCtxStreamCreate(self.handle, flag, 0))
+
+    def close(self) -> None:
+        """Give the multiprocessors back."""
+        self._cu.cuGreenCtxDestroy(self.handle)
+
+
+def set_aside(cu: Any, device: Any, wanted: int, *, name: str = "") -> GreenContext:
+    """A green context of at least so many multiprocessors.
+
+    Args:
+        cu: the driver's bindings, initialised, with the device's primary context retained.
+        device: as the bindings name it.
+        wanted: at least 1, at most what the device has in whole groups.
+        name: of the device, for errors.
+
+    Raises:
+        InvalidRollout: `green_sms`: the device has fewer in whole groups, or none would be left.
+        DeviceUnsupported: driver, bindings or device have no green contexts.
+        CudaError: another result of the driver.
+    """
+    if not all(hasattr(cu, call) for call in _GREEN_CALLS):
+        raise DeviceUnsupported("the driver's bindings have no green contexts")
+
+    def done(result: tuple[Any, ...]) -> Any:
+        return _checked(cu, result, name)
+
+    kind = cu.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    every = done(cu.cuDeviceGetDevResource(device, kind))
+    whole = int(every.sm.smCount)
+    check_integer("green_sms", wanted, 1, whole - 1)
+    split = cu.cuDevSmResourceSplitByCount(1, every, 0, wanted)
+    none: tuple[Any, int, Any] = (None, 0, None)
+    groups, n_groups, rest = none if split[0] in _no_such_split(cu) else done(split)
+    if n_groups < 1:
+        detail = f"{wanted} of {whole} multiprocessors, in whole groups, cannot be set aside"
+        raise InvalidRollout("green_sms", detail)
+    granted = groups[0]
+    description = done(cu.cuDevResourceGenerateDesc([granted], 1))
+    flag = int(cu.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM)
+    handle = done(cu.cuGreenCtxCreate(description, device, flag))
+    try:
+        context = done(cu.cuCtxFromGreenCtx(handle))
+    except BaseException:
+        cu.cuGreenCtxDestroy(handle)
+        raise
+    return GreenContext(int(granted.sm.smCount), int(rest.sm.smCount), context, handle, cu)
+
+
+def _no_such_split(cu: Any) -> tuple[Any, Any]:
+    status = cu.CUresult
+    return status.CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, status.CUDA_ERROR_INVALID_VALUE
+
+
+def _checked(cu: Any, result: tuple[Any, ...], name: str = "") -> Any:
+    status, *rest = result
+    if status != cu.CUresult.CUDA_SUCCESS:
+        raise error_of(status.name, "a green context", device=name)
+    return rest[0] if len(rest) == 1 else rest
+
+
+class GpuMachine:
+    """Satisfies `Machine`. One kernel, in the device's primary context, or in a green context of at
+    least `green_sms` multiprocessors, which leaves the rest to other kernels of this process."""
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        ordinal: int = 0,
+        sm_max: int | None = None,
+        green_sms: int | None = None,
+    ) -> None:
         self.info = describe(ordinal)
         self.name = self.info.name
         coherent = self.info.coherent
@@ -124,23 +223,46 @@ class GpuMachine:
         self._threads = sizes.tuning.threads
         self.program: Program = compile_program(sizes.defines, self.info.architecture)
         self._device = self._done(self._cu.cuDeviceGet(ordinal))
-        context = self._done(self._cu.cuDevicePrimaryCtxRetain(self._device))
-        self._context = context
-        self._enter()
+        self._primary = self._done(self._cu.cuDevicePrimaryCtxRetain(self._device))
+        self._context = self._primary
+        self.green: GreenContext | None = None
+        try:
+            self._enter()
+            if green_sms is not None:
+                self.green = set_aside(self._cu, self._device, green_sms, name=self.name)
+                self._context = self.green.context
+                self._enter()
+            self._load(sizes)
+        except BaseException:
+            self._leave()
+            raise
+        there = self.green.multiprocessors if self.green else self.info.multiprocessors
+        self.blocks = min(there, sm_max or there)
+        """Of the grid: one for each multiprocessor that it may have."""
+        self._on_device: list[Any] = []
+        self._on_host: list[int] = []
+        self._staging = self._pinned(_COPY_BYTES)
+        self._params: Params | None = None
+
+    def _load(self, sizes: Sizes) -> None:
+        """The kernel, and the two streams."""
         module = self._done(self._cu.cuModuleLoadData(self.program.cubin))
         self._module = module
         self._function = self._done(self._cu.cuModuleGetFunction(module, ENTRY.encode()))
         self._shared_bytes = shared_bytes(sizes)
         attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._done(self._cu.cuFuncSetAttribute(self._function, attribute, self._shared_bytes))
-        self.blocks = min(self.info.multiprocessors, sm_max or self.info.multiprocessors)
-        flag = self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING
-        self._stream = self._done(self._cu.cuStreamCreate(int(flag)))
-        self._copies = self._done(self._cu.cuStreamCreate(int(flag)))
-        self._on_device: list[Any] = []
-        self._on_host: list[int] = []
-        self._staging = self._pinned(_COPY_BYTES)
-        self._params: Params | None = None
+        flag = int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        plain = self._cu.cuStreamCreate
+        self._stream = self.green.stream() if self.green else self._done(plain(flag))
+        self._copies = self._done(plain(flag))
+
+    def _leave(self) -> None:
+        """Both contexts; what was made in them has been freed."""
+        self._cu.cuCtxSetCurrent(self._primary)
+        if self.green is not None:
+            self.green.close()
+        self._cu.cuDevicePrimaryCtxRelease(self._device)
 
     def _enter(self) -> None:
         """Make the context current: it belongs to a thread."""
@@ -185,7 +307,7 @@ class GpuMachine:
             self._done(self._cu.cuStreamSynchronize(self._copies))
 
     def read(self, at: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Copy out of reserved memory; for tests and benches."""
+        """See `Machine`."""
         self._enter()
         out = np.empty(n_bytes, dtype=np.uint8)
         self._done(self._cu.cuMemcpyDtoHAsync(out.ctypes.data, at, n_bytes, self._copies))
@@ -232,7 +354,10 @@ class GpuMachine:
         self._on_device.clear()
         self._on_host.clear()
         self._cu.cuModuleUnload(self._module)
-        self._cu.cuDevicePrimaryCtxRelease(self._device)
+        if self.green is not None:  # else they end with the primary context
+            self._cu.cuStreamDestroy(self._stream)
+            self._cu.cuStreamDestroy(self._copies)
+        self._leave()
         return True
 
 

@@ -112,6 +112,10 @@ class HostMachine:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._memory[at][: len(flat)] = flat
 
+    def read(self, at: int, n_bytes: int) -> NDArray[np.uint8]:
+        """See `Machine`."""
+        return self._memory[at][:n_bytes].copy()
+
     def memory_at(self, at: int) -> NDArray[np.uint8]:
         """The bytes that were reserved at an address."""
         return self._memory[at]

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -70,6 +71,10 @@ class Machine(Protocol):
 
     def write(self, at: int, data: NDArray[Any]) -> None:
         """Copy into reserved memory; what is written to the link afterwards is seen after it."""
+        ...
+
+    def read(self, at: int, n_bytes: int) -> NDArray[np.uint8]:
+        """Copy out of reserved memory, from its beginning."""
         ...
 
     def start(self, params: Params) -> None:

@@ -41,6 +41,8 @@ class LocalOptions:
     """On a GPU."""
     gpu_sm_max: int | None = None
     """Multiprocessors; None: all."""
+    gpu_green_sms: int | None = None
+    """Multiprocessors of a green context to run in; None: in none."""
     cpu: EngineSettings = field(default_factory=EngineSettings)
     """On the CPU; weights in float32 or on a disk choose it."""
 
@@ -80,7 +82,9 @@ def find_gpu(options: LocalOptions) -> Gpu:
     except ImportError as problem:  # numpy
         raise CompilerMissing("pip install 'assay[cuda]'") from problem
     describe()
-    machine = functools.partial(GpuMachine, sm_max=options.gpu_sm_max)
+    machine = functools.partial(
+        GpuMachine, sm_max=options.gpu_sm_max, green_sms=options.gpu_green_sms
+    )
     return Gpu(machine, Tuning(adapter_rank=options.adapter_rank_max))
 
 

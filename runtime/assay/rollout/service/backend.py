@@ -88,6 +88,7 @@ def _local(rollout: RolloutSettings, path: Path, gpu: Callable[[LocalOptions], G
         tokens_max=tokens_max,
         adapter_rank_max=rollout.adapter_rank_max,
         gpu_sm_max=rollout.gpu_sm_max,
+        gpu_green_sms=rollout.gpu_green_sms,
         cpu=EngineSettings(
             weight_dtype=DType[rollout.weight_dtype.upper()],
             threads=rollout.threads,

@@ -8,6 +8,7 @@ is compiled by inductor.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -119,6 +120,22 @@ class GraphedTorch:
         with torch.cuda.graph(graph):
             self._step()
         return graph
+
+    def handed_over(self, steps: int, *, graphed: bool) -> tuple[float, float]:
+        """Seconds of a step that the host starts and whose token it reads before the next: as one
+        graph, or kernel by kernel; and of this process's CPU time."""
+        torch = self._torch
+        step = self._graph.replay if graphed else self._step
+        with torch.device("cuda"), torch.inference_mode():
+            for _ in range(_WARM_UPS):
+                step()
+            torch.cuda.synchronize()
+            began, cpu = time.perf_counter(), time.process_time()
+            for _ in range(steps):
+                step()
+                self._tokens[0].item()
+            ended, cpu_ended = time.perf_counter(), time.process_time()
+        return (ended - began) / steps, (cpu_ended - cpu) / steps
 
     def seconds_per_step(self, steps: int) -> float:
         """Of `steps` replays, by the device's events."""

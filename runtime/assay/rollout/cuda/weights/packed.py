@@ -88,6 +88,24 @@ class _Matrices:
         rows = padded.reshape(n, 8, inputs // 32, 4, 8).transpose(0, 2, 1, 3, 4)
         tiles[eighths // 2, :, eighths % 2] = rows
 
+    def take(
+        self,
+        at: int,
+        matrix: tuple[int, int],
+        shape: tuple[int, int],
+        *,
+        first: int = 0,
+        step: int = 1,
+    ) -> NDArray[np.uint16]:
+        """What `put` wrote of a matrix of (n, k); a copy."""
+        outputs, inputs = shape
+        whole = self._to[at : at + 2 * outputs * inputs].view(np.uint16)
+        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 8)
+        n = -(-matrix[0] // 8)
+        eighths = first + step * np.arange(n)
+        rows = tiles[eighths // 2, :, eighths % 2].transpose(0, 2, 1, 3, 4)
+        return rows.reshape(8 * n, inputs)[: matrix[0], : matrix[1]]
+
     def put_vector(self, at: int, values: NDArray[np.float32]) -> None:
         """Write float32 values."""
         raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
@@ -157,10 +175,25 @@ class Packed:
             at = s.model["EMBED" if kind is K.EMBED else "HEAD"]
             self._to.put(at, bits, (s.vocab_outputs, s.config.dim))
             return
-        rows = _rows_of(s, kind)
-        at = base + s.layer[f"{rows.product}_WEIGHTS"]
+        self.put_bits(kind, layer, bits)
+
+    def put_bits(self, kind: TensorKind, layer: int, bits: NDArray[np.uint16]) -> None:
+        """A projection's bf16 bits, finite."""
+        rows, at = self._projection(kind, layer)
         shape = rows.outputs, rows.inputs
         self._to.put(at, bits, shape, first=rows.first, step=rows.step)
+
+    def take(self, kind: TensorKind, layer: int, matrix: tuple[int, int]) -> NDArray[np.uint16]:
+        """The bf16 bits of a projection of (rows, cols) that was put."""
+        rows, at = self._projection(kind, layer)
+        shape = rows.outputs, rows.inputs
+        return self._to.take(at, matrix, shape, first=rows.first, step=rows.step)
+
+    def _projection(self, kind: TensorKind, layer: int) -> tuple[_Rows, int]:
+        """Its rows, and where its product's weights begin."""
+        s, rows = self.sizes, _rows_of(self.sizes, kind)
+        base = s.model["LAYERS"] + layer * s.layer["LAYER_BYTES"]
+        return rows, base + s.layer[f"{rows.product}_WEIGHTS"]
 
     def _put_vector(self, kind: TensorKind, base: int, tensor: Tensor, where: str) -> None:
         s, at = self.sizes, self.sizes.layer
@@ -200,7 +233,7 @@ class PackedAdapter:
         """
         s, where = self.sizes, where_of(one.tensor, one.layer)
         if one.b is None:
-            detail = "the CUDA kernel applies LoRA; push OFT merged, as whole weights"
+            detail = "one adapter is LoRA or OFT, not both"
             raise InvalidWeights(where, WeightsProblem.UNKNOWN, detail)
         if one.size > s.tuning.adapter_rank:
             detail = f"rank {one.size}: the engine was made for {s.tuning.adapter_rank}"

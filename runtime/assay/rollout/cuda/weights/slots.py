@@ -2,6 +2,9 @@
 
 Invariants:
   - what the kernel reads is never written: a version is staged where the active one is not;
+  - a rotation is merged into a copy of whole weights, in the slot that is not active. The whole
+    weights below it are kept on this side as long as a version that can be used has a rotation in
+    it, so that the next adapter over them finds them;
   - at most one version is ready beside the active one; from the first byte that is staged on, none
   is, until all has come and is right.
 """
@@ -12,12 +15,17 @@ import threading
 from typing import TYPE_CHECKING
 
 from assay.rollout.checks import U32_MAX, check_integer
+from assay.rollout.cuda.weights.packed import packed_bytes
+from assay.rollout.cuda.weights.rotated import check_shapes
 from assay.rollout.cuda.weights.staging import CudaStaging, Place
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.models.staging import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from assay.rollout.cuda.machine import Machine, Params
     from assay.rollout.cuda.sizes import Sizes
@@ -37,6 +45,8 @@ class DeviceSlots:
         self._slots = Slots(version, digest)
         self._active, self._ready = Place(), Place()
         self._activations = 0
+        self._whole: tuple[str, NDArray[np.uint8]] | None = None
+        """Digest and bytes of the packed whole weights below a rotation."""
         self._staging = threading.Lock()
         self._known = threading.Lock()
         """Held while the fields change, and during an activation."""
@@ -78,7 +88,8 @@ class DeviceSlots:
     def stage_adapter(
         self, version: int, adapter: Adapter, base_version: int | None, share_max: float
     ) -> StagedWeights:
-        """Stage a LoRA adapter over the whole weights in use; the kernel applies it beside them.
+        """Stage an adapter over the whole weights in use: LoRA for the kernel to apply beside them,
+        OFT merged into a copy of them, in the second slot of whole weights.
 
         Args:
             version: 0 to 2^32 - 2; a number identifies the same weights forever.
@@ -87,23 +98,50 @@ class DeviceSlots:
             share_max: share of one core's time for staging, 0.001 to 1.
 
         Raises:
-            InvalidWeights: it is no LoRA, its rank is above `Tuning.adapter_rank`, values are not
-                finite, the version identifies other weights, or the whole weights in use are not
-                those of `base_version`.
-            WeightsNotReady: another thread stages.
+            InvalidWeights: it is LoRA and OFT, LoRA of a rank above `Tuning.adapter_rank`, not of
+                the model's shapes, or not finite, the version identifies other weights, or the
+                whole weights in use are not those of `base_version`.
+            WeightsNotReady: another thread stages, or it is OFT and there is one slot of weights.
         """
+        rotates = any(one.b is None for one in adapter.projections)
+        if rotates and self._params.weights[1] == 0:
+            raise WeightsNotReady(
+                "OFT is merged into a second slot; the engine was made with weight_slots=1"
+            )
 
         def run(active: Place) -> tuple[StagedWeights, Place]:
-            slots, slot = self._slots, 2 if active.adapter == 1 else 1
-            matrices = slots.active_matrices or slots.active_digest
-            if base_version is not None and slots.versions.named(base_version) != matrices:
+            matrices = self._slots.active_matrices or self._slots.active_digest
+            if base_version is not None and self._slots.versions.named(base_version) != matrices:
                 detail = f"the whole weights in use are not those of version {base_version}"
                 raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
+            check_shapes(self._sizes.config, adapter)
+            if rotates:
+                place = Place(1 - active.weights, merged=True)
+                staging = self._staging_at(self._params.weights[place.weights], share_max)
+                whole = self._whole_below(active, matrices)
+                return staging.run_rotation(version, adapter, matrices, whole), place
+            slot = 2 if active.adapter == 1 else 1
             staging = self._staging_at(self._params.adapters[slot - 1], share_max)
-            weights = staging.run_adapter(version, adapter, matrices)
-            return weights, Place(active.weights, slot if weights.matrices else 0)
+            staged = staging.run_adapter(version, adapter, matrices)
+            weights = self._unrotated(active, matrices)
+            return staged, Place(weights, slot if staged.matrices else 0)
 
         return self._stage(version, run)
+
+    def _whole_below(self, active: Place, matrices: str) -> NDArray[np.uint8]:
+        """The whole weights in use, without a rotation; read from the device where they are."""
+        if self._whole is None or self._whole[0] != matrices:
+            at = self._params.weights[active.weights]
+            self._whole = matrices, self._machine.read(at, packed_bytes(self._sizes))
+        return self._whole[1]
+
+    def _unrotated(self, active: Place, matrices: str) -> int:
+        """The slot that has the whole weights in use without a rotation; written if none has."""
+        if not active.merged:
+            return active.weights
+        whole = self._whole_below(active, matrices)
+        self._machine.write(self._params.weights[1 - active.weights], whole)
+        return 1 - active.weights
 
     def _staging_at(self, at: int, share_max: float) -> CudaStaging:
         return CudaStaging(
@@ -125,6 +163,8 @@ class DeviceSlots:
             with self._known:
                 self._slots.staged(weights)
                 self._ready = place
+                if not (active.merged or place.merged):
+                    self._whole = None
         finally:
             self._staging.release()
         return weights

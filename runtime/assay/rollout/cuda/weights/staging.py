@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.rollout.cuda.weights.packed import Packed, PackedAdapter, adapter_bytes, packed_bytes
+from assay.rollout.cuda.weights.rotated import Rotated
 from assay.rollout.models.staging import (
     Digest,
     Share,
@@ -42,6 +43,8 @@ class Place:
     """Slot of whole weights: 0 or 1."""
     adapter: int = 0
     """Slot of the adapter over them: 1 or 2; 0: none."""
+    merged: bool = False
+    """The slot of whole weights has a rotation in it."""
 
 
 class CudaStaging:
@@ -105,6 +108,35 @@ class CudaStaging:
             bytes=self._bytes,
             work_s=self._work_s,
             matrices=matrices if lines else "",
+        )
+
+    def run_rotation(
+        self, version: int, adapter: Adapter, matrices: str, whole: NDArray[np.uint8]
+    ) -> StagedWeights:
+        """An OFT adapter, merged into a copy of the whole weights of this digest.
+
+        Args:
+            version: of the result.
+            adapter: its projections, at least one.
+            matrices: the digest of the whole weights.
+            whole: they, packed.
+
+        Raises:
+            InvalidWeights: names the projection.
+        """
+        packed = whole.copy()
+        to, lines = Rotated(self._sizes, packed), []
+        for one in adapter.projections:
+            with _Work(self):
+                self._bytes += to.put(one)
+                lines.append(adapter_line(one))
+        self._write(packed)
+        return StagedWeights(
+            version=version,
+            digest=adapter_digest(matrices, lines),
+            bytes=self._bytes,
+            work_s=self._work_s,
+            matrices=matrices,
         )
 
     def worked(self, work_s: float) -> None:
