@@ -20,6 +20,7 @@ from assay.verifiers.math.equality import (
     letters,
     numbers,
     piecewise,
+    solutions,
     symbolic,
     systems,
 )
@@ -77,6 +78,8 @@ class Comparison:
             return said
         if (said := formulas.same(gold, answer)) is not None:
             return said
+        if (said := solutions.same(gold, answer)) is not None:
+            return said
         if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic)):
             return True
         if (ranked := forms.ranked(gold)) and (isinstance(gold, Items) or forms.labels(answer)):
@@ -113,7 +116,11 @@ class Comparison:
             case Number(), Number():
                 return numbers.numbers_equal(gold, answer, self.settings)
             case Time(), Time():
-                return numbers.same_time(gold, answer)
+                if numbers.same_time(gold, answer):
+                    return True
+                if not numbers.is_reduced_ratio(gold) or not answer.terms:
+                    return False
+                return self._ratio(numbers.ratio_of(gold), numbers.ratio_of(answer))
             case Date(), Date():
                 return numbers.same_date(gold, answer)
             case (Date(), _) | (_, Date()):
@@ -363,7 +370,7 @@ class Comparison:
     def _in_order(self, gold: Items, answer: Items) -> bool:
         if len(gold.items) != len(answer.items):
             return False
-        may_be_intervals = len(gold.items) < 3
+        may_be_intervals = len(gold.items) < 3 and not forms.is_falling(gold)
         are_tuples = "tuple" == gold.kind == answer.kind
         if may_be_intervals and are_tuples and gold.brackets != answer.brackets:
             return False

@@ -58,7 +58,7 @@ _SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f
 _BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
 _HEADING: Final = re.compile(r"^[A-Za-z ]{1,40}:\s*\n")
 _BULLETS_MAX: Final = 16
-_GAP: Final = r"(?:\s|\}|\$)"
+_GAP: Final = r"(?:\s|\}|\$|\\text\s?\{)"
 _KIND: Final = (
     r"(?:non-?negative\s+|positive\s+|arbitrary\s+)?(?P<kind%d>integer|constant|real)s?"
     r"(?:\s+numbers?|\s+of integration)?"
@@ -75,6 +75,13 @@ _CONDITION: Final = re.compile(
     r"(?:\s|[.)\]}$])*$"
 )
 """Behind an expression: which values a name in it has."""
+_FOR_ALL: Final = re.compile(
+    r"(?ai)^(?P<main>[$\s]*[a-z]\s?\(\s?(?P<x>[a-z])\s?\)\s*=[^<>]*?)(?:\s|[,;(]|\\[,;:! ]|\\q?quad|\\text\s?\{|\$)*"
+    rf"(?:(?<![a-z])for\s(?:all|any|every|each)(?![a-z])|\\forall(?![a-z])){_GAP}*"
+    rf"(?:reals?{_GAP}+(?:numbers?{_GAP}+)?)?(?P=x)(?![a-z])"
+    rf"{_GAP}*(?:(?:\\in|in)(?![a-z]){_GAP}*(?:\\(?:mathbb|mathbf|mathrm|bf)\s?)?\{{?\s?R\s?\}}?)?[\s.)}}$]*$",
+)
+"""Behind the values of a function: it has them everywhere."""
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
@@ -155,6 +162,9 @@ def conditioned(text: str) -> Conditioned | None:
     if len(text) > CHARS_MAX:
         return None
     text = ascii_of(notation.peel(text)).replace("!=", "\\neq ")
+    everywhere = _FOR_ALL.match(text)
+    if everywhere is not None:
+        return Conditioned(everywhere["main"].strip(), "")
     match = _CONDITION.search(text)
     if match is None:
         return None

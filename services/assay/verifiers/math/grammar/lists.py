@@ -12,6 +12,7 @@ from assay.verifiers.math.grammar.numbers import read_number
 from assay.verifiers.math.grammar.tree import (
     ITEMS_MAX,
     Answer,
+    Element,
     Items,
     Named,
     Number,
@@ -91,7 +92,8 @@ def _told_apart(found: Items, text: str) -> Items:
     named = [item for item in found.items if isinstance(item, Named)]
     size = len({item.name for item in named})
     if len(named) != len(found.items) or size < 2:
-        return replace(found, joined=joined)
+        is_told = is_either and all(map(_is_bound, found.items))
+        return replace(found, joined=joined, form=f"{found.form} or" if is_told else found.form)
     groups = [named[at : at + size] for at in range(0, len(named), size)]
     is_parted = any(at % size for at in _alternatives_end_at(text))
     if is_parted or any(len({item.name for item in group}) < size for group in groups):
@@ -104,6 +106,13 @@ def _told_apart(found: Items, text: str) -> Items:
         Items("list", tuple(group), form=form) for group, form in zip(groups, parts, strict=True)
     )
     return replace(found, items=tuple(items), form="; ".join(parts))
+
+
+def _is_bound(item: Answer) -> bool:
+    """`x > 0`, `x \\ne 1`, `x = 2`."""
+    return isinstance(item, Named) or (
+        isinstance(item, Element) and bool(RELATION.search(item.text))
+    )
 
 
 def _alternatives_end_at(text: str) -> Iterator[int]:

@@ -71,6 +71,8 @@ _PLAIN_NAME: Final = re.compile(
 _INDEX: Final = re.compile(r"(?a)_\s*(\{[^{}]*\}|\w)|\^\s*\{?-1\}?(?=\s?\((?:[a-z]|-?\d+)\)$)")
 _ARGUMENT: Final = re.compile(r"(?a)(?<=[A-Za-z'])\s?\(\s?-?\d[\d.,/\s-]*\)$")
 """`f(2)`."""
+_COMPOSED: Final = re.compile(r"(?a)\(\s?([A-Za-z])\s?\\circ\s?([A-Za-z])\s?\)(?=\s?\()")
+"""`(f \\circ g)(2)`."""
 _STATED_NAME: Final = re.compile(r"(?a)[a-df-hj-z](?:_\{?\w+\}?)?")
 """`3 = x`; not the constants e and i."""
 _AND: Final = re.compile(
@@ -274,5 +276,5 @@ def is_name(name: str) -> bool:
     """Letters, `f(x)`, `f(2)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; no sum."""
     if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
         return False
-    loose = _ARGUMENT.sub("", _INDEX.sub("", name))
+    loose = _ARGUMENT.sub("", _INDEX.sub("", _COMPOSED.sub(r"\1\2", name)))
     return not re.search(r"(?a)\d|\^|-|\+", re.sub(r"(?a)\\text\s*\{[^{}]*\}", "t", loose))

@@ -27,6 +27,11 @@ _NUMBERS: Final = re.compile(
 _SETS: Final = {"integer": "Z", "natural": "N", "rational": "Q", "complex": "C"}
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
 _PARITY: Final = re.compile("(?:an )?(even|odd)(?: function)?")
+_TRIANGLE: Final = re.compile(
+    r"(?:(?:is|are) )?(?:an? )?(?P<kinds>(?:(?:acute|obtuse|right|equilateral|isosceles|scalene)(?: angled)? ?(?:and )?){1,2}?)"
+    r"(?: ?triangle)?"
+)
+"""`an isosceles triangle`, `right-angled`: no other figure is called so in short."""
 _DNE: Final = frozenset(
     ["dne", "does not exist", "the limit does not exist", "limit does not exist", "doesn t exist"]
 )
@@ -44,7 +49,7 @@ _ENDLESS: Final = re.compile(
 )
 _ONLY: Final = re.compile(r"^only (?=[ivx]+$|[a-h]$)|(?<=[ivx]) only$|(?<=^[a-h]) only$")
 """`III only`, of numbered statements."""
-_IT_IS: Final = re.compile(r"^(?:it|this|that) (?:is|was) (?=[a-z]{3})(?!not )")
+_IT_IS: Final = re.compile(r"^(?:it|this|that) (?:is|was) (?=(?:an? )?[a-z]{3})(?!not )")
 _ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
 _FUNCTIONS: Final = frozenset(
     [
@@ -116,6 +121,8 @@ def meaning(said: str) -> str:
         return FULL_DAY[form]
     if (parity := _PARITY.fullmatch(form)) is not None:
         return parity[1]
+    if (triangle := _TRIANGLE.fullmatch(form)) is not None:
+        return " ".join(sorted(set(triangle["kinds"].split()) - {"and", "angled"}))
     if form in _DNE:
         return "does not exist"
     if form in _UNDEFINED:
