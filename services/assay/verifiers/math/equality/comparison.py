@@ -278,7 +278,7 @@ class Comparison:
 
     def _items(self, gold: Answer, answer: Answer) -> bool:
         if forms.letters(gold) and forms.letters(gold) == forms.letters(answer):
-            return True
+            return forms.is_either(gold) or not forms.is_either(answer)
         if isinstance(gold, Items) and isinstance(answer, Items):
             return self._both_items(gold, answer)
         if isinstance(answer, Named):

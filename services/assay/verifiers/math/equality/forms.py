@@ -126,6 +126,11 @@ def letters(answer: Answer) -> str:
     return said if several and said == "".join(sorted(set(said))) else ""
 
 
+def is_either(answer: Answer) -> bool:
+    """`A or C`."""
+    return isinstance(answer, Items) and answer.joined == "or"
+
+
 _LABEL: Final = re.compile("[A-J]")
 _EXCLUDED: Final = re.compile(r"(?a)\s*([A-Za-z](?:_\w)?|\\[a-z]+)\s*\\neq(?![A-Za-z])")
 _INEQUALITY: Final = re.compile(r"[<>]|\\(?:le|ge|neq)(?![A-Za-z])")

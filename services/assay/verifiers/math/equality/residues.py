@@ -98,7 +98,8 @@ def _part(form: str) -> _Class | None:
         values = tuple(map(int, _INTEGER.findall(congruence["values"])))
         is_named = "\\equiv" in form
         is_class = "\\pmod" in form
-        return _Class(modulus, values, False, is_named, is_class) if modulus else None
+        found = _Class(modulus, values, is_linear=False, is_named=is_named, is_class=is_class)
+        return found if modulus else None
     linear = _LINEAR.fullmatch(form)
     if linear is None or linear["name"] == (linear["k"] or linear["k1"]):
         return None

@@ -76,7 +76,8 @@ _CONDITION: Final = re.compile(
 )
 """Behind an expression: which values a name in it has."""
 _FOR_ALL: Final = re.compile(
-    r"(?ai)^(?P<main>[$\s]*[a-z]\s?\(\s?(?P<x>[a-z])\s?\)\s*=[^<>]*?)(?:\s|[,;(]|\\[,;:! ]|\\q?quad|\\text\s?\{|\$)*"
+    r"(?ai)^(?P<main>[$\s]*[a-z]\s?\(\s?(?P<x>[a-z])\s?\)\s*=[^<>]{1,200}?)"
+    r"(?:\s|[,;(]|\\[,;:! ]|\\q?quad|\\text\s?\{|\$){0,20}"
     rf"(?:(?<![a-z])for\s(?:all|any|every|each)(?![a-z])|\\forall(?![a-z])){_GAP}*"
     rf"(?:reals?{_GAP}+(?:numbers?{_GAP}+)?)?(?P=x)(?![a-z])"
     rf"{_GAP}*(?:(?:\\in|in)(?![a-z]){_GAP}*(?:\\(?:mathbb|mathbf|mathrm|bf)\s?)?\{{?\s?R\s?\}}?)?[\s.)}}$]*$",
@@ -85,6 +86,9 @@ _FOR_ALL: Final = re.compile(
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
+_PARTED: Final = re.compile(
+    r",|\\text\s?\{\s*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
+)
 _RELATION: Final = re.compile(r"[<>,]|\\(?:[lg]e(?:q|qslant)?|neq?|in)(?![A-Za-z])")
 
 
@@ -180,4 +184,16 @@ def conditioned(text: str) -> Conditioned | None:
     if said == _KINDS["integer"] and not re.search(r"(?<![A-Za-z\\])k(?![A-Za-z])", main):
         main = re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", "k", main)
         name = "k"
+    if said == _KINDS["integer"] and _are_families(main, name):
+        return Conditioned(main, f"{name}{said}")
     return None if _RELATION.search(main) else Conditioned(main, f"{name}{said}")
+
+
+def _are_families(main: str, name: str) -> bool:
+    """Whether each of several expressions is about the name: `\\frac{\\pi}{6} + k\\pi, k\\pi`."""
+    parts = _PARTED.split(main)
+    uses = re.compile(rf"(?<![A-Za-z]){name}(?![A-Za-z])")
+    return len(parts) > 1 and not any(
+        _RELATION.search(part) or not uses.search(re.sub(r"\\[A-Za-z]+", " ", part))
+        for part in parts
+    )

@@ -26,6 +26,10 @@ _RISING: Final = {">": "<", "\\ge": "\\le", ">=": "\\le"}
 _FALLING: Final = frozenset({">", "ge", ">="})
 _FALLS: Final = re.compile(r"(>=|>|\\ge(?![A-Za-z]))")
 _RISES: Final = re.compile(r"<|\\le(?![A-Za-z])|=")
+_SEVERAL: Final = re.compile(
+    r"(?a),|\\(?:text|land|lor)(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+)
+"""`x > 3 and z > 7` is no chain."""
 _BOUND: Final = (
     r"(?P<x{n}>[a-z])\s*(?P<r{n}>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<v{n}>-?[\w./\\{{}}]+)"
 )
@@ -115,7 +119,7 @@ def ascending(text: str) -> str:
         return f"{both[lower[0]]} {rising} {both['x']} {both[upper[1]]} {both[upper[0]]}"
     text = _joined(text) or text
     parts = _FALLS.split(text)
-    if len(parts) == 5 and not _RISES.search(text) and "," not in text:
+    if len(parts) == 5 and not _RISES.search(text) and not _SEVERAL.search(text):
         first, one, middle, two, last = (part.strip() for part in parts)
         return f"{last} {_RISING[two]} {middle} {_RISING[one]} {first}"
     return text

@@ -198,13 +198,13 @@ def _value(said: str) -> Fraction | None:
 def _pieces(name: str | None, said: Sequence[str], *bounds: _Ray) -> str | None:
     """The intervals between the points; `None`: a point is not between the bounds."""
     first, last = "(-\\infty", "\\infty)"
-    values = [_value(one) for one in (*said, *(ray.bound for ray in bounds))]
-    if None in values:
+    outs = sorted({value for one in said if (value := _value(one)) is not None})
+    if None in map(_value, said):
         return None
-    outs = sorted({value for value in values[: len(said)] if value is not None})
     for ray in bounds:
+        bound = _value(ray.bound)
         is_beyond = operator.le if ray.is_lower else operator.ge
-        if any(is_beyond(out, _value(ray.bound)) for out in outs):
+        if bound is None or any(is_beyond(out, bound) for out in outs):
             return None
         if ray.is_lower:
             first = f"{'(' if ray.is_open else '['}{ray.bound}"

@@ -10,7 +10,8 @@ from typing import Final
 from assay.verifiers.math.lexicon.units import COUNTERS
 
 _SYSTEM: Final = re.compile(
-    r"(?:(?:\\left\s?)?\\\{\s*)?\\begin\{(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
+    r"(?:(?:\\left\s?)?\\\{\s*)?\\begin\{"
+    r"(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
     r"(?P<rows>(?:(?!\\(?:begin|end)\{).)*+)\\end\{(?P=kind)\}",
     re.DOTALL,
 )
@@ -251,13 +252,15 @@ SPELLINGS: Final = (
     ),
     (
         re.compile(
-            r"\\(?:text|mathrm|mbox)\s?\{\s?(\u6216\u8005?|\u4e14|\u548c|\u4e0e|\u53ca)\s?\}"
+            r"\\(?:text|mathrm|mbox)\s?\{\s{0,3}(\u6216\u8005?|\u4e14|\u548c|\u4e0e|\u53ca)\s{0,3}\}"
         ),
         lambda m: m[1],
     ),
     (re.compile(r"(?<=[\w$})\]])\s*\u4e14\s*(?=[\w$\\({\[-])"), lambda _: " and "),
     (
-        re.compile(r"(?<=[\w$})\]])\s?(?:\u6216\u8005?|\u548c|\u4e0e|\u53ca)\s?(?=[\w$\\({\[-])"),
+        re.compile(
+            r"(?<=[\w$})\]])\s{0,3}(?:\u6216\u8005?|\u548c|\u4e0e|\u53ca)\s{0,3}(?=[\w$\\({\[-])"
+        ),
         lambda _: " or ",
     ),
     (
