@@ -7,7 +7,6 @@ written down before the rules were asked.
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
