@@ -19,6 +19,8 @@ from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number
 
 _CHARS_MAX: Final = 200
 _DEGREE_MAX: Final = 12
+_HIGH_POWER: Final = re.compile(r"(?a)\^\s*\{?\s*\d{3}")
+"""Would be expanded before its degree is known."""
 _COEFFICIENT_MAX: Final = 10**30
 _INTEGERS_MAX: Final = 1_000
 """Integers on both sides of zero that are tried."""
@@ -70,7 +72,7 @@ def same(gold: Answer, answer: Answer) -> bool | None:
 def _described(answer: Answer) -> _Described | None:
     text = answer.text.strip() if isinstance(answer, Element) else ""
     built = _BUILT.fullmatch(text) if len(text) <= _CHARS_MAX else None
-    if built is None or (built["kind1"] and built["kind2"]):
+    if built is None or (built["kind1"] and built["kind2"]) or _HIGH_POWER.search(text):
         return None
     try:
         left, right = (algebra.parsed(built[side]) for side in ("left", "right"))
@@ -88,9 +90,13 @@ def _described(answer: Answer) -> _Described | None:
     return _Described(plain, _SIGNS[built["sign"]], built["kind1"] or built["kind2"] or "")
 
 
-def _is_same_condition(gold: _Described, answer: _Described) -> bool:
-    if gold.kind != answer.kind or gold.sign != "=" or answer.sign != "=":
-        return False
+def _is_same_condition(gold: _Described, answer: _Described) -> bool | None:
+    """`None`: another rule compares inequalities that are not written alike."""
+    if (gold.kind, gold.sign) != (answer.kind, answer.sign):
+        return None if "=" not in (gold.sign, answer.sign) else False
+    if gold.sign != "=":
+        factor = gold.polynomial.LC() / answer.polynomial.LC()
+        return True if factor > 0 and gold.polynomial == answer.polynomial * factor else None
     one, other = (said.polynomial.sqf_part().monic() for said in (gold, answer))
     return bool(one == other)
 
