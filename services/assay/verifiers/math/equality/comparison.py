@@ -88,7 +88,8 @@ class Comparison:
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
             return True
-        gold, answer = forms.spread(gold), forms.spread(forms.single(answer))
+        answer = answer if forms.are_of_parts(gold) else forms.single(answer)
+        gold, answer = forms.spread(gold), forms.spread(answer)
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
         if isinstance(gold, Items) or isinstance(answer, Items):
@@ -324,6 +325,9 @@ class Comparison:
             return False
         if "tuple" in kinds:
             return self._in_order(gold, answer)
+        if forms.are_of_parts(gold):
+            same_length = len(gold.items) == len(answer.items)
+            return same_length and self._pairwise(gold.items, answer.items)
         names = [item.name for item in gold.items if isinstance(item, Named)]
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):

@@ -126,6 +126,21 @@ def letters(answer: Answer) -> str:
     return said if several and said == "".join(sorted(set(said))) else ""
 
 
+_ALTERNATIVES: Final = (
+    {"yes", "no"}, {"even", "odd", "neither"}, {"converge", "diverge"}, {"rational", "irrational"},
+    {"always", "sometimes", "never"}, {"increasing", "decreasing"}, {"positive", "negative"},
+    {"prime", "composite"}, {"linear", "nonlinear"}, {"valid", "invalid"},
+)  # fmt: skip
+
+
+def are_of_parts(gold: Answer) -> bool:
+    """`True, False, True`: of several parts, so that the order counts."""
+    if not isinstance(gold, Items) or gold.kind != "list" or len(gold.items) < 2:
+        return False
+    said = {word(item) for item in gold.items}
+    return any(said <= words for words in _ALTERNATIVES)
+
+
 def is_either(answer: Answer) -> bool:
     """`A or C`."""
     return isinstance(answer, Items) and answer.joined == "or"

@@ -83,6 +83,7 @@ _FOR_ALL: Final = re.compile(
     rf"{_GAP}*(?:(?:\\in|in)(?![a-z]){_GAP}*(?:\\(?:mathbb|mathbf|mathrm|bf)\s?)?\{{?\s?R\s?\}}?)?[\s.)}}$]*$",
 )
 """Behind the values of a function: it has them everywhere."""
+_EVERYWHERE: Final = "x\\in\\mathbbR"
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
@@ -168,7 +169,7 @@ def conditioned(text: str) -> Conditioned | None:
     text = ascii_of(notation.peel(text)).replace("!=", "\\neq ")
     everywhere = _FOR_ALL.match(text)
     if everywhere is not None:
-        return Conditioned(everywhere["main"].strip(), "")
+        return Conditioned(everywhere["main"].strip(), _EVERYWHERE)
     match = _CONDITION.search(text)
     if match is None:
         return None
