@@ -1012,7 +1012,7 @@ READINGS: Final = [
         ('in {("", "or"), ("and", "or"), ("or", "and")}', 'in {("or", "and")}'),
         ("return not _DIGIT.search(gold.partition", "return not _LN.search(gold.partition"),
         ("and match[1].upper() == other.digits", ""),
-        ('if not (gold.kind == "tuple" or _are_of_names', "if not (_are_of_names"),
+        ('gold.kind == "tuple" or any(_are_of_names(one)', "any(_are_of_names(one)"),
     ),
     *_of(
         "readings",
@@ -1033,7 +1033,7 @@ READINGS: Final = [
         "readings",
         f"{MATH}/grammar/relations.py",
         ("math_readings",),
-        ('loose = _ARGUMENT.sub("", _INDEX.sub("", name))', 'loose = _INDEX.sub("", name)'),
+        ('loose = _ARGUMENT.sub("", _INDEX', 'loose = str("" + _INDEX'),
     ),
     *_of(
         "readings",
@@ -1095,6 +1095,71 @@ READINGS: Final = [
         ("_EXPANDED_BYTES_MAX: Final = 2**24", "_EXPANDED_BYTES_MAX: Final = 2**12"),
     ),
 ]
+FORMS: Final = [
+    *_of(
+        "forms",
+        f"{MATH}/lexicon/regions.py",
+        ("math_forms",),
+        (
+            """    return (point["out"], f"-{point['out']}") if""",
+            """    return (point["out"],) if""",
+        ),
+        ("        elif outs and _ALSO.fullmatch(part):", "        elif False:"),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/equality/solutions.py",
+        ("math_forms",),
+        ("    if len(values) != count or (", "    if len(values) > count or ("),
+        ("members is not None and members == set(values)", "bool(members)"),
+        ("    if (gold.kind, gold.sign) != (answer.kind, answer.sign):", "    if False:"),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/equality/residues.py",
+        ("math_forms",),
+        ("said.is_named or said.is_class or value < said.modulus", "True"),
+        ("    return value >= said.modulus and int", "    return int"),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/equality/numbers.py",
+        ("math_forms",),
+        (" and math.gcd(*gold.terms) == 1", ""),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/equality/comparison.py",
+        ("math_forms",),
+        ("return forms.is_either(gold) or not forms.is_either(answer)", "return True"),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/lexicon/units.py",
+        ("math_forms",),
+        ('    said = _BRACED.sub(r"^\\1", said)', "    said = str(said)"),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/grammar/relations.py",
+        ("math_forms",),
+        ("and not _SEVERAL.search(text):", 'and "," not in text:'),
+    ),
+    *_of(
+        "forms",
+        f"{MATH}/grammar/lists.py",
+        ("math_forms",),
+        ("is_told = is_either and not named and all", "is_told = False and all"),
+    ),
+    *_of(
+        "forms",
+        f"{TEXT}/choices/quantities.py",
+        ("text_choice_things",),
+        ("    if _PLACE_BEFORE.search(before) or ", "    if "),
+        ("        end = joined.end()", "        end += 0"),
+        (" or _IS_PLACED.match(text, end):", ":"),
+    ),
+]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -1109,5 +1174,6 @@ VERDICT_MUTANTS: Final = (
     *NAMES,
     *STAGES,
     *READINGS,
+    *FORMS,
 )
 """All of them."""

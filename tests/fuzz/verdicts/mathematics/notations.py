@@ -1010,8 +1010,8 @@ def words(rng: random.Random) -> Spellings:
         ),
         (
             "isosceles triangle",
-            ("Isosceles triangle", "\\text{isosceles triangle}", "isosceles Triangle"),
-            ("equilateral triangle", "triangle", "isosceles", "not isosceles triangle"),
+            ("Isosceles triangle", "\\text{isosceles triangle}", "isosceles"),
+            ("equilateral triangle", "triangle", "isosceles trapezoid", "not isosceles triangle"),
         ),
         ("\\text{DNE}", ("DNE", "dne", "\\mathrm{DNE}", "\\textbf{DNE}"), ("0", "1", "\\infty")),
         (

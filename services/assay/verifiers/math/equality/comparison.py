@@ -20,6 +20,7 @@ from assay.verifiers.math.equality import (
     letters,
     numbers,
     piecewise,
+    solutions,
     symbolic,
     systems,
 )
@@ -77,6 +78,8 @@ class Comparison:
             return said
         if (said := formulas.same(gold, answer)) is not None:
             return said
+        if (said := solutions.same(gold, answer)) is not None:
+            return said
         if any(rule.same(gold, answer) for rule in (piecewise, figures, symbolic)):
             return True
         if (ranked := forms.ranked(gold)) and (isinstance(gold, Items) or forms.labels(answer)):
@@ -85,7 +88,8 @@ class Comparison:
             return self._chains(gold, answer)
         if forms.is_nothing(gold) and forms.is_nothing(answer):
             return True
-        gold, answer = forms.spread(gold), forms.spread(forms.single(answer))
+        answer = answer if forms.are_of_parts(gold) else forms.single(answer)
+        gold, answer = forms.spread(gold), forms.spread(answer)
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
         if isinstance(gold, Items) or isinstance(answer, Items):
@@ -113,7 +117,11 @@ class Comparison:
             case Number(), Number():
                 return numbers.numbers_equal(gold, answer, self.settings)
             case Time(), Time():
-                return numbers.same_time(gold, answer)
+                if numbers.same_time(gold, answer):
+                    return True
+                if not numbers.is_reduced_ratio(gold) or not answer.terms:
+                    return False
+                return self._ratio(numbers.ratio_of(gold), numbers.ratio_of(answer))
             case Date(), Date():
                 return numbers.same_date(gold, answer)
             case (Date(), _) | (_, Date()):
@@ -271,7 +279,7 @@ class Comparison:
 
     def _items(self, gold: Answer, answer: Answer) -> bool:
         if forms.letters(gold) and forms.letters(gold) == forms.letters(answer):
-            return True
+            return forms.is_either(gold) or not forms.is_either(answer)
         if isinstance(gold, Items) and isinstance(answer, Items):
             return self._both_items(gold, answer)
         if isinstance(answer, Named):
@@ -317,6 +325,9 @@ class Comparison:
             return False
         if "tuple" in kinds:
             return self._in_order(gold, answer)
+        if forms.are_of_parts(gold):
+            same_length = len(gold.items) == len(answer.items)
+            return same_length and self._pairwise(gold.items, answer.items)
         names = [item.name for item in gold.items if isinstance(item, Named)]
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):
@@ -363,7 +374,7 @@ class Comparison:
     def _in_order(self, gold: Items, answer: Items) -> bool:
         if len(gold.items) != len(answer.items):
             return False
-        may_be_intervals = len(gold.items) < 3
+        may_be_intervals = len(gold.items) < 3 and not forms.is_falling(gold)
         are_tuples = "tuple" == gold.kind == answer.kind
         if may_be_intervals and are_tuples and gold.brackets != answer.brackets:
             return False

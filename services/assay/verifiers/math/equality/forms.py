@@ -126,7 +126,28 @@ def letters(answer: Answer) -> str:
     return said if several and said == "".join(sorted(set(said))) else ""
 
 
+_ALTERNATIVES: Final = (
+    {"yes", "no"}, {"even", "odd", "neither"}, {"converge", "diverge"}, {"rational", "irrational"},
+    {"always", "sometimes", "never"}, {"increasing", "decreasing"}, {"positive", "negative"},
+    {"prime", "composite"}, {"linear", "nonlinear"}, {"valid", "invalid"},
+)  # fmt: skip
+
+
+def are_of_parts(gold: Answer) -> bool:
+    """`True, False, True`: of several parts, so that the order counts."""
+    if not isinstance(gold, Items) or gold.kind != "list" or len(gold.items) < 2:
+        return False
+    said = {word(item) for item in gold.items}
+    return any(said <= words for words in _ALTERNATIVES)
+
+
+def is_either(answer: Answer) -> bool:
+    """`A or C`."""
+    return isinstance(answer, Items) and answer.joined == "or"
+
+
 _LABEL: Final = re.compile("[A-J]")
+_EXCLUDED: Final = re.compile(r"(?a)\s*([A-Za-z](?:_\w)?|\\[a-z]+)\s*\\neq(?![A-Za-z])")
 _INEQUALITY: Final = re.compile(r"[<>]|\\(?:le|ge|neq)(?![A-Za-z])")
 
 
@@ -154,15 +175,33 @@ def ranked(gold: Answer) -> str:
 
 def are_joined_otherwise(gold: Items, answer: Items) -> bool:
     """`x = 1 or y = 2` for `x = 1, y = 2` or for a point; `and` for the `or` of the gold."""
-    if not (gold.kind == "tuple" or _are_of_names(gold) or _are_of_names(answer)):
+    if not (
+        gold.kind == "tuple" or any(_are_of_names(one) or _exclude(one) for one in (gold, answer))
+    ):
         return False
     return (gold.joined, answer.joined) in {("", "or"), ("and", "or"), ("or", "and")}
 
 
 def _are_of_names(answer: Items) -> bool:
     """Whether it gives values of two or more names, each once; `x_1`, `x_2` are values of `x`."""
-    names = [item.name.split("_")[0] for item in answer.items if isinstance(item, Named)]
+    names = [name.split("_")[0] for item in answer.items if (name := _name_of(item))]
     return len(names) == len(answer.items) == len(set(names)) > 1
+
+
+def _name_of(item: Answer) -> str:
+    """The name whose value or bound it is; empty if it is something else."""
+    if isinstance(item, Named):
+        return item.name
+    if not isinstance(item, Element):
+        return ""
+    excluded = _EXCLUDED.match(item.text)
+    bounded = grammar.region(item.text) if excluded is None else None
+    return excluded[1] if excluded is not None else bounded[0] if bounded is not None else ""
+
+
+def _exclude(answer: Items) -> bool:
+    """`x \\ne a, x \\ne b`: with `or` that excludes nothing."""
+    return all(isinstance(item, Element) and _EXCLUDED.match(item.text) for item in answer.items)
 
 
 def only(answer: Answer) -> Answer | None:
@@ -295,6 +334,14 @@ def otherwise(answer: Answer) -> Answer:
 
 def is_region(answer: Answer) -> TypeIs[Items]:
     return isinstance(answer, Items) and answer.kind == "tuple" and len(answer.items) == 2
+
+
+def is_falling(answer: Items) -> bool:
+    """Whether it cannot be an interval: `[3, 1]` and `[2, 2]` are points."""
+    match answer.items:
+        case (Number(value=low, unit=unit), Number(value=high, unit=other)) if unit == other:
+            return high <= low
+    return False
 
 
 def as_region(answer: Element | Named) -> Items | None:

@@ -115,6 +115,11 @@ def proportional(gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
     ) and (right[at] > 0) == (left[at] > 0)
 
 
+def is_reduced_ratio(gold: Time) -> bool:
+    """`5:11:12`, as ratios of three are given: no zero before a digit, and in lowest terms."""
+    return len(gold.terms) > 2 and math.gcd(*gold.terms) == 1
+
+
 def same_time(gold: Time, answer: Time) -> bool:
     if gold.half and answer.half:
         return gold.seconds == answer.seconds and gold.half == answer.half

@@ -32,6 +32,8 @@ class _Class(NamedTuple):
     is_linear: bool
     is_named: bool = True
     """`x \\equiv 3`; `75 \\bmod 123` is to be worked out."""
+    is_class: bool = True
+    """`10 \\pmod 7`; `10 \\bmod 7` is the number 3."""
 
     @property
     def remainders(self) -> frozenset[int]:
@@ -44,7 +46,9 @@ def same(gold: Read, answer: Read) -> bool | None:
     if one is None or two is None:
         if one is not None:
             return _is_remainder(one, answer)
-        return _is_remainder(two, gold) if two is not None and two.is_named else None
+        if two is None:
+            return None
+        return _is_remainder(two, gold) if two.is_named else _is_worked_out(two, gold) or None
     if one.is_linear and two.is_linear and not _INTEGERS.fullmatch(gold.condition):
         return None  # expressions in a name
     return (one.modulus, one.remainders) == (two.modulus, two.remainders)
@@ -56,7 +60,20 @@ def _is_remainder(said: _Class, other: Read) -> bool | None:
     if number is None or said.is_linear:
         return None
     (value, *more) = said.written
-    return not more and int(number[0]) in (value, value % said.modulus)
+    may_stand = said.is_named or said.is_class or value < said.modulus
+    stated = (value, value % said.modulus) if may_stand else (value % said.modulus,)
+    return not more and int(number[0]) in stated
+
+
+def _is_worked_out(said: _Class, gold: Read) -> bool:
+    """`7 \\bmod 3` for 1, and `1 \\pmod 3`, which says the remainder."""
+    number = _INTEGER.fullmatch(gold.form)
+    if number is None or said.is_linear or len(said.written) != 1 or said.modulus < 2:
+        return False
+    (value,) = said.written
+    if said.is_class:
+        return int(number[0]) == value < said.modulus
+    return value >= said.modulus and int(number[0]) == value % said.modulus
 
 
 def _class_of(read: Read) -> _Class | None:
@@ -70,7 +87,8 @@ def _class_of(read: Read) -> _Class | None:
     if len({part.is_linear for part in found}) != 1:
         return None
     written = tuple(value for part in found for value in part.written)
-    return _Class(found[0].modulus, written, found[0].is_linear, found[0].is_named)
+    first = found[0]
+    return first._replace(written=written)
 
 
 def _part(form: str) -> _Class | None:
@@ -79,7 +97,9 @@ def _part(form: str) -> _Class | None:
         modulus = int(congruence["modulus"])
         values = tuple(map(int, _INTEGER.findall(congruence["values"])))
         is_named = "\\equiv" in form
-        return _Class(modulus, values, is_linear=False, is_named=is_named) if modulus else None
+        is_class = "\\pmod" in form
+        found = _Class(modulus, values, is_linear=False, is_named=is_named, is_class=is_class)
+        return found if modulus else None
     linear = _LINEAR.fullmatch(form)
     if linear is None or linear["name"] == (linear["k"] or linear["k1"]):
         return None

@@ -58,7 +58,7 @@ _SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f
 _BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
 _HEADING: Final = re.compile(r"^[A-Za-z ]{1,40}:\s*\n")
 _BULLETS_MAX: Final = 16
-_GAP: Final = r"(?:\s|\}|\$)"
+_GAP: Final = r"(?:\s|\}|\$|\\text\s?\{)"
 _KIND: Final = (
     r"(?:non-?negative\s+|positive\s+|arbitrary\s+)?(?P<kind%d>integer|constant|real)s?"
     r"(?:\s+numbers?|\s+of integration)?"
@@ -75,9 +75,21 @@ _CONDITION: Final = re.compile(
     r"(?:\s|[.)\]}$])*$"
 )
 """Behind an expression: which values a name in it has."""
+_FOR_ALL: Final = re.compile(
+    r"(?ai)^(?P<main>[$\s]*[a-z]\s?\(\s?(?P<x>[a-z])\s?\)\s*=[^<>]{1,200}?)"
+    r"(?:\s|[,;(]|\\[,;:! ]|\\q?quad|\\text\s?\{|\$){0,20}"
+    rf"(?:(?<![a-z])for\s(?:all|any|every|each)(?![a-z])|\\forall(?![a-z])){_GAP}*"
+    rf"(?:reals?{_GAP}+(?:numbers?{_GAP}+)?)?(?P=x)(?![a-z])"
+    rf"{_GAP}*(?:(?:\\in|in)(?![a-z]){_GAP}*(?:\\(?:mathbb|mathbf|mathrm|bf)\s?)?\{{?\s?R\s?\}}?)?[\s.)}}$]*$",
+)
+"""Behind the values of a function: it has them everywhere."""
+_EVERYWHERE: Final = "x\\in\\mathbbR"
 _KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
 _NUMBERS_OF: Final = re.compile(r"\\in(?:\\[a-z]+)?(?=[ZNRQC])")
 """`\\in \\mathbf{Z}`, `\\in Z`."""
+_PARTED: Final = re.compile(
+    r",|\\text\s?\{\s*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
+)
 _RELATION: Final = re.compile(r"[<>,]|\\(?:[lg]e(?:q|qslant)?|neq?|in)(?![A-Za-z])")
 
 
@@ -155,6 +167,9 @@ def conditioned(text: str) -> Conditioned | None:
     if len(text) > CHARS_MAX:
         return None
     text = ascii_of(notation.peel(text)).replace("!=", "\\neq ")
+    everywhere = _FOR_ALL.match(text)
+    if everywhere is not None:
+        return Conditioned(everywhere["main"].strip(), _EVERYWHERE)
     match = _CONDITION.search(text)
     if match is None:
         return None
@@ -170,4 +185,16 @@ def conditioned(text: str) -> Conditioned | None:
     if said == _KINDS["integer"] and not re.search(r"(?<![A-Za-z\\])k(?![A-Za-z])", main):
         main = re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", "k", main)
         name = "k"
+    if said == _KINDS["integer"] and _are_families(main, name):
+        return Conditioned(main, f"{name}{said}")
     return None if _RELATION.search(main) else Conditioned(main, f"{name}{said}")
+
+
+def _are_families(main: str, name: str) -> bool:
+    """Whether each of several expressions is about the name: `\\frac{\\pi}{6} + k\\pi, k\\pi`."""
+    parts = _PARTED.split(main)
+    uses = re.compile(rf"(?<![A-Za-z]){name}(?![A-Za-z])")
+    return len(parts) > 1 and not any(
+        _RELATION.search(part) or not uses.search(re.sub(r"\\[A-Za-z]+", " ", part))
+        for part in parts
+    )

@@ -12,6 +12,7 @@ from assay.verifiers.math.grammar.numbers import read_number
 from assay.verifiers.math.grammar.tree import (
     ITEMS_MAX,
     Answer,
+    Element,
     Items,
     Named,
     Number,
@@ -46,6 +47,10 @@ _CIRCLED: Final = re.compile(
     "[\u2460-\u2473](?:(?:\\s|[,;\u548c\u4e0e\u53ca]){0,3}[\u2460-\u2473]){1,19}"
 )
 """Numbers of statements, with or without commas."""
+_TEXT_PAIR: Final = re.compile(
+    r"(?a)\\text\s?\{\s?([A-Z][a-z]{1,20})\s+and\s+([A-Z][a-z]{1,20})\s?\}"
+)
+"""`\\text{Tom and Mary}`."""
 _TEXT_LIST: Final = re.compile(r"\\text\s?\{\s?([A-Za-z][^{}\\$]{0,200},[^{}\\$]{0,200})\}")
 COMMA: Final = frozenset({","})
 SEMICOLON: Final = frozenset({";"})
@@ -91,7 +96,8 @@ def _told_apart(found: Items, text: str) -> Items:
     named = [item for item in found.items if isinstance(item, Named)]
     size = len({item.name for item in named})
     if len(named) != len(found.items) or size < 2:
-        return replace(found, joined=joined)
+        is_told = is_either and not named and all(map(_is_bound, found.items))
+        return replace(found, joined=joined, form=f"{found.form} or" if is_told else found.form)
     groups = [named[at : at + size] for at in range(0, len(named), size)]
     is_parted = any(at % size for at in _alternatives_end_at(text))
     if is_parted or any(len({item.name for item in group}) < size for group in groups):
@@ -106,6 +112,11 @@ def _told_apart(found: Items, text: str) -> Items:
     return replace(found, items=tuple(items), form="; ".join(parts))
 
 
+def _is_bound(item: Answer) -> bool:
+    """`x > 0`, `x \\ne 1`."""
+    return isinstance(item, Element) and RELATION.search(item.text) is not None
+
+
 def _alternatives_end_at(text: str) -> Iterator[int]:
     """The numbers of items before each `or`."""
     ends = [joint for joint in _joints(text) if _EITHER.search(joint[0])]
@@ -117,6 +128,8 @@ def _alternatives_end_at(text: str) -> Iterator[int]:
 
 def _in_text(text: str) -> list[str]:
     """`\\text{Tom, Jack and Mary}`: each part in text of its own; empty if it is something else."""
+    if (pair := _TEXT_PAIR.fullmatch(text)) is not None:
+        return [f"\\text{{{pair[1]}}}", f"\\text{{{pair[2]}}}"]
     whole = _TEXT_LIST.fullmatch(text)
     if whole is None:
         return []

@@ -28,6 +28,7 @@ _LOOSE_LETTER: Final = re.compile(r"(?a)(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _POWER: Final = re.compile(r"(?a)\^\s?\{?\s?-?\d")
 _HALVES: Final = frozenset({"am", "pm", "a.m", "p.m"})
 """Of the day."""
+_SPACES: Final = re.compile(r"\s+")
 _MINUTES: Final = frozenset({"'", "''"})
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(
@@ -42,6 +43,11 @@ _TWO_PRIMES: Final = r"\s?(?:''|\"|\u2033|\^\s?\{?\s?\\prime\s?\\prime\s?\}?)"
 _TURN: Final = re.compile(
     rf"(?a)(?P<sign>-?)\s?(?P<degrees>\d{{1,9}})\s?\^\s?\{{?\s?\\circ\s?\}}?\s?(?P<minutes>\d{{1,2}}(?:\.\d{{1,9}})?){_PRIME}"
     rf"(?:\s?(?P<seconds>\d{{1,2}}(?:\.\d{{1,9}})?){_TWO_PRIMES})?"
+)
+_TURN_IN_WORDS: Final = re.compile(
+    r"(?ai)(?P<sign>-?)\s?(?P<degrees>\d{1,9})\s?degrees?,?\s(?:and\s)?"
+    r"(?P<minutes>\d{1,2}(?:\.\d{1,9})?)\s?(?:arc)?min(?:ute)?s?"
+    r"(?:,?\s(?:and\s)?(?P<seconds>\d{1,2}(?:\.\d{1,9})?)\s?(?:arc)?sec(?:ond)?s?)?"
 )
 _FEET: Final = re.compile(
     rf"(?a)(?P<feet>\d{{1,9}}){_PRIME}\s?(?P<inches>\d{{1,2}}(?:\.\d{{1,9}})?){_TWO_PRIMES}"
@@ -99,7 +105,10 @@ def read_unit(text: str) -> str | None:
 
 def read_marks(text: str, _reader: Reader) -> Answer | None:
     """`30^\\circ 15'`, and feet with inches: `5'6"`."""
-    if (turn := _TURN.fullmatch(text)) is not None:
+    turn = _TURN.fullmatch(text)
+    if turn is None and "egree" in text:
+        turn = _TURN_IN_WORDS.fullmatch(_SPACES.sub(" ", notation.words_of(text)).strip())
+    if turn is not None:
         value = Fraction(turn["degrees"]) + Fraction(turn["minutes"]) / 60
         value += Fraction(turn["seconds"] or 0) / 3_600
         value = -value if turn["sign"] else value

@@ -26,6 +26,10 @@ _RISING: Final = {">": "<", "\\ge": "\\le", ">=": "\\le"}
 _FALLING: Final = frozenset({">", "ge", ">="})
 _FALLS: Final = re.compile(r"(>=|>|\\ge(?![A-Za-z]))")
 _RISES: Final = re.compile(r"<|\\le(?![A-Za-z])|=")
+_SEVERAL: Final = re.compile(
+    r"(?a),|\\(?:text|land|lor)(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+)
+"""`x > 3 and z > 7` is no chain."""
 _BOUND: Final = (
     r"(?P<x{n}>[a-z])\s*(?P<r{n}>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<v{n}>-?[\w./\\{{}}]+)"
 )
@@ -71,6 +75,8 @@ _PLAIN_NAME: Final = re.compile(
 _INDEX: Final = re.compile(r"(?a)_\s*(\{[^{}]*\}|\w)|\^\s*\{?-1\}?(?=\s?\((?:[a-z]|-?\d+)\)$)")
 _ARGUMENT: Final = re.compile(r"(?a)(?<=[A-Za-z'])\s?\(\s?-?\d[\d.,/\s-]*\)$")
 """`f(2)`."""
+_COMPOSED: Final = re.compile(r"(?a)\(\s?([A-Za-z])\s?\\circ\s?([A-Za-z])\s?\)(?=\s?\()")
+"""`(f \\circ g)(2)`."""
 _STATED_NAME: Final = re.compile(r"(?a)[a-df-hj-z](?:_\{?\w+\}?)?")
 """`3 = x`; not the constants e and i."""
 _AND: Final = re.compile(
@@ -113,7 +119,7 @@ def ascending(text: str) -> str:
         return f"{both[lower[0]]} {rising} {both['x']} {both[upper[1]]} {both[upper[0]]}"
     text = _joined(text) or text
     parts = _FALLS.split(text)
-    if len(parts) == 5 and not _RISES.search(text) and "," not in text:
+    if len(parts) == 5 and not _RISES.search(text) and not _SEVERAL.search(text):
         first, one, middle, two, last = (part.strip() for part in parts)
         return f"{last} {_RISING[two]} {middle} {_RISING[one]} {first}"
     return text
@@ -274,5 +280,5 @@ def is_name(name: str) -> bool:
     """Letters, `f(x)`, `f(2)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; no sum."""
     if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
         return False
-    loose = _ARGUMENT.sub("", _INDEX.sub("", name))
+    loose = _ARGUMENT.sub("", _INDEX.sub("", _COMPOSED.sub(r"\1\2", name)))
     return not re.search(r"(?a)\d|\^|-|\+", re.sub(r"(?a)\\text\s*\{[^{}]*\}", "t", loose))

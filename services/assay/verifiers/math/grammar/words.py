@@ -19,6 +19,14 @@ _REAL: Final = re.compile(
     r"(?:\s+of)?\s*\}?\s*(?:(?<=[\s}])[a-z]\s*\}?)?",
     re.IGNORECASE,
 )
+_SIGNED: Final = re.compile(
+    r"(?ai)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?(?:all\s+)?(?:the\s+)?(?P<non>non-?\s?)?(?P<sign>positive|negative)"
+    r"\s+(?:reals|real\s+(?:numbers|values))\s*\}?"
+)
+_RAYS: Final = {
+    ("", "positive"): "(0, \\infty)", ("non", "positive"): "(-\\infty, 0]",
+    ("", "negative"): "(-\\infty, 0)", ("non", "negative"): "[0, \\infty)",
+}  # fmt: skip
 _NUMBERS: Final = re.compile(
     r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?(?:all|any|every)\s+"
     r"(?P<kind>integer|natural|rational|complex)(?P<of>s|\s+numbers?)?\s*\}?",
@@ -27,6 +35,12 @@ _NUMBERS: Final = re.compile(
 _SETS: Final = {"integer": "Z", "natural": "N", "rational": "Q", "complex": "C"}
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
 _PARITY: Final = re.compile("(?:an )?(even|odd)(?: function)?")
+_TRIANGLE: Final = re.compile(
+    r"(?:an? )?(?P<kinds>(?:(?:acute|obtuse|right|equilateral|isosceles|scalene)"
+    r"(?: angled)? ?(?:and )?){1,2}?)"
+    r"(?: ?triangle)?"
+)
+"""`an isosceles triangle`, `right-angled`: no other figure is called so in short."""
 _DNE: Final = frozenset(
     ["dne", "does not exist", "the limit does not exist", "limit does not exist", "doesn t exist"]
 )
@@ -44,8 +58,14 @@ _ENDLESS: Final = re.compile(
 )
 _ONLY: Final = re.compile(r"^only (?=[ivx]+$|[a-h]$)|(?<=[ivx]) only$|(?<=^[a-h]) only$")
 """`III only`, of numbered statements."""
-_IT_IS: Final = re.compile(r"^(?:it|this|that) (?:is|was) (?=[a-z]{3})(?!not )")
-_ARTICLE: Final = re.compile(r"(?:the|an?) (?=[a-z]{3})")
+_IT_IS: Final = re.compile(r"^(?:it|this|that) (?:is|was) (?=(?:an? )?[a-z]{3})(?!not )")
+_ARTICLE: Final = re.compile(r"(?:all (?:the )?|the |an? )(?=[a-z]{3})")
+_CONVERGES: Final = re.compile(
+    r"(?:(?:the|this|it) )?(?:series |(?:improper )?integral |sequence |sum |limit )?(?:is )?"
+    r"(?P<how>absolutely |conditionally )?(?P<what>converge|diverge)(?:s|nt)?"
+    r"(?P<how1> absolutely| conditionally)?"
+)
+"""`The series diverges`, `absolutely convergent`."""
 _FUNCTIONS: Final = frozenset(
     [
         "sin",
@@ -116,6 +136,10 @@ def meaning(said: str) -> str:
         return FULL_DAY[form]
     if (parity := _PARITY.fullmatch(form)) is not None:
         return parity[1]
+    if (triangle := _TRIANGLE.fullmatch(form)) is not None:
+        return " ".join(sorted(set(triangle["kinds"].split()) - {"and", "angled"}))
+    if (limit := _CONVERGES.fullmatch(form)) is not None:
+        return f"{limit['what']} {(limit['how'] or limit['how1'] or '').strip()}".strip()
     if form in _DNE:
         return "does not exist"
     if form in _UNDEFINED:
@@ -140,8 +164,10 @@ def words_form(said: str) -> str:
     return letters if len(letters) == 1 else letters.casefold()
 
 
-def read_reals(text: str, _reader: Reader) -> Answer | None:
-    """`all real numbers`, `all integers`."""
+def read_reals(text: str, reader: Reader) -> Answer | None:
+    """`all real numbers`, `all integers`, `all positive real numbers`."""
+    if (signed := _SIGNED.fullmatch(text)) is not None:
+        return reader.part(_RAYS["non" if signed["non"] else "", signed["sign"].lower()])
     kind = "R" if _REAL.fullmatch(text) else ""
     if (others := _NUMBERS.fullmatch(text)) is not None:
         kind = _SETS[others["kind"].lower()]

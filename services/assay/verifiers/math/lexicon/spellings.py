@@ -10,7 +10,8 @@ from typing import Final
 from assay.verifiers.math.lexicon.units import COUNTERS
 
 _SYSTEM: Final = re.compile(
-    r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
+    r"(?:(?:\\left\s?)?\\\{\s*)?\\begin\{"
+    r"(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
     r"(?P<rows>(?:(?!\\(?:begin|end)\{).)*+)\\end\{(?P=kind)\}",
     re.DOTALL,
 )
@@ -61,11 +62,12 @@ def _polar(match: re.Match[str]) -> str:
 
 def _listed(match: re.Match[str]) -> str:
     """A system of equations as a list; a row that begins with a sign continues the last one."""
-    rows = match["rows"].replace("\\&", " ").replace("&", " ")
+    rows = match["rows"]
     if "=" not in rows or (match["kind"] == "cases" and "&" in match["rows"]):
         return match[0]
     parts: list[str] = []
-    for row in filter(None, (row.strip(" ,;\n") for row in rows.split("\\\\"))):
+    said = (re.sub(r"\\?&", " ", row).strip(" ,;\n") for row in rows.split("\\\\"))
+    for row in filter(None, said):
         if parts and _CONTINUES.match(row):
             parts[-1] = f"{parts[-1]} {row}"
         else:
@@ -115,6 +117,7 @@ _TRANSPOSED: Final = (
     r"\s?\^\s?\{?\s?(?:T|\\top|\\intercal|\\(?:mathrm|text|mathsf)\s?\{\s?T\s?\})\s?\}?\s?$"
 )
 """At the end: a vector is the same as a row and as a column."""
+_MAPS_TO: Final = r"\\(?:long)?mapsto(?![A-Za-z])"
 _LETTERS: Final = r"\(?\s?[A-J]\s?\)?"
 _CHINESE_LEAD: Final = re.compile(
     r"^(?:(?:\u6240\u4ee5|\u56e0\u6b64|\u6545|\u5373|\u5219)[,\uff0c]?\s?)?"
@@ -181,6 +184,18 @@ SPELLINGS: Final = (
     ),
     (re.compile(r"\\lg(?![A-Za-z])"), lambda _: "\\log_{10} "),
     (
+        re.compile(
+            rf"^(?P<open>[\s$]*)(?P<f>[A-Za-z])\s*(?::|\\colon(?![A-Za-z]))\s*(?P<x>[A-Za-z])\s*{_MAPS_TO}"
+        ),
+        lambda m: f"{m['open']}{m['f']}({m['x']}) = ",
+    ),
+    (
+        re.compile(
+            r"^(?P<f>[\s$]*[A-Za-z]\s?\(\s?[A-Za-z]\s?\)\s*)\\equiv(?![A-Za-z])(?!.*mod)", re.DOTALL
+        ),
+        lambda m: f"{m['f']}= ",
+    ),
+    (
         re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
         lambda _: "\\,",
     ),
@@ -236,7 +251,16 @@ SPELLINGS: Final = (
         lambda m: m[1],
     ),
     (
-        re.compile(r"(?<=[\w$})\]])\s?(?:\u6216\u8005?|\u548c|\u4e0e|\u53ca)\s?(?=[\w$\\({\[-])"),
+        re.compile(
+            r"\\(?:text|mathrm|mbox)\s?\{\s{0,3}(\u6216\u8005?|\u4e14|\u548c|\u4e0e|\u53ca)\s{0,3}\}"
+        ),
+        lambda m: m[1],
+    ),
+    (re.compile(r"(?<=[\w$})\]])\s*\u4e14\s*(?=[\w$\\({\[-])"), lambda _: " and "),
+    (
+        re.compile(
+            r"(?<=[\w$})\]])\s{0,3}(?:\u6216\u8005?|\u548c|\u4e0e|\u53ca)\s{0,3}(?=[\w$\\({\[-])"
+        ),
         lambda _: " or ",
     ),
     (

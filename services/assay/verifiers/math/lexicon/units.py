@@ -126,6 +126,7 @@ COUNTERS: Final = re.compile(
 _CHINESE_POWERS: Final = {"\u5e73\u65b9": "^2", "\u7acb\u65b9": "^3"}
 _PER: Final = re.compile(r"(?a)\s([A-Za-z]{1,4})\s?\^\s?-(\d)")
 """`m s^-1` is `m/s`."""
+_BRACED: Final = re.compile(r"(?a)\^\s?\{\s?(-?\d)\s?\}")
 _MARKS: Final = re.compile(r"[{}.]|\\cdot(?![A-Za-z])")
 _PER_WORD: Final = re.compile(r" (?:per|an?) (?=[a-z])")
 _PART: Final = re.compile(
@@ -182,6 +183,7 @@ def unit_form(said: str) -> str:
     """One spelling of a unit: `square centimeters` and `cm^2` are the same."""
     power = ""
     words = []
+    said = _BRACED.sub(r"^\1", said)
     if said[:2] in _CHINESE_POWERS:
         said, power = said[2:], _CHINESE_POWERS[said[:2]]
     if product := _product(_words(said)):

@@ -8,10 +8,8 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
 from assay.verifiers.text.choices.options import OptionLists
-from assay.verifiers.text.choices.quantities import is_a_quantity
+from assay.verifiers.text.choices.quantities import SEARCHED_CHARS_MAX, is_a_quantity
 
-_SEARCHED_CHARS_MAX: Final = 60
-"""Characters before a statement that are searched for its clause."""
 STATEMENT_CHARS_MAX: Final = 500
 _MENTIONS_MAX: Final = 256
 """A text that mentions labels more often names all of them: no part of it may be left out."""
@@ -243,7 +241,7 @@ def plain_text(text: str) -> str:
 
 
 def clause_before(plain: str, at: int) -> str:
-    before = plain[max(0, at - _SEARCHED_CHARS_MAX) : at]
+    before = plain[max(0, at - SEARCHED_CHARS_MAX) : at]
     begin = 0
     for match in _CLAUSE.finditer(before):
         begin = match.end()
@@ -324,7 +322,7 @@ class Labels:
         kept = []
         rejected = set()
         for mention in mentions:
-            before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+            before = text[max(0, mention.start - SEARCHED_CHARS_MAX) : mention.start]
             doubted = (
                 not is_direct
                 and DENIED.search(clause_before(text, mention.start))
@@ -359,7 +357,7 @@ class Labels:
             label = self._label_at(match[0], is_marked=is_head or start in strong)
             if label is None or start in options or self._is_word(text, match, strong):
                 continue
-            if _NAME_BEFORE.search(text[max(0, start - _SEARCHED_CHARS_MAX) : start]):
+            if _NAME_BEFORE.search(text[max(0, start - SEARCHED_CHARS_MAX) : start]):
                 continue
             if (
                 start > only_strong_from
@@ -374,7 +372,7 @@ class Labels:
             yield _Mention(label, start, end)
 
     def _is_only_considered(self, text: str, start: int, end: int) -> bool:
-        before = text[max(0, start - _SEARCHED_CHARS_MAX) : start]
+        before = text[max(0, start - SEARCHED_CHARS_MAX) : start]
         if self._doubled.search(before):  # `B (or maybe C)`
             return False
         considered = (
@@ -421,7 +419,7 @@ class Labels:
 
 def _is_open(text: str, mention: _Mention) -> bool:
     """Whether it is the answer in one of several cases only."""
-    before = text[max(0, mention.start - _SEARCHED_CHARS_MAX) : mention.start]
+    before = text[max(0, mention.start - SEARCHED_CHARS_MAX) : mention.start]
     return (
         _OPEN.match(text, mention.end) is not None
         or _CONDITION_AFTER.match(text, mention.end) is not None
@@ -435,7 +433,7 @@ def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention])
     at = mention.start
     crossed_comma = False
     for _ in range(_HOPS_MAX):
-        window = text[max(0, at - _SEARCHED_CHARS_MAX) : at]
+        window = text[max(0, at - SEARCHED_CHARS_MAX) : at]
         if denials.before(text, at):
             return True
         found = _REJECT_BEFORE.search(window)
@@ -478,7 +476,7 @@ def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]
 
 def is_rejecting_before(plain: str, at: int) -> bool:
     """Whether the words that end at `at` reject what begins there."""
-    window = plain[max(0, at - _SEARCHED_CHARS_MAX) : at].rstrip()
+    window = plain[max(0, at - SEARCHED_CHARS_MAX) : at].rstrip()
     return _REJECT_BEFORE.search(window) is not None or denials.before(plain, at)
 
 
