@@ -1,12 +1,14 @@
 """What strangers can do to the gRPC ports that are not the API's: frames and headers in bytes.
 
-    python -m benchmarks.tenants.ports [--ports worker planner workers] [--attacks NAME ...]
+    python -m benchmarks.tenants.ports [--ports worker planner] [--attacks NAME ...]
                                        [--seconds 4] [--json]
 
 Of a whole platform on this machine, each attack of `benchmarks.tenants.interference` that shows no
-token is made at each port by another process, while this one asks the port for its health twenty
-times per second. Shown are p50 and p99 of these calls without and under attack, those that failed
-or took longer than two seconds, and by how much the service's memory (RSS) grew at most.
+token is made at each port by another process, while this one, with the operator's token and a
+connection from before, asks it twenty times per second for what it serves (new connections from
+the address of an attacker wait). Shown are p50 and p99 of these calls without and under attack,
+those that failed or took longer than two seconds, and by how much the service's memory (RSS) grew
+at most.
 """
 
 import argparse
@@ -15,23 +17,24 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from benchmarks.harness.platform_run import Run, local_platform
 from benchmarks.harness.report import Report, percentile
 from benchmarks.tenants.attacker import Attacker
 from benchmarks.tenants.transport_attacks import TRANSPORT_ATTACKS
 
-PORTS = {"worker": ("worker", "control"), "planner": ("planner", "grpc")}
-PORTS |= {"workers": ("reward", "workers"), "api": ("reward", "grpc")}
-"""Service and name of each port in the service's file of addresses."""
+TOKEN = "operator"
+PORTS = {
+    "worker": ("control", "/assay.v1.PoolService/ListPools"),
+    "planner": ("grpc", "/assay.v1.PlannerService/GetPlan"),
+}
+"""Of each service, its port's name in the file of addresses, and a call of it."""
 NAMES = ("stranger_resets", "h2_small_headers", "h2_endless_fields", "h2_ping", "h2_settings")
 NAMES += ("h2_held_headers", "h2_empty_frames")
 BY_NAME = {one.__name__: one for one in TRANSPORT_ATTACKS}
@@ -55,28 +58,28 @@ def attack(name: str, address: str, seconds: float) -> None:
     asyncio.run(run())
 
 
-async def ask_for(address: str, seconds: float) -> tuple[list[float], int]:
+async def ask_for(channel: grpc.aio.Channel, path: str, seconds: float) -> tuple[list[float], int]:
     """Latencies in milliseconds, and failed calls."""
     latencies: list[float] = []
     failed = 0
-    async with grpc.aio.insecure_channel(address) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
+    call = channel.unary_unary(path)
+    metadata = (("authorization", f"Bearer {TOKEN}"),)
 
-        async def one() -> None:
-            nonlocal failed
-            began_s = time.perf_counter()
-            try:
-                await stub.Check(health_pb2.HealthCheckRequest(), timeout=CALL_S_MAX)
-            except grpc.aio.AioRpcError:
-                failed += 1
-            else:
-                latencies.append(1_000 * (time.perf_counter() - began_s))
+    async def one() -> None:
+        nonlocal failed
+        began_s = time.perf_counter()
+        try:
+            await call(b"", metadata=metadata, timeout=CALL_S_MAX)
+        except grpc.aio.AioRpcError:
+            failed += 1
+        else:
+            latencies.append(1_000 * (time.perf_counter() - began_s))
 
-        calls = []
-        for _ in range(int(RATE * seconds)):
-            calls.append(asyncio.create_task(one()))
-            await asyncio.sleep(1 / RATE)
-        await asyncio.gather(*calls)
+    calls = []
+    for _ in range(int(RATE * seconds)):
+        calls.append(asyncio.create_task(one()))
+        await asyncio.sleep(1 / RATE)
+    await asyncio.gather(*calls)
     return latencies or [1_000 * CALL_S_MAX], failed
 
 
@@ -104,10 +107,11 @@ def watched_rss(pid: int) -> Iterator[list[int]]:
 
 async def one_port(run: Run, port: str, names: list[str], seconds: float, table: Report) -> None:
     """All attacks at one port."""
-    service, name = PORTS[port]
-    told = json.loads((run.settings.data_dir / "run" / f"{service}.json").read_text())
+    name, path = PORTS[port]
+    told = json.loads((run.settings.data_dir / "run" / f"{port}.json").read_text())
     address, pid = told[name], int(told["pid"])
-    quiet, _ = await ask_for(address, seconds)
+    channel = grpc.aio.insecure_channel(address)
+    quiet, _ = await ask_for(channel, path, seconds)
     for one in names:
         command = ["-m", "benchmarks.tenants.ports", "--attack", one, "--at", address]
         with watched_rss(pid) as grown:
@@ -115,7 +119,7 @@ async def one_port(run: Run, port: str, names: list[str], seconds: float, table:
                 sys.executable, *command, "--seconds", str(seconds + 3), stdout=-1
             )
             await asyncio.sleep(2)
-            found, failed = await ask_for(address, seconds)
+            found, failed = await ask_for(channel, path, seconds)
             told_by, _ = await process.communicate()
         table.add(
             port=port,
@@ -128,29 +132,14 @@ async def one_port(run: Run, port: str, names: list[str], seconds: float, table:
         )
 
 
-@contextmanager
-def open_key() -> Iterator[Path]:
-    """A key of workers' tokens, which opens their port."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "key"
-        file.write_bytes(b"k" * 64)
-        yield file
-
-
 async def measure(args: argparse.Namespace) -> None:
     """Start a platform, and attack it."""
     columns = ("port", "attack", "p50_ms", "p99_ms", "failed", "grown_mib", "attacker")
     table = Report(title="Strangers at other ports", columns=columns)
-    with open_key() as key:
-        async with local_platform(
-            {
-                "ASSAY_REWARD__WORKER_KEY_FILE": str(key),
-                "ASSAY_REWARD__WORKER_PORT": "0",
-                "ASSAY_WORKER__STAGES": '["noop"]',
-            }
-        ) as run:
-            for port in args.ports:
-                await one_port(run, port, args.attacks, args.seconds, table)
+    overrides = {"ASSAY_OPERATOR__TOKEN": TOKEN, "ASSAY_WORKER__STAGES": '["noop"]'}
+    async with local_platform(overrides) as run:
+        for port in args.ports:
+            await one_port(run, port, args.attacks, args.seconds, table)
     table.show(as_json=args.json)
 
 
