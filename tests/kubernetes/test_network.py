@@ -170,7 +170,7 @@ def test_no_worker_reaches_an_address_outside(address: str) -> None:
 def test_only_the_releases_namespace_and_named_ones_reach_rollouts(
     callers: str, named: set[str]
 ) -> None:
-    """No front stands before their gRPC, which strangers could hold up."""
+    """No front stands before their gRPC, which strangers could block."""
     rollout = '{"enabled": true, "modelClaim": "m"}'
     more = f'rollout={rollout},networkPolicies={{"callers": {callers}}}'
     objects = rendered(more=more)

@@ -1,7 +1,7 @@
 """Bounded caches: the least recently used entry is dropped first.
 
 Of what several tenants have in one process, a `TenantCache` shows each its own entries only, and
-whoever holds most loses first: a tenant with at most an even share loses none to another.
+the tenant that holds most loses first: one with at most an even share loses none to another.
 """
 
 import math
