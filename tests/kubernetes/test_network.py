@@ -134,7 +134,7 @@ def test_on_the_store_with_a_planner_and_a_runtime() -> None:
         *to(inside, "api", 8470, 8471),
         *to(inside, "planner", 8473, 8475),
         *to(inside, "worker", 8475),
-        *to(inside, "rollout", 8480, 8481, 8482),
+        *to(inside, "rollout", 8481),
     }
 
 
@@ -164,3 +164,23 @@ def test_no_worker_reaches_an_address_outside(address: str) -> None:
     for values in sorted(CI.glob("*.yaml")):
         found = flows(rendered(str(values)), {"outside": address})
         assert not {one for one in found if one[:2] == ("worker", "outside")}, values
+
+
+@pytest.mark.parametrize(("callers", "named"), [("[]", set()), ('["team-a"]', {"callers"})])
+def test_only_the_releases_namespace_and_named_ones_reach_rollouts(
+    callers: str, named: set[str]
+) -> None:
+    """No front stands before their gRPC, which strangers could block."""
+    rollout = '{"enabled": true, "modelClaim": "m"}'
+    more = f'rollout={rollout},networkPolicies={{"callers": {callers}}}'
+    objects = rendered(more=more)
+    policies = of_kind(objects, "NetworkPolicy")
+    [own] = [one for one in ends(objects, {}) if one.name == "rollout"]
+    neighbour = End("neighbour", {}, NAMESPACE)
+    for port in (8480, 8482):
+        reach = {
+            one.name
+            for one in (neighbour, *(End(name, {}, of) for name, of in ELSEWHERE.items()))
+            if allows(policies, own, one, port, "Ingress")
+        }
+        assert reach == {"neighbour"} | named

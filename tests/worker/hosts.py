@@ -75,6 +75,7 @@ class Trainer:
 
     store: Store
     settings: dict[str, object] = field(default_factory=dict)
+    tenant: TenantId = TENANT
 
     async def submit(
         self,
@@ -85,7 +86,7 @@ class Trainer:
         """Open a batch of these; for a pipeline that judges groups they are one."""
         definition = load_pipelines()[PipelineName(pipeline)]
         task = TaskRecord(
-            tenant=TENANT,
+            tenant=self.tenant,
             task_id=TaskId(f"{pipeline}-{len(self.settings)}"),
             pipeline=definition.spec.name,
             stages=definition.spec.stages,
@@ -96,7 +97,7 @@ class Trainer:
         await self.store.put_task(task)
         batch = BatchId(secrets.token_hex(6))
         spec = BatchSpec(
-            tenant=TENANT,
+            tenant=self.tenant,
             batch_id=batch,
             task_id=task.task_id,
             size=len(responses),
@@ -114,12 +115,12 @@ class Trainer:
             )
             for number, response in enumerate(responses)
         ]
-        await self.store.submit(TENANT, batch, requests, Quota())
+        await self.store.submit(self.tenant, batch, requests, Quota())
         return batch
 
     async def record(self, batch: BatchId) -> BatchRecord:
         """The batch now."""
-        return await self.store.get_batch(TENANT, batch)
+        return await self.store.get_batch(self.tenant, batch)
 
     async def until_ended(self, batch: BatchId, requests: int) -> None:
         """Wait until so many have ended."""
@@ -131,7 +132,7 @@ class Trainer:
     async def results(self, batch: BatchId) -> list[Judged]:
         """Wait for all, in the order of submission."""
         await self.until_ended(batch, (await self.record(batch)).submitted)
-        entries = await self.store.results(TENANT, batch, cursor=0, entries_max=10_000)
+        entries = await self.store.results(self.tenant, batch, cursor=0, entries_max=10_000)
         records = [entry for entry in entries if isinstance(entry, ResultRecord)]
         assert len({record.request_id for record in records}) == len(records), "one result each"
         records.sort(key=lambda record: int(record.request_id[1:]))

@@ -123,7 +123,7 @@ async def test_a_slot_that_saw_responses_cannot_forge_an_audit(
     log = tmp_path / "audits"
     reference = json.dumps({"log": str(log)}).encode()
     settings = PipelineSettings().model_dump_json().encode()
-    key = f"audit:{reference_key('audited', settings, reference)}"
+    key = f"audit:{reference_key('audited', settings, reference, trainer.tenant)}"
     (forger,) = await trainer.judge("audited", f"make {key} {tmp_path / 'made'}")
     assert forger.record.outcome is Outcome.INFRA_FAILED
     assert "no artifact key of a slot" in forger.record.error

@@ -29,6 +29,8 @@ from assay.core.records import BatchState, Claim
 from assay.edge.tracing import batch_trace
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
+from assay.worker.artifacts.client import owner_of
+from assay.worker.artifacts.keys import kept_for
 from assay.worker.forking import processes
 from assay.worker.host import WAIT_S, HostFailed
 
@@ -478,14 +480,15 @@ async def test_a_slot_cannot_make_the_program_of_another_request(
     stolen, own = tmp_path / "stolen", tmp_path / "own"
     (thief,) = await trainer.judge("sharing", f"make shared-honest- {stolen} good thief")
     assert thief.evidence.extracted == "content of shared-honest-", "for itself only"
-    assert await store.artifact_get("shared-honest-") is None
+    kept = kept_for(owner_of([trainer.tenant]), "shared-honest-")
+    assert await store.artifact_get(kept) is None
     first.host.resize("sharing", 0)  # its slot remembers what it made
     await run_host("sharing", slots=1)
     (found,) = await trainer.judge("sharing", "find shared-honest- honest")
     assert found.evidence.extracted == "nothing"
     await trainer.judge("sharing", f"make shared-honest- {own} good honest")
     assert own.read_text().splitlines() == ["made"]
-    assert await store.artifact_get("shared-honest-") == b"content of shared-honest-"
+    assert await store.artifact_get(kept) == b"content of shared-honest-"
 
 
 async def test_an_artifact_whose_maker_dies_is_made_by_another(

@@ -30,7 +30,7 @@ from assay.core.ids import (
 )
 from assay.core.records import Artifact, NewRequest, Quota
 from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_messages, parse_reference
 from assay.verifiers.port import PipelineDefinition
@@ -191,7 +191,7 @@ class RequestCheck:
         self._requests_max = settings.requests_per_message_max
         self._response_bytes_max = settings.response_bytes_max
         self._reference_bytes_max = settings.reference_bytes_max
-        self._sound: LruCache[tuple[PipelineName, bytes], int] = LruCache(
+        self._sound: TenantCache[tuple[PipelineName, bytes], int] = TenantCache(
             weight_max=SOUND_BYTES_MAX, weigh=lambda cost_bytes: cost_bytes
         )
 
@@ -208,7 +208,9 @@ class RequestCheck:
             message = f"requests: {requests} in one message; at most {self._requests_max}"
             raise TooLarge(message, field="requests")
 
-    def check_message(self, message: Message, definition: PipelineDefinition) -> list[NewRequest]:
+    def check_message(
+        self, message: Message, definition: PipelineDefinition, tenant: str = ""
+    ) -> list[NewRequest]:
         """Return the message's requests, ready to be stored; of a message whose requests are
         accepted each by itself, those that can be.
 
@@ -216,13 +218,13 @@ class RequestCheck:
             InvalidRequest, TooLarge: as `check`; where each counts by itself, all are refused.
         """
         if not message.each:
-            return self.check(message.requests, definition)
+            return self.check(message.requests, definition, tenant)
         self.count(len(message.requests))
         found: list[NewRequest] = []
         refused: InvalidRequest | TooLarge | None = None
         for draft in message.requests:
             try:
-                found += self.check([draft], definition)
+                found += self.check([draft], definition, tenant)
             except (InvalidRequest, TooLarge) as error:
                 refused = refused or error
         if refused is not None and not found:
@@ -230,9 +232,11 @@ class RequestCheck:
         return found
 
     def check(
-        self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
+        self, drafts: Sequence[RequestDraft], definition: PipelineDefinition, tenant: str = ""
     ) -> list[NewRequest]:
         """Return the message's requests, ready to be stored; all of them or none.
+
+        A reference that was found sound is not read again for the same tenant.
 
         Raises:
             InvalidRequest: a field is missing or malformed, or an id occurs twice.
@@ -250,10 +254,10 @@ class RequestCheck:
             self._check_response(response, index)
             if messages or artifacts:
                 check_attached(draft, definition, self._settings, f"requests[{index}]")
-            if self._sound.get((definition.spec.name, reference)) is None:
+            if self._sound.get(tenant, (definition.spec.name, reference)) is None:
                 self._check_reference(reference, definition, index)
                 cost_bytes = len(reference) + SOUND_ENTRY_BYTES
-                self._sound.put((definition.spec.name, reference), cost_bytes)
+                self._sound.put(tenant, (definition.spec.name, reference), cost_bytes)
             requests.append(
                 NewRequest(
                     request_id=RequestId(request_id),

@@ -77,18 +77,19 @@ class Reading(Protocol):
 class InlineReading:
     """Reads in this process."""
 
-    def __init__(self, message: Message, check: RequestCheck) -> None:
+    def __init__(self, message: Message, check: RequestCheck, tenant: TenantId) -> None:
         self.score = message.score
         self.batch_id = message.batch_id
         self.context = message.context
         self._message: Message | None = message
         self._check = check
+        self._tenant = tenant
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
         """As `Reading`."""
         message, self._message = self._message, None
         assert message is not None  # noqa: S101 called once
-        return self._check.check_message(message, definition)
+        return self._check.check_message(message, definition, self._tenant)
 
     def close(self) -> None:
         """As `Reading`."""
@@ -238,7 +239,7 @@ class Readers:
                 with suppress(reading.TooManyHereError):
                     message = reading.read(form, whole, self._check, here_max=HERE_REQUESTS_MAX)
                     note_about(batch_id=message.batch_id)
-                    return InlineReading(message, self._check)
+                    return InlineReading(message, self._check, tenant)
         place = await self._places.take(tenant, large=size > SMALL_BYTES_MAX)
         apart = ReadingApart(self, place)
         try:

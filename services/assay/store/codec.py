@@ -61,6 +61,8 @@ ROWS_AT_ONCE: Final = 64
 """Rows that are made or packed without a pause: a few tenths of a millisecond."""
 FEW_ROWS: Final = 4  # after so many there is no pause: it would cost as much as they do
 JOB_ERROR: Final = 12
+OWNER_CHARS: Final = 32
+"""Of the hash of a tenant in the names of its large parts."""
 """Index of the error among them."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 _COUNTS: Final = [(b"o:" + name, outcome) for name, outcome in _OUTCOMES.items()]
@@ -143,17 +145,31 @@ Row = tuple[str, str, bytes, bytes, bytes, int, str]
 """One request for the submit script: request, group, digest, static, payload, bytes, blobs."""
 
 
+def blob_name(tenant: TenantId, content: bytes) -> str:
+    """The name of a large part: its SHA-256, and whose it is.
+
+    Tenants have no part in common: a part that is there already is not sent again, and the time of
+    a call would tell one tenant what another has sent.
+    """
+    return f"{hashlib.sha256(content).hexdigest()}{owner_mark(tenant)}"
+
+
+def owner_mark(tenant: TenantId) -> str:
+    """The end of the names of a tenant's large parts."""
+    return f".{hashlib.sha256(tenant.encode()).hexdigest()[:OWNER_CHARS]}"
+
+
 class Parcel:
     """Requests as rows of the submit script.
 
-    A small payload part is packed as bytes; `blobs` holds the others by SHA-256, whose hex digits
-    (a
-    str) replace the part.
+    A small payload part is packed as bytes; `blobs` holds the others by name (a str), which
+    replaces the part.
     """
 
-    __slots__ = ("_inline_bytes_max", "blobs", "rows")
+    __slots__ = ("_inline_bytes_max", "_tenant", "blobs", "rows")
 
-    def __init__(self, *, inline_bytes_max: int) -> None:
+    def __init__(self, *, tenant: TenantId, inline_bytes_max: int) -> None:
+        self._tenant = tenant
         self.blobs: dict[str, bytes] = {}
         self.rows: list[Row] = []
         self._inline_bytes_max = inline_bytes_max
@@ -174,11 +190,15 @@ class Parcel:
         if size > inline_bytes_max:
             for index, part in enumerate(contents):
                 if len(part) > inline_bytes_max:
-                    parts[index] = name = hashlib.sha256(part).hexdigest()
+                    parts[index] = name = blob_name(self._tenant, part)
                     self.blobs[name] = part
                     hashes = f"{hashes} {name}"
         payload = msgpack.packb([*parts, names] if len(parts) > 2 else parts)
-        digest = hashlib.blake2b(payload, digest_size=16)
+        said = payload
+        if hashes:  # what was sent, not whose it is
+            plain = [one.partition(".")[0] if isinstance(one, str) else one for one in parts]
+            said = msgpack.packb([*plain, names] if len(plain) > 2 else plain)
+        digest = hashlib.blake2b(said, digest_size=16)
         digest.update(request.group_id.encode())
         static = msgpack.packb((request.request_id, request.group_id, size, hashes))
         return (

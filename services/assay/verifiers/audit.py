@@ -1,7 +1,7 @@
 """What a reference that lets an empty response pass does to a response that passed by it. Pure.
 
-Whether it does is found out once per distinct reference (`reference_key`): by the worker's host
-(`assay.worker.audits`), or by `assay.verifiers.local`.
+Whether it does is found out once per tenant and distinct reference (`reference_key`): by the
+worker's host (`assay.worker.auditing`), or by `assay.verifiers.local`.
 """
 
 import hashlib
@@ -20,9 +20,11 @@ _RULE: Final = "1"
 """Changes with the meaning of an audit, so that no result of an earlier rule is used."""
 
 
-def reference_key(pipeline: str, settings_json: bytes, reference_json: bytes) -> str:
-    """Everything that the result of an audit depends on, as a hash."""
-    parts = (_RULE.encode(), pipeline.encode(), settings_json, reference_json)
+def reference_key(
+    pipeline: str, settings_json: bytes, reference_json: bytes, tenant: str = ""
+) -> str:
+    """Whose it is, and everything that the result of an audit depends on, as a hash."""
+    parts = (_RULE.encode(), pipeline.encode(), settings_json, reference_json, tenant.encode())
     sized = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return hashlib.sha256(sized).hexdigest()
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
 from assay.core.response import response_bytes, response_text
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.sandbox.port import RunStatus
 from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused
@@ -84,7 +84,7 @@ class LocalPipelines:
         self.artifacts = MemoryArtifacts()
         self.pipelines = load_pipelines(limits) if pipelines is None else pipelines
         self._handlers: dict[str, StageHandler] = {}
-        self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
+        self._lets_pass: TenantCache[str, bool] = TenantCache(weight_max=REFERENCES_MAX)
         self._context = HandlerContext(
             artifacts=artifacts or self.artifacts,
             sandbox=sandbox or SandboxSettings(),
@@ -116,8 +116,9 @@ class LocalPipelines:
         settings: Mapping[str, Any],
         messages: Sequence[Mapping[str, Any]] = (),
         artifacts: Mapping[str, bytes] | None = None,
+        tenant: str = "",
     ) -> Ended:
-        """As `judge`, with a transcript and artifacts."""
+        """As `judge`, with a transcript and artifacts; handlers remember nothing across tenants."""
         handover = b""
         use = ResourceUse()
         if self.pipelines[PipelineName(pipeline)].group_stage is not None:
@@ -129,6 +130,7 @@ class LocalPipelines:
                 response=work.response or last_answer(messages),
                 messages=messages,
                 artifacts=artifacts or {},
+                tenant=tenant,
             )
             verdict = self._verdict(stage, work)
             use = use.plus(verdict.use)
@@ -199,7 +201,7 @@ class LocalPipelines:
         return verdict
 
     def _audited(self, ended: Ended, work: Work, stage: StageDefinition, pipeline: str) -> Ended:
-        """Do what a worker's host does; see `assay.worker.audits`."""
+        """Do what a worker's host does; see `assay.worker.auditing`."""
         handler = self.handler(stage)
         if not ended.unaudited or not isinstance(handler, AuditingHandler):
             return ended
@@ -209,12 +211,13 @@ class LocalPipelines:
             pipeline,
             _as_bytes(settings.model_dump_json()),
             _as_bytes(reference.model_dump_json()),
+            work.tenant,
         )
-        lets_pass = self._lets_pass.get(key)
+        lets_pass = self._lets_pass.get(work.tenant, key)
         if lets_pass is None:
             lets_pass = handler.lets_pass(work)
             if lets_pass is not None:
-                self._lets_pass.put(key, lets_pass)
+                self._lets_pass.put(work.tenant, key, lets_pass)
         return refused(ended, settings.reference_audit) if lets_pass else ended
 
     def work(

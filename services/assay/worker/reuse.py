@@ -20,7 +20,7 @@ from assay.core.errors import AssayError
 from assay.core.ids import PipelineName, StageName
 from assay.core.outcome import Outcome
 from assay.core.records import Claim
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import LruCache, TenantCache
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
 from assay.verifiers.port import PipelineDefinition
@@ -80,7 +80,7 @@ class Reuse:
         self._version_of = version_of
         self._metrics = metrics
         self._spawn = spawn
-        self._kept: LruCache[str, Said] = LruCache(
+        self._kept: TenantCache[str, Said] = TenantCache(
             weight_max=KEPT_BYTES_MAX, weigh=_weight, age_s_max=KEPT_S, now_s=now_s
         )
         self._leading: dict[str, list[HeldClaim]] = {}
@@ -106,13 +106,14 @@ class Reuse:
 
     async def look_up(self, claims: Sequence[Claim]) -> None:
         """Fetch the verdicts that other hosts have kept of these; best effort."""
-        for key in {key for claim in claims if (key := self.key_of(claim))}:
-            if self._kept.get(key) is not None or key in self._leading:
+        tenants = {key: one.task.tenant for one in claims if (key := self.key_of(one))}
+        for key, tenant in tenants.items():
+            if self._kept.get(tenant, key) is not None or key in self._leading:
                 continue
             try:
                 packed = await self._store.artifact_get(key)
                 if packed is not None:
-                    self._kept.put(key, _unpacked(packed))
+                    self._kept.put(tenant, key, _unpacked(packed))
             except (AssayError, CodecError):
                 return  # they are judged
 
@@ -121,7 +122,7 @@ class Reuse:
         held.reuse_key = key = self.key_of(held.claim)
         if not key:
             return True
-        known = self._kept.get(key)
+        known = self._kept.get(held.claim.task.tenant, key)
         if known is not None:
             self._metrics.verdict_reused(stage=self._stage, result="kept")
             return known
@@ -146,7 +147,7 @@ class Reuse:
         followers = self._end_lead(held)
         for _ in followers:
             self._metrics.verdict_reused(stage=self._stage, result="shared")
-        self._kept.put(key, said)
+        self._kept.put(held.claim.task.tenant, key, said)
         if self._writes < WRITES_MAX:
             self._writes += 1
             self._spawn(self._write(key, said), name=f"verdict {self._stage}")

@@ -20,7 +20,7 @@ from assay.client.rollouts import RolloutClient, SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
 from assay.rollout.layout import PauseMode
 from assay.rollout.service import pauses
-from assay.v1 import rollout_pb2
+from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
     from tests.rollout.service.served import Rollouts, RunRollouts
@@ -274,3 +274,35 @@ async def test_a_service_that_stops_ends_the_streams_of_pauses(run_rollouts: Run
             await asyncio.sleep(0.01)
     assert held.timer is not None  # it holds, so that what is sent again finds it
     await own.client.resume(pause_id)
+
+
+class _Older:
+    """A server that does not have `KeepPaused`, as services of earlier releases."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        for one in handlers:
+            del one._method_handlers["/assay.v1.RolloutService/KeepPaused"]
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, *_: object) -> None:
+        """They are found by their names."""
+
+
+async def test_a_pause_on_a_service_of_an_earlier_release_holds_and_says_for_how_long(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    add = rollout_pb2_grpc.add_RolloutServiceServicer_to_server
+    monkeypatch.setattr(
+        rollout_pb2_grpc,
+        "add_RolloutServiceServicer_to_server",
+        lambda servicer, server: add(servicer, _Older(server)),
+    )
+    own = await run_rollouts()
+    held = await own.client.pause()
+    assert f"pause {held} ends after ten minutes" in caplog.text
+    await own.client.resume(held)
+    with pytest.raises(FailedPrecondition):  # it held until here
+        await own.client.resume(held)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
+import grpc
+
+from assay.core.errors import FailedPrecondition
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
     from assay.client.connection import Connection
     from assay.v1 import rollout_pb2_grpc
+
+
+_log = logging.getLogger(__name__)
 
 
 class PauseKeeper:
@@ -22,6 +29,8 @@ class PauseKeeper:
 
     async def keep(self, pause_id: str) -> None:
         """Hold it from now on; returns when the service has the stream.
+
+        A service of a release without such streams holds a pause by itself, for ten minutes.
 
         Raises:
             AssayError: the service refuses the stream; the pause holds for its `hold_ms`.
@@ -41,7 +50,16 @@ class PauseKeeper:
             waiting.cancel()
         if stream.done():
             del self._streams[pause_id]
-            stream.result()
+            try:
+                stream.result()
+            except FailedPrecondition as refused:
+                if not _is_unknown_call(refused):
+                    raise
+                _log.warning(
+                    "the rollout service is of a release without KeepPaused: pause %s ends after "
+                    "ten minutes if it is not resumed, also while this client is connected",
+                    pause_id,
+                )
 
     def leave(self, pause_id: str) -> None:
         """Hold it no longer."""
@@ -55,6 +73,12 @@ class PauseKeeper:
         for pause_id in list(self._streams):
             self.leave(pause_id)
         await asyncio.gather(*streams, return_exceptions=True)
+
+
+def _is_unknown_call(refused: FailedPrecondition) -> bool:
+    cause = refused.__cause__
+    unknown = grpc.StatusCode.UNIMPLEMENTED
+    return isinstance(cause, grpc.aio.AioRpcError) and cause.code() is unknown
 
 
 def _end_is_known(stream: asyncio.Task[None]) -> None:

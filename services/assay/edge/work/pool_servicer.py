@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options, take_port
+from assay.edge.connections.port import FrontedPort
+from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
@@ -147,8 +148,11 @@ class ControlServer:
         self._host = host
         self._clock = clock
         self._health = Health()
-        edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
-        self._server = open_server(edge, server_options(MESSAGE_BYTES_MAX))
+        self._port = FrontedPort(time_s=lambda: clock.monotonic_ns() / 1e9)
+        edge = GrpcEdge(
+            guard=guard, message_bytes_max=MESSAGE_BYTES_MAX, connections=self._port.connections
+        )
+        self._server = open_server(edge, server_options(MESSAGE_BYTES_MAX, watched=True))
         worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host, worker), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -160,18 +164,10 @@ class ControlServer:
         Raises:
             OSError: the port is taken.
         """
-        address = take_port(
-            self._server,
-            host,
-            port,
-            setting="worker.control_port",
-            certificate=tls.tls_certificate,
-            key=tls.tls_key,
-            client_ca=tls.tls_client_ca,
-        )
         await self._report()
-        await self._server.start()
-        return address
+        return await self._port.open(
+            self._server, host, port, setting="worker.control_port", tls=tls
+        )
 
     async def watch_readiness(self) -> None:
         """Keep the health service up to date; never returns."""
@@ -192,4 +188,4 @@ class ControlServer:
 
     async def stop(self) -> None:
         """Close all connections."""
-        await self._server.stop(STOP_S)
+        await self._port.stop(self._server, STOP_S)

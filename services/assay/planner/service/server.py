@@ -11,7 +11,8 @@ from assay.config.settings import PlannerSettings
 from assay.edge.auth import Operator, in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options, take_port
+from assay.edge.connections.port import FrontedPort
+from assay.edge.grpc_edge import GrpcEdge, Health, open_server, server_options
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.planner.service.controller import Controller
@@ -49,8 +50,11 @@ class PlannerServer:
             registry=metrics.registry,
             operator=operator,
         )
-        edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
-        self._grpc = open_server(edge, server_options(MESSAGE_BYTES_MAX))
+        self._port = FrontedPort(time_s=lambda: clock.monotonic_ns() / 1e9)
+        edge = GrpcEdge(
+            guard=guard, message_bytes_max=MESSAGE_BYTES_MAX, connections=self._port.connections
+        )
+        self._grpc = open_server(edge, server_options(MESSAGE_BYTES_MAX, watched=True))
         servicer = PlannerServicer(controller, store)
         planner_pb2_grpc.add_PlannerServiceServicer_to_server(servicer, self._grpc)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
@@ -64,18 +68,10 @@ class PlannerServer:
             OSError: a port is taken.
         """
         host = self._settings.host
-        setting = "planner.grpc_port"
-        address = take_port(
-            self._grpc,
-            host,
-            self._settings.grpc_port,
-            setting=setting,
-            certificate=self._tls.tls_certificate,
-            key=self._tls.tls_key,
-            client_ca=self._tls.tls_client_ca,
-        )
         await self._report()
-        await self._grpc.start()
+        address = await self._port.open(
+            self._grpc, host, self._settings.grpc_port, setting="planner.grpc_port", tls=self._tls
+        )
         http = await self._probes.start(host, self._settings.http_port)
         return {"grpc": address, "http": f"{in_url(host)}:{http}"}
 
@@ -97,4 +93,6 @@ class PlannerServer:
     async def stop(self) -> None:
         """Report NOT_SERVING, let calls finish, close."""
         await self._health.enter_graceful_shutdown()
-        await asyncio.gather(self._grpc.stop(self._settings.drain_s), self._probes.stop())
+        await asyncio.gather(
+            self._port.stop(self._grpc, self._settings.drain_s), self._probes.stop()
+        )

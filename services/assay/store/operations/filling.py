@@ -28,7 +28,7 @@ class Filling:
         implicit: TaskRecord | None,
     ) -> tuple[Submitted, bool]:
         """See `Store.open_filled`; also returns whether more of the batch has to be settled."""
-        parcel = await self._payloads.parcel(requests)
+        parcel = await self._payloads.parcel(spec.tenant, requests)
         await self._payloads.upload_new(parcel.blobs)
         arguments = (
             *self._opening.arguments(spec, quota, implicit),

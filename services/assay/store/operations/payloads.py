@@ -1,4 +1,5 @@
-"""Payloads on the server: small parts travel with their request, large ones once, by their hash.
+"""Payloads on the server: small parts travel with their request, large ones once per tenant, by
+their hash.
 
 A large part is uploaded in pieces, so that no single call blocks the server for long, and visible
 only when it is complete. Parts never change, so this process caches those that it has read.
@@ -10,8 +11,9 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from assay.core.ids import TenantId
 from assay.core.records import NewRequest
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import LruCache, TenantCache
 from assay.store import codec
 from assay.store.link import Link
 
@@ -30,14 +32,14 @@ class Payloads:
         """`inline_bytes_max`: larger parts are uploaded separately."""
         self._link = link
         self._inline_bytes_max = inline_bytes_max
-        self._blobs: LruCache[str, bytes] = LruCache(
+        self._blobs: TenantCache[str, bytes] = TenantCache(
             weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
         )
         self._uploaded: LruCache[str, int] = LruCache(weight_max=UPLOADS_REMEMBERED_MAX)
 
-    async def parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
+    async def parcel(self, tenant: TenantId, requests: Sequence[NewRequest]) -> codec.Parcel:
         """Encode the requests of a message."""
-        parcel = codec.Parcel(inline_bytes_max=self._inline_bytes_max)
+        parcel = codec.Parcel(tenant=tenant, inline_bytes_max=self._inline_bytes_max)
         for first in range(0, len(requests), codec.ROWS_AT_ONCE):
             some = requests[first : first + codec.ROWS_AT_ONCE]
             size = sum(request.payload_bytes for request in some)
@@ -74,11 +76,11 @@ class Payloads:
     async def download(self, parts: Iterable[codec.PayloadPart]) -> Mapping[str, bytes]:
         """The contents of the uploaded ones among `parts`, except those that are no longer kept."""
         names = {part for part in parts if isinstance(part, str)}
-        found = {name: content for name in names if (content := self._blobs.get(name))}
+        found = {name: content for name in names if (content := self._blobs.get(*_cached(name)))}
         for name in names - found.keys():
             content = await self._download_one(name)
             if content is not None:
-                self._blobs.put(name, content)
+                self._blobs.put(*_cached(name), content)
                 found[name] = content
         return found
 
@@ -94,4 +96,13 @@ class Payloads:
             return pieces[0] or None
         content = b"".join(pieces)  # incomplete if it was dropped meanwhile
         digest = await asyncio.to_thread(hashlib.sha256, content)
-        return content if digest.hexdigest() == name else None
+        return content if digest.hexdigest() == _hash_of(name) else None
+
+
+def _hash_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _cached(name: str) -> tuple[str, str]:
+    """Owner and key in the cache."""
+    return name.partition(".")[2], name

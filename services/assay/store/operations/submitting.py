@@ -63,7 +63,7 @@ class Submitting:
         is_paced: bool,
     ) -> tuple[Submitted, bool]:
         """See `Store.submit`; also returns whether more of the batch has to be settled."""
-        parcel = await self._payloads.parcel(requests)
+        parcel = await self._payloads.parcel(tenant, requests)
         await self._payloads.upload_new(parcel.blobs)
         parts = parcel.parts(requests_max=self._part_requests_max, bytes_max=PART_BYTES_MAX)
         staged: list[int] = []

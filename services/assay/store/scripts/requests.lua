@@ -74,9 +74,9 @@
 --   he:<worker host>   HASH    stage -> requests that it judged, counted for a day
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
---   bl:<sha256>        STRING  a payload part that is too large for its job
+--   bl:<sha256>.<of>   STRING  a payload part of a tenant that is too large for its job
 --   up:<random>        STRING  such a part while it is uploaded in pieces
---   br:<sha256>        STRING  how many jobs hold it
+--   br:<sha256>.<of>   STRING  how many jobs hold it
 --   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
 --   pev                STREAM  {t: 'planning'}: planners should look again
 --   seq, tasks, leads  STRING  counters

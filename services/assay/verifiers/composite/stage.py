@@ -114,6 +114,7 @@ class CompositeHandler:
             settings=component.settings,
             messages=work.messages,
             artifacts=dict(work.artifacts) if takes else {},
+            tenant=work.tenant,
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from assay.config.settings import SandboxSettings
 from assay.core.outcome import Outcome
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.core.verdict import Component, Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
@@ -150,9 +150,11 @@ class Judge:
 
     def __init__(self, trials: Trials) -> None:
         self._trials = trials
-        self._sound: LruCache[str, bool] = LruCache(weight_max=_SOUND_MAX, weigh=lambda _: 1)
+        self._sound: TenantCache[str, bool] = TenantCache(weight_max=_SOUND_MAX)
 
-    def judge(self, program: str, reference: CudaReference, settings: CudaSettings) -> Ended:
+    def judge(
+        self, program: str, reference: CudaReference, settings: CudaSettings, tenant: str = ""
+    ) -> Ended:
         """Judge one program.
 
         Raises:
@@ -160,28 +162,30 @@ class Judge:
         """
         try:
             return total(
-                lambda: self._judged(program, reference, settings),
-                control=lambda: self._check(reference, settings),
+                lambda: self._judged(program, reference, settings, tenant),
+                control=lambda: self._check(reference, settings, tenant),
                 at_fault=lambda error: broke_the_run(error, settings, program),
             )
         except InvalidProblem as invalid:
             return _invalid(str(invalid))
 
-    def _judged(self, program: str, reference: CudaReference, settings: CudaSettings) -> Ended:
+    def _judged(
+        self, program: str, reference: CudaReference, settings: CudaSettings, tenant: str
+    ) -> Ended:
         report, result = self._trials.run(program, reference, settings)
         use = ResourceUse(cpu_s=result.cpu_s, memory_bytes_peak=result.memory_bytes_peak)
         candidate = report.get("candidate", {"state": result.status.value})
         if candidate["state"] != "ok":
-            self._check(reference, settings)
+            self._check(reference, settings, tenant)
             return broken(candidate, settings, program, use)
         _require(report["reference"])
         if not all(one["equal"] for one in report["reference"]["compared"]):
-            self._check(reference, settings)
+            self._check(reference, settings, tenant)
         return _verdict(report, settings, program, use)
 
-    def _check(self, reference: CudaReference, settings: CudaSettings) -> None:
-        """Judge the reference as a response to itself, once per process: what fails then is not
-        the response's.
+    def _check(self, reference: CudaReference, settings: CudaSettings, tenant: str) -> None:
+        """Judge the reference as a response to itself, once per tenant and process: what
+        fails then is not the response's.
 
         Raises:
             InvalidProblem: it fails by itself, or has other outputs for the same inputs.
@@ -189,7 +193,7 @@ class Judge:
         """
         text = reference.problem + settings.model_dump_json()
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if self._sound.get(key):
+        if self._sound.get(tenant, key):
             return
         itself = f"{reference.problem}\nModelNew = Model\n"
         report, result = self._trials.run(itself, reference, settings)
@@ -201,7 +205,7 @@ class Judge:
             if not one["equal"]:
                 message = f"it is not equal to itself on the same inputs: {one['error']}"
                 raise InvalidProblem(f"reference.problem: {message}")
-        self._sound.put(key, True)  # noqa: FBT003 - a value
+        self._sound.put(tenant, key, True)  # noqa: FBT003 - a value
 
 
 def _invalid(message: str) -> Ended:
@@ -328,4 +332,4 @@ def _one(judge: Judge, work: Work) -> Ended:
     program = program_in(work)
     if program is None:
         return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
-    return judge.judge(program, work.reference, settings)
+    return judge.judge(program, work.reference, settings, work.tenant)

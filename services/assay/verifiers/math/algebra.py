@@ -8,7 +8,6 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no types
@@ -48,6 +47,7 @@ from sympy.core.relational import Relational  # type: ignore[import-untyped]  # 
 
 from assay.verifiers.math import notation, numeric, sums
 from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.memory import remembered
 
 _NORMAL: Final = NormalizationConfig(
     basic_latex=True,
@@ -106,7 +106,7 @@ class Unreadable(Exception):
     """latex2sympy cannot parse the text."""
 
 
-@lru_cache(maxsize=_PARSED_MAX)
+@remembered(_PARSED_MAX)
 def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common type
     """The sympy object, or the exception's text if there is none."""
     try:

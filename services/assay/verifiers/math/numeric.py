@@ -11,7 +11,6 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 from assay.verifiers.math.grammar import (
@@ -24,6 +23,7 @@ from assay.verifiers.math.grammar import (
     Ratio,
     Words,
 )
+from assay.verifiers.math.memory import remembered
 
 TOKENS_MAX: Final = 400
 DEPTH_MAX: Final = 30
@@ -104,7 +104,7 @@ def judge(gold: Answer, answer: Answer, seed: str) -> bool | None:
         return None
 
 
-@lru_cache(maxsize=1_024)
+@remembered(1_024)
 def approximate(text: str) -> float | None:
     """The value of an expression without variables."""
     try:

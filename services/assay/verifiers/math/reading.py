@@ -6,12 +6,12 @@ searched.
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 from assay.verifiers.math import agreement, grammar, notation, search
 from assay.verifiers.math.grammar import Answer, Chain, Items, Named, Prose, Words, leads
 from assay.verifiers.math.lexicon import orders
+from assay.verifiers.math.memory import remembered
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Strategy, extract
 
@@ -57,7 +57,7 @@ def read_gold(text: str, options: tuple[str, ...] = ()) -> Read | None:
     return _gold(text, options)
 
 
-@lru_cache(maxsize=_REMEMBERED_MAX)
+@remembered(_REMEMBERED_MAX)
 def _gold(text: str, options: tuple[str, ...]) -> Read:
     """The K responses of a group share their reference, so it is read once."""
     return _read(text, options, is_gold=True)
@@ -76,7 +76,7 @@ def forget() -> None:
     _answer.cache_clear()
 
 
-@lru_cache(maxsize=_REMEMBERED_MAX)
+@remembered(_REMEMBERED_MAX)
 def _answer(text: str, options: tuple[str, ...]) -> Read:
     """Responses of a group often give the same answer, and the controls of a reference do."""
     return _read(text, options, is_gold=False)

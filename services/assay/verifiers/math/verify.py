@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from assay.core.outcome import Outcome
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.core.verdict import (
     SECOND_JUDGE,
     TEXT_CHARS_MAX,
@@ -30,7 +30,7 @@ from assay.core.verdict import (
     ResourceUse,
     StageVerdict,
 )
-from assay.verifiers.math import algebra, notation, numeric, warm
+from assay.verifiers.math import algebra, memory, notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import ANSWER_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.equality import binomials, families, residues
@@ -159,8 +159,8 @@ class VerifyHandler:
         with warm.without_optional():
             for gold, answer in warm.PAIRS:
                 judge((gold,), answer, settings)
-        self._judged_before: LruCache[tuple[tuple[str, ...], str, MathSettings], Judged] = LruCache(
-            weight_max=_REMEMBERED_MAX
+        self._judged_before: TenantCache[tuple[tuple[str, ...], str, MathSettings], Judged] = (
+            TenantCache(weight_max=_REMEMBERED_MAX)
         )
         self._audits = Audits(self._passes)
         self._late_imports = LateImports()
@@ -173,8 +173,9 @@ class VerifyHandler:
 
     def fault(self, work: Work) -> str:
         """See `FaultFindingHandler.fault`."""
+        memory.serve(work.tenant)
         with warm.without_optional():
-            return self._audits.fault(work.reference, work.settings)
+            return self._audits.fault(work.reference, work.settings, work.tenant)
 
     def close(self) -> None:
         """Stop watching imports."""
@@ -183,11 +184,12 @@ class VerifyHandler:
     def _one(self, work: Work) -> Ended:
         settings: MathSettings = work.settings
         reference: MathReference = work.reference
+        memory.serve(work.tenant)
         began_s = time.process_time()
         fault = ""
         if settings.reference_audit is not ReferenceAudit.OFF:
             known = work.fault
-            fault = self._audits.fault(reference, settings) if known is None else known
+            fault = self._audits.fault(reference, settings, work.tenant) if known is None else known
         if fault and settings.reference_audit is ReferenceAudit.REFUSE:
             return _invalid(fault, ResourceUse(cpu_s=time.process_time() - began_s))
         ended = self._judged(work, fault)
@@ -196,9 +198,10 @@ class VerifyHandler:
     def _judged(self, work: Work, fault: str) -> Ended:
         settings: MathSettings = work.settings
         strategy, text = unpack(work.handover)
-        said = self._judge(work.reference.answers, text, settings)
+        said = self._judge(work.reference.answers, text, settings, work.tenant)
         if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
-            said = self._judge(work.reference.answers, text.rstrip("!*_ "), settings)
+            bare = text.rstrip("!*_ ")
+            said = self._judge(work.reference.answers, bare, settings, work.tenant)
         self._check_imports(said)
         if said.passed is None:
             return _invalid("no reference answer can be read", ResourceUse())
@@ -210,22 +213,32 @@ class VerifyHandler:
         return scored(passed=said.passed, settings=settings, evidence=evidence)
 
     def _judge(
-        self, golds: tuple[str, ...], text: str, settings: MathSettings, by: Judge = judge_in_time
+        self,
+        golds: tuple[str, ...],
+        text: str,
+        settings: MathSettings,
+        tenant: str,
+        by: Judge = judge_in_time,
     ) -> Judged:
-        """As `by`: the responses of a group often give the same answer."""
+        """As `by`: the responses of a group often give the same answer.
+
+        Per tenant: the CPU time of a result would tell what others have sent.
+        """
         if len(text) + sum(map(len, golds)) > _REPEATED_CHARS_MAX:
             return by(golds, text, settings)
-        said = self._judged_before.get((golds, text, settings))
+        said = self._judged_before.get(tenant, (golds, text, settings))
         if said is None:
             said = by(golds, text, settings)
             # A failure of this machine is not remembered as what the answer is worth.
             if said.error in ("", UNDECIDED) and not self._late_imports.failed():
-                self._judged_before.put((golds, text, settings), said)
+                self._judged_before.put(tenant, (golds, text, settings), said)
         return said
 
-    def _passes(self, reference: MathReference, text: str, settings: MathSettings) -> bool | None:
+    def _passes(
+        self, reference: MathReference, text: str, settings: MathSettings, tenant: str
+    ) -> bool | None:
         """For the audit, which has a timer of its own."""
-        return self._judge(reference.answers, text, settings, judge).passed
+        return self._judge(reference.answers, text, settings, tenant, judge).passed
 
     def _check_imports(self, said: Judged) -> None:
         """A module that is missing for the gold itself is an infrastructure failure.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from assay.config.settings import SandboxSettings
 from assay.core.outcome import Outcome
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
@@ -72,7 +72,7 @@ class SqlHandler:
         self._scratch = context.scratch
         self._launchers: dict[Engine, ZygoteLauncher] = {}
         self._libraries: dict[Engine, str] = {}
-        self._kept: LruCache[str, tuple[Result, ...]] = LruCache(
+        self._kept: TenantCache[str, tuple[Result, ...]] = TenantCache(
             weight_max=_KEPT_ROWS_MAX, weigh=lambda kept: 1 + sum(len(one.rows) for one in kept)
         )
 
@@ -92,7 +92,7 @@ class SqlHandler:
         if sql is None or not sql.strip():
             return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
         try:
-            wanted = self._wanted(reference, settings)
+            wanted = self._wanted(reference, settings, work.tenant)
         except InvalidQuery as invalid:
             evidence = Evidence(verdict="invalid_reference", error=bounded_text(str(invalid)))
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
@@ -141,7 +141,9 @@ class SqlHandler:
             return resource_limited(settings=settings, evidence=evidence, use=use)
         return scored(passed=verdict == PASS, settings=settings, evidence=evidence, use=use)
 
-    def _wanted(self, reference: SqlReference, settings: SqlSettings) -> tuple[Result, ...]:
+    def _wanted(
+        self, reference: SqlReference, settings: SqlSettings, tenant: str
+    ) -> tuple[Result, ...]:
         """The right results, one per database.
 
         Raises:
@@ -153,10 +155,10 @@ class SqlHandler:
                 "utf-8", "surrogatepass"
             )
         ).hexdigest()
-        kept = self._kept.get(key)
+        kept = self._kept.get(tenant, key)
         if kept is None:
             kept = self._made(reference, settings)
-            self._kept.put(key, kept)
+            self._kept.put(tenant, key, kept)
         return kept
 
     def _made(self, reference: SqlReference, settings: SqlSettings) -> tuple[Result, ...]:

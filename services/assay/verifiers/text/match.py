@@ -1,7 +1,7 @@
 """The stage `match`: exact text, multiple choice, regular expression, JSON schema.
 
 Runs in a confined process that the worker kills when a pattern or schema takes too long. Every
-response gets a verdict. Each reference is checked once, when it is first seen. A reference that
+response gets a verdict. Each reference is checked once per tenant, when it is first seen. One that
 cannot judge (out of CPU time or an exception for a trivial response) is refused, and so is one that
 fails its own controls, unless the setting `reference_audit` says otherwise.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from assay.core.outcome import Outcome
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
 from assay.verifiers.port import (
     Control,
@@ -65,10 +65,10 @@ class MatchHandler:
         self._response_chars_max = context.verifiers.response_chars_max
         self._cpu_s = context.verifiers.match_cpu_s
         self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
-        self._broken: LruCache[tuple[str, str], str] = LruCache(
+        self._broken: TenantCache[tuple[str, str], str] = TenantCache(
             weight_max=_REFERENCES_REMEMBERED_MAX
         )
-        self._failed: LruCache[tuple[str, str, str], str] = LruCache(
+        self._failed: TenantCache[tuple[str, str, str], str] = TenantCache(
             weight_max=_REFERENCES_REMEMBERED_MAX
         )
 
@@ -124,20 +124,20 @@ class MatchHandler:
             return "", work.fault
         reference: TextReference = work.reference
         key = (type(reference).__name__, reference.digest, settings.model_dump_json())
-        failed = self._failed.get(key)
+        failed = self._failed.get(work.tenant, key)
         if failed is None:
             failed = self._failed_control(work)
-            self._failed.put(key, failed)
+            self._failed.put(work.tenant, key, failed)
         return "", failed
 
     def _cannot_judge(self, work: Work) -> str:
         """Asked in each process: it also brings the reference into the caches of its libraries."""
         reference: TextReference = work.reference
         key = (type(reference).__name__, reference.digest)
-        broken = self._broken.get(key)
+        broken = self._broken.get(work.tenant, key)
         if broken is None:
             broken = _cannot_judge(reference, self._control_cpu_s)
-            self._broken.put(key, broken)
+            self._broken.put(work.tenant, key, broken)
         return broken
 
     def _failed_control(self, work: Work) -> str:

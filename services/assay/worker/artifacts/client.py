@@ -1,19 +1,27 @@
 """A handler's view of artifacts: asks the host over the slot's channel, caches recent ones.
 
-Invariant: at most one request is open, and its answer is the next frame that arrives, other than
-work that the slot gets ahead of time.
+Invariants: at most one request is open, and its answer is the next frame that arrives, other than
+work that the slot gets ahead of time; what was found for one tenant's work is not used for
+another's.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.worker.slots import messages
 from assay.worker.slots.frames import BlockingFrames, ProtocolError
 
 BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
 BYTES_REMEMBERED_EACH: Final = 1_024
 """Added to the size of every artifact in the cache."""
+OWNER_CHARS: Final = 32
+
+
+def owner_of(tenants: Iterable[str]) -> str:
+    """Whose an artifact is that is made for works of these tenants, as a part of its key."""
+    return hashlib.sha256("\n".join(sorted(set(tenants))).encode()).hexdigest()[:OWNER_CHARS]
 
 
 class ArtifactUnavailable(Exception):
@@ -25,7 +33,8 @@ class SlotArtifacts:
 
     def __init__(self) -> None:
         self._frames: BlockingFrames | None = None
-        self._kept: LruCache[str, bytes] = LruCache(
+        self._owner = ""
+        self._kept: TenantCache[str, bytes] = TenantCache(
             weight_max=BYTES_REMEMBERED_MAX,
             weigh=lambda content: len(content) + BYTES_REMEMBERED_EACH,
         )
@@ -34,9 +43,13 @@ class SlotArtifacts:
         """Set the channel to the host; the stage server made this object before it forked slots."""
         self._frames = frames
 
+    def serve(self, owner: str) -> None:
+        """What is asked for next is `owner`'s; see `owner_of`."""
+        self._owner = owner
+
     def get(self, key: str) -> bytes | None:
         """See `Artifacts.get`."""
-        kept = self._kept.get(key)
+        kept = self._kept.get(self._owner, key)
         if kept is not None:
             return kept
         content, _ = self._ask(messages.FIND, key)
@@ -48,7 +61,7 @@ class SlotArtifacts:
         Raises:
             ArtifactUnavailable: the producer did not finish in time.
         """
-        kept = self._kept.get(key)
+        kept = self._kept.get(self._owner, key)
         if kept is not None:
             return kept
         content, is_ours = self._ask(messages.ASK, key)
@@ -66,7 +79,7 @@ class SlotArtifacts:
         return self._keep(key, made)
 
     def _keep(self, key: str, content: bytes) -> bytes:
-        self._kept.put(key, content)
+        self._kept.put(self._owner, key, content)
         return content
 
     def _ask(self, *parts: object) -> tuple[bytes | None, bool]:

@@ -5,10 +5,12 @@ could make anything under any name, and others would run it as their program. So
 its own claim, never by what the slot says:
 
 * a key that begins as the stage's pipeline says that this request's keys begin
-  (`StageDefinition.artifacts`) is kept as it is, for all requests with the same program;
-* any other key is kept for requests with exactly the same payload.
+  (`StageDefinition.artifacts`) is kept for all requests of the tenant with the same program;
+* any other key is kept for requests of the tenant with exactly the same payload.
 
-Invariant: a slot reads and writes only what belongs to a request that it holds now.
+Invariants: a slot reads and writes only what belongs to a request that it holds now; no tenant's
+key is another's. The CPU time of a result tells whether its program was compiled for it, so that
+programs that tenants share would tell one which programs another has sent.
 """
 
 import asyncio
@@ -23,6 +25,7 @@ from assay.core.records import Claim, Member
 from assay.core.response import response_text
 from assay.verifiers.intake import last_answer, parse_messages, parse_reference, parse_settings
 from assay.verifiers.port import PipelineDefinition, StageDefinition, Work
+from assay.worker.artifacts.client import owner_of
 from assay.worker.assignment import Assignment, HeldClaim
 
 OWN: Final = "own:"
@@ -43,13 +46,14 @@ class ArtifactKeys:
         """The key in the store for a slot's own; `None`: the slot holds no request now."""
         if assignment is None or not assignment.open:
             return None
+        owner = owner_of(one.claim.task.tenant for one in assignment.open.values())
         for one in assignment.open.values() if self._named else ():
             if one.artifacts is None:
                 one.artifacts = await asyncio.to_thread(self._beginnings, one)
             if any(key.startswith(beginning) for beginning in one.artifacts):
-                return key
+                return kept_for(owner, key)
         held = assignment.current or next(iter(assignment.open.values()), None)
-        return None if held is None else own_key(held.claim, key)
+        return None if held is None else kept_for(owner, own_key(held.claim, key))
 
     def _beginnings(self, held: HeldClaim) -> tuple[str, ...]:
         if self._begins is None:
@@ -60,6 +64,11 @@ class ArtifactKeys:
             return tuple(self._begins(work))
         except (InvalidRequest, KeyError, AttributeError, TypeError):
             return ()  # the slot cannot read it either, or its pipeline names no program
+
+
+def kept_for(owner: str, key: str) -> str:
+    """The key of an artifact that only the works of `owner` share."""
+    return f"of:{owner}:{key}"
 
 
 def own_key(claim: Claim, key: str) -> str:

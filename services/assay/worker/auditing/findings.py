@@ -1,9 +1,9 @@
 """What is wrong with references, found out before the first response is judged by them.
 
 For stages whose handlers try the controls of a reference themselves (`FaultFindingHandler`). Each
-distinct reference is audited once for all slots of a host, in a slot that sees no response; then
-the finding goes with each work. The results stay in the memory of the host: an audit takes a few
-milliseconds, as long as the calls of a store that would share it.
+distinct reference of a tenant is audited once for all slots of a host, in a slot that sees no
+response; then the finding goes with each work. The results stay in the memory of the host: an audit
+takes a few milliseconds, as long as the calls of a store that would share it.
 
 Invariants: the works of a reference wait for one audit; a work waits here or is known, never both.
 If an audit fails, each slot finds out for itself.
@@ -14,7 +14,7 @@ from typing import Final
 
 from assay.core.ids import PipelineName
 from assay.core.records import Claim
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import LruCache, TenantCache
 from assay.verifiers.audit import REFERENCES_MAX, audit_setting, reference_key
 from assay.verifiers.port import ReferenceAudit
 from assay.worker.assignment import HeldClaim
@@ -43,7 +43,7 @@ class Findings:
         self._version_of = version_of
         self._spawn = spawn
         self._on_found = on_found
-        self._known: LruCache[str, tuple[str | None]] = LruCache(weight_max=REFERENCES_MAX)
+        self._known: TenantCache[str, tuple[str | None]] = TenantCache(weight_max=REFERENCES_MAX)
         self._is_off: LruCache[bytes, bool] = LruCache(weight_max=SETTINGS_MAX)
         self._waiting: dict[str, dict[HeldClaim, None]] = {}
         self._waiting_count = 0
@@ -57,7 +57,7 @@ class Findings:
         if not self._is_used or held.claim.members or self._off(held.claim.task.settings_json):
             return True
         key = self._key(held.claim)
-        known = self._known.get(key)
+        known = self._known.get(held.claim.task.tenant, key)
         if known is not None:
             (held.fault,) = known
             return True
@@ -82,11 +82,14 @@ class Findings:
     def _key(self, claim: Claim) -> str:
         task = claim.task
         version = self._version_of(task.pipeline, task.settings_json)
-        return version + reference_key(task.pipeline, task.settings_json, claim.reference)
+        return version + reference_key(
+            task.pipeline, task.settings_json, claim.reference, task.tenant
+        )
 
     async def _find(self, key: str, claim: Claim) -> None:
         fault = await self._slots.fault(claim)
-        self._known.put(key, (_EACH_FOR_ITSELF if fault is None else fault,))
+        known = (_EACH_FOR_ITSELF if fault is None else fault,)
+        self._known.put(claim.task.tenant, key, known)
         found = self._waiting.pop(key, {})
         self._waiting_count -= len(found)
         for held in found:

@@ -2,7 +2,8 @@
 
 Which it is says the stage: with `finds_faults` no response is judged by a reference before its
 audit (`assay.worker.auditing.findings`); with `audits` a verdict holds only if an empty response
-fails under its reference. Then each distinct reference is audited once for the platform: the
+fails under its reference. Then each distinct reference of a tenant is audited once for the
+platform (whether another's audit is known would tell by time what that one has sent): the
 results are artifacts in the store, under keys that the host forms from its own claim and that no
 slot can name. A verdict whose reference is not yet audited waits here, with its lease; its slot
 goes on. What the store and the host keep comes from slots that only audit (`AuditingSlots`), never
@@ -21,7 +22,7 @@ import structlog
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
 from assay.core.records import Claim, StageReport
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.verifiers.audit import REFERENCES_MAX, reference_key
 from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
@@ -83,7 +84,7 @@ class ReferenceAudits:
         self._health = parts.health
         self._spawn = parts.spawn
         self._on_audited = on_audited
-        self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
+        self._lets_pass: TenantCache[str, bool] = TenantCache(weight_max=REFERENCES_MAX)
         self._held: dict[HeldClaim, None] = {}
 
     @property
@@ -105,10 +106,11 @@ class ReferenceAudits:
             error = "a verdict that needs an audit, of a stage without"
             self._on_audited(held, report, SaidFailed(error=error))
             return
+        task = held.claim.task
         key = HOSTS_KEYS + reference_key(
-            held.claim.task.pipeline, held.claim.task.settings_json, held.claim.reference
+            task.pipeline, task.settings_json, held.claim.reference, task.tenant
         )
-        known = self._lets_pass.get(key)
+        known = self._lets_pass.get(task.tenant, key)
         if known is not None:
             self._on_audited(held, report, _verdict(held.claim, said, lets_pass=known))
             return
@@ -127,9 +129,9 @@ class ReferenceAudits:
             answer = await self._broker.ask(key)
         except AssayError as error:  # the audit is possible without the store
             self._health.failed(error)
-            return self._keep(key, lets_pass=await self._slots.lets_pass(claim))
+            return self._keep(key, claim, lets_pass=await self._slots.lets_pass(claim))
         if answer.content is not None:
-            return self._keep(key, lets_pass=answer.content == _WEAK)
+            return self._keep(key, claim, lets_pass=answer.content == _WEAK)
         if not answer.make:
             return None
         lets_pass = None
@@ -140,11 +142,11 @@ class ReferenceAudits:
                 await self._broker.given_up(key)
         if lets_pass is not None:
             await self._broker.made(key, _WEAK if lets_pass else _SOUND)
-        return self._keep(key, lets_pass=lets_pass)
+        return self._keep(key, claim, lets_pass=lets_pass)
 
-    def _keep(self, key: str, *, lets_pass: bool | None) -> bool | None:
+    def _keep(self, key: str, claim: Claim, *, lets_pass: bool | None) -> bool | None:
         if lets_pass is not None:
-            self._lets_pass.put(key, lets_pass)
+            self._lets_pass.put(claim.task.tenant, key, lets_pass)
         return lets_pass
 
     def take_held(self) -> list[HeldClaim]:

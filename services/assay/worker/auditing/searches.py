@@ -20,7 +20,7 @@ from assay.core.records import (
     Member,
     payload_bytes,
 )
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import TenantCache
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
 from assay.worker.assignment import HeldClaim
@@ -47,7 +47,7 @@ class GroupSearches:
         self._trusts = definition.trusts
         self._asks_no_service = definition.confined or definition.trusts
         self._run_again = run_again
-        self._known: LruCache[tuple[str, str, bytes], Claim] = LruCache(
+        self._known: TenantCache[tuple[str, bytes], Claim] = TenantCache(
             weight_max=KNOWN_BYTES_MAX, weigh=_bytes_of
         )
 
@@ -97,15 +97,15 @@ class GroupSearches:
     def _remember(self, claim: Claim, said: SaidGroup) -> None:
         """Keep a group that was judged whole, as a control where the stage has none of its own."""
         if not self._trusts and not any(isinstance(one, SaidFailed) for one in said.members):
-            self._known.put(_task(claim), claim)
+            self._known.put(claim.task.tenant, _task(claim), claim)
 
     def _known_like(self, claim: Claim) -> Sequence[Member]:
-        known = self._known.get(_task(claim))
+        known = self._known.get(claim.task.tenant, _task(claim))
         return known.members if known is not None else ()
 
 
-def _task(claim: Claim) -> tuple[str, str, bytes]:
-    return (claim.task.tenant, claim.task.task_id, claim.task.settings_json)
+def _task(claim: Claim) -> tuple[str, bytes]:
+    return (claim.task.task_id, claim.task.settings_json)
 
 
 def _bytes_of(claim: Claim) -> int:

@@ -134,7 +134,7 @@ class AuditingSlots:
             slot.send(
                 messages.AUDIT,
                 (task.pipeline, task.settings_json),
-                (0, b"", asked.claim.reference, b""),
+                tuple(messages.WireWork(0, b"", asked.claim.reference, b"", tenant=task.tenant)),
             )
 
     def _next(self) -> _Asked:

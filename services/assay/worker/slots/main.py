@@ -12,7 +12,7 @@ import os
 import resource
 import socket
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Never
@@ -21,7 +21,7 @@ from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName
 from assay.core.response import response_text
-from assay.core.tools.lru import LruCache
+from assay.core.tools.lru import LruCache, TenantCache
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
@@ -46,7 +46,7 @@ from assay.verifiers.port import (
     resource_limited,
 )
 from assay.verifiers.version import version_after
-from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.artifacts.client import SlotArtifacts, owner_of
 from assay.worker.artifacts.permits import SlotPermits
 from assay.worker.forking import processes
 from assay.worker.slots import messages
@@ -113,7 +113,7 @@ class SlotWorker:
         self._settings: LruCache[messages.WireTask, PipelineSettings] = LruCache(
             weight_max=SETTINGS_REMEMBERED_MAX
         )
-        self._references: LruCache[tuple[str, bytes], tuple[int, Any]] = LruCache(
+        self._references: TenantCache[tuple[str, bytes], tuple[int, Any]] = TenantCache(
             weight_max=REFERENCE_BYTES_REMEMBERED_MAX, weigh=lambda kept: kept[0]
         )
         self._memory_bytes_max = (
@@ -237,6 +237,7 @@ class SlotWorker:
         self, works: Sequence[messages.WireWork], tasks: Sequence[messages.WireTask]
     ) -> list[tuple[object, ...]]:
         """Call the handler for these works, each with its task."""
+        self._workshop.artifacts.serve(owner_of(_tenants(works)))
         if self._single is not None:
             opened = list(map(self._open, works, tasks))
             return _said(self._single.run([one.work for one in opened]), opened)
@@ -276,7 +277,7 @@ class SlotWorker:
         transcript = parse_messages(wire.messages, "messages") if wire.messages else ()
         work = Work(
             response=response_text(wire.response) or last_answer(transcript),
-            reference=self._reference_of(pipeline, wire.reference),
+            reference=self._reference_of(pipeline, wire.reference, wire.tenant),
             settings=self._settings_of(pipeline, task),
             handover=carried.artifact,
             messages=transcript,
@@ -299,15 +300,20 @@ class SlotWorker:
             self._settings.put(task, settings)
         return settings
 
-    def _reference_of(self, pipeline: PipelineDefinition, packed: bytes) -> object:
+    def _reference_of(self, pipeline: PipelineDefinition, packed: bytes, tenant: str) -> object:
         """The K responses of a group share their reference, so it is parsed once."""
         key = (pipeline.spec.name, packed)
-        kept = self._references.get(key)
+        kept = self._references.get(tenant, key)
         if kept is None:
             weight = len(packed) + REFERENCE_BYTES_REMEMBERED_EACH
             kept = (weight, parse_reference(pipeline, packed))
-            self._references.put(key, kept)
+            self._references.put(tenant, key, kept)
         return kept[1]
+
+
+def _tenants(works: Sequence[messages.WireWork]) -> Iterator[str]:
+    for wire in works:
+        yield from (messages.WireWork(*one).tenant for one in wire.members or (wire,))
 
 
 def _said(verdicts: Sequence[StageVerdict], opened: Sequence[_Opened]) -> list[tuple[object, ...]]:

@@ -1,0 +1,163 @@
+"""What strangers can do to the gRPC ports that are not the API's: frames and headers in bytes.
+
+    python -m benchmarks.tenants.ports [--ports worker planner] [--attacks NAME ...]
+                                       [--seconds 4] [--json]
+
+Of a whole platform on this machine, each attack of `benchmarks.tenants.interference` that shows no
+token is made at each port by another process, while this one, with the operator's token and a
+connection from before, asks it twenty times per second for what it serves (new connections from
+the address of an attacker wait). Shown are p50 and p99 of these calls without and under attack,
+those that failed or took longer than two seconds, and by how much the service's memory (RSS) grew
+at most.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+from benchmarks.harness.platform_run import Run, local_platform
+from benchmarks.harness.report import Report, percentile
+from benchmarks.tenants.attacker import Attacker
+from benchmarks.tenants.transport_attacks import TRANSPORT_ATTACKS
+
+TOKEN = "operator"
+PORTS = {
+    "worker": ("control", "/assay.v1.PoolService/ListPools"),
+    "planner": ("grpc", "/assay.v1.PlannerService/GetPlan"),
+}
+"""Of each service, its port's name in the file of addresses, and a call of it."""
+NAMES = ("stranger_resets", "h2_small_headers", "h2_endless_fields", "h2_ping", "h2_settings")
+NAMES += ("h2_held_headers", "h2_empty_frames")
+BY_NAME = {one.__name__: one for one in TRANSPORT_ATTACKS}
+RATE = 20
+CALL_S_MAX = 2.0
+MIB = 1024**2
+
+
+def attack(name: str, address: str, seconds: float) -> None:
+    """The attacking process."""
+    os.nice(10)
+
+    async def run() -> None:
+        attacker = Attacker(address, "http://127.0.0.1:1", "none")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await BY_NAME[name](attacker)
+        print(json.dumps(attacker.seen), flush=True)
+        os._exit(0)  # open connections end with the process
+
+    asyncio.run(run())
+
+
+async def ask_for(channel: grpc.aio.Channel, path: str, seconds: float) -> tuple[list[float], int]:
+    """Latencies in milliseconds, and failed calls."""
+    latencies: list[float] = []
+    failed = 0
+    call = channel.unary_unary(path)
+    metadata = (("authorization", f"Bearer {TOKEN}"),)
+
+    async def one() -> None:
+        nonlocal failed
+        began_s = time.perf_counter()
+        try:
+            await call(b"", metadata=metadata, timeout=CALL_S_MAX)
+        except grpc.aio.AioRpcError:
+            failed += 1
+        else:
+            latencies.append(1_000 * (time.perf_counter() - began_s))
+
+    calls = []
+    for _ in range(int(RATE * seconds)):
+        calls.append(asyncio.create_task(one()))
+        await asyncio.sleep(1 / RATE)
+    await asyncio.gather(*calls)
+    return latencies or [1_000 * CALL_S_MAX], failed
+
+
+def rss_bytes(pid: int) -> int:
+    """Memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def watched_rss(pid: int) -> Iterator[list[int]]:
+    """Its growth, sampled while the block runs."""
+    before, seen = rss_bytes(pid), [0]
+
+    async def look() -> None:
+        while True:
+            seen.append(rss_bytes(pid) - before)
+            await asyncio.sleep(0.1)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        looking.cancel()
+
+
+async def one_port(run: Run, port: str, names: list[str], seconds: float, table: Report) -> None:
+    """All attacks at one port."""
+    name, path = PORTS[port]
+    told = json.loads((run.settings.data_dir / "run" / f"{port}.json").read_text())
+    address, pid = told[name], int(told["pid"])
+    channel = grpc.aio.insecure_channel(address)
+    quiet, _ = await ask_for(channel, path, seconds)
+    for one in names:
+        command = ["-m", "benchmarks.tenants.ports", "--attack", one, "--at", address]
+        with watched_rss(pid) as grown:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *command, "--seconds", str(seconds + 3), stdout=-1
+            )
+            await asyncio.sleep(2)
+            found, failed = await ask_for(channel, path, seconds)
+            told_by, _ = await process.communicate()
+        table.add(
+            port=port,
+            attack=one,
+            p50_ms=f"{percentile(quiet, 0.5):.1f} -> {percentile(found, 0.5):.1f}",
+            p99_ms=f"{percentile(quiet, 0.99):.1f} -> {percentile(found, 0.99):.0f}",
+            failed=f"{failed} of {len(found) + failed}",
+            grown_mib=max(grown) // MIB,
+            attacker=told_by.decode().strip(),
+        )
+
+
+async def measure(args: argparse.Namespace) -> None:
+    """Start a platform, and attack it."""
+    columns = ("port", "attack", "p50_ms", "p99_ms", "failed", "grown_mib", "attacker")
+    table = Report(title="Strangers at other ports", columns=columns)
+    overrides = {"ASSAY_OPERATOR__TOKEN": TOKEN, "ASSAY_WORKER__STAGES": '["noop"]'}
+    async with local_platform(overrides) as run:
+        for port in args.ports:
+            await one_port(run, port, args.attacks, args.seconds, table)
+    table.show(as_json=args.json)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--ports", nargs="+", choices=PORTS, default=list(PORTS))
+    parser.add_argument("--attacks", nargs="+", choices=BY_NAME, default=list(NAMES))
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--attack", help=argparse.SUPPRESS)
+    parser.add_argument("--at", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.attack:
+        attack(args.attack, args.at, args.seconds)
+        return
+    asyncio.run(measure(args))
+
+
+if __name__ == "__main__":
+    main()
