@@ -9,8 +9,9 @@ Invariants:
   the forgotten ones are refused.
 
 Tensors are packed in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
-within some milliseconds; with all of a core, checksums are computed by a second thread. The bytes
-of a tensor need not be in memory together: rows go into the slot as they come.
+within some milliseconds; with all of a core, checksums are computed by a second thread, unless the
+tensor's sender needs a core itself. The bytes of a tensor need not be in memory together: rows go
+into the slot as they come.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ VERSIONS_MAX: Final = 4096
 SHARE_MIN: Final = 0.001
 CHECKED_BESIDE_BYTES: Final = 1 << 18
 """Tensors of this size are checked by a thread of their own while this one packs them, if staging
-has all of a core: with a share below it, two threads would take more."""
+has all of a core and another one is idle: with a share below it, two threads would take more; where
+a sender and the transport work too, they are interrupted by each other."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
@@ -234,7 +236,7 @@ class Staging:
         def checked() -> None:
             self._digest.add(one.kind, one.layer, one, checksums.checked())
 
-        is_beside = self._share.is_whole and target.bytes >= CHECKED_BESIDE_BYTES
+        is_beside = self._share.is_whole and one.idle_core and target.bytes >= CHECKED_BESIDE_BYTES
         for piece in self._pieces(one):
             if not is_beside:
                 self._pack(target, piece, checksums)

@@ -54,6 +54,11 @@ class StagedTensor:
         return self.tensor.shape
 
     @property
+    def idle_core(self) -> bool:
+        """As `ComingTensor.idle_core`."""
+        return True
+
+    @property
     def pieces(self) -> Iterable[memoryview]:
         """Its bytes."""
         return (bytes_of(self.tensor.data),)
@@ -72,6 +77,8 @@ class ComingTensor:
     """Its bytes, in order. A piece keeps its content until `PIECES_KEPT` more have been taken."""
     sha256: str | None = None
     """As `StagedTensor.sha256`."""
+    idle_core: bool = True
+    """Nobody makes the pieces meanwhile: a second thread may compute their checksums."""
 
     def collected(self) -> StagedTensor:
         """All of it, in memory of its own."""
