@@ -25,6 +25,8 @@ LIBRARY_VARIABLE = "ASSAY_ROLLOUT_LIBRARY"
 
 CRC32_MIN, CRC32_UNIT = 1 << 12, 16
 """Fewer bytes than the first are left to zlib; the library takes multiples of the second."""
+SHA256_LANES, SHA256_BYTES = 16, 32
+"""Pieces that the library hashes at once, and the size of a hash."""
 
 _P, _U64, _U32, _I64, _INT = ct.c_void_p, ct.c_uint64, ct.c_uint32, ct.c_int64, ct.c_int
 _SIZE = ct.c_size_t
@@ -122,6 +124,8 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_uniform": (ct.c_double, (_U64, _U64)),
     "assay_crc32_is_here": (_INT, ()),
     "assay_crc32": (_U32, (_U32, _P, _SIZE)),
+    "assay_sha256_is_here": (_INT, ()),
+    "assay_sha256_pieces": (None, (_P, _SIZE, _SIZE, _P)),
     # the guard
     "assay_guard_arm": (None, ()),
     "assay_guard_disarm": (None, ()),
@@ -190,6 +194,36 @@ def crc32(data: bytes | memoryview, value: int = 0) -> int:
         return zlib.crc32(data, value)
     address = np.frombuffer(data, dtype=np.uint8).ctypes.data
     return zlib.crc32(memoryview(data)[whole:], load().assay_crc32(value, address, whole))
+
+
+@cache
+def _sha256_is_here() -> bool:
+    """Whether the library computes many SHA-256 at once on this machine."""
+    try:
+        return bool(load().assay_sha256_is_here())
+    except NativeUnavailable:
+        return False
+
+
+def sha256_pieces(data: memoryview, piece_bytes: int) -> bytes:
+    """The SHA-256 of each piece of `data`, one after the other; releases the GIL.
+
+    Args:
+        data: contiguous; its length is a multiple of `piece_bytes`.
+        piece_bytes: a multiple of 64.
+    """
+    n = len(data) // piece_bytes
+    over = n % SHA256_LANES
+    together = n if over >= SHA256_LANES // 2 else n - over
+    if not together or not _sha256_is_here():
+        together = 0
+    found = np.empty(together * SHA256_BYTES, dtype=np.uint8)
+    if together:
+        address = np.frombuffer(data, dtype=np.uint8).ctypes.data
+        load().assay_sha256_pieces(address, piece_bytes, together, found.ctypes.data)
+    rest = range(together * piece_bytes, n * piece_bytes, piece_bytes)
+    each = (hashlib.sha256(data[at : at + piece_bytes]).digest() for at in rest)
+    return b"".join((found.tobytes(), *each))
 
 
 class _Clock(ct.Structure):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from assay.client.rollouts import RolloutSession
 
 SHORTLY_S = 0.2
+SOON_S = 20.0
+"""For what comes at once, on a busy machine."""
 LONG = SamplingParams(temperature=0.8, max_tokens=80)
 
 
@@ -126,7 +128,7 @@ async def test_a_pause_whose_caller_vanishes_before_it_holds_does_not_stay(
 
 async def ended(own: Rollouts, pause_id: str) -> None:
     """Wait until it holds no longer."""
-    async with asyncio.timeout(S_MAX):
+    async with asyncio.timeout(SOON_S):
         while pause_id in own.service.pauses._held:
             await asyncio.sleep(0.01)
     with pytest.raises(FailedPrecondition) as found:
@@ -195,8 +197,9 @@ async def test_a_pause_is_held_while_any_of_its_streams_is_open_and_they_end_wit
             await asyncio.sleep(0.01)
     assert held.timer is None
     await own.client.resume("p")
-    assert await streams[0].read() is grpc.aio.EOF
-    assert await streams[0].code() is grpc.StatusCode.OK
+    async with asyncio.timeout(SOON_S):  # a stream of an ended pause may not stay
+        assert await streams[0].read() is grpc.aio.EOF
+        assert await streams[0].code() is grpc.StatusCode.OK
     with pytest.raises(grpc.aio.AioRpcError) as gone:
         await stub.KeepPaused(kept).read()
     assert gone.value.code() is grpc.StatusCode.FAILED_PRECONDITION

@@ -9,8 +9,9 @@ Invariants:
   the forgotten ones are refused.
 
 Tensors are packed in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
-within some milliseconds; with all of a core, checksums are computed by a second thread. The bytes
-of a tensor need not be in memory together: rows go into the slot as they come.
+within some milliseconds; with all of a core, checksums are computed by a second thread, unless the
+tensor's sender needs a core itself. The bytes of a tensor need not be in memory together: rows go
+into the slot as they come.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from assay.rollout.checks import check_number
 from assay.rollout.errors import (
@@ -36,10 +37,11 @@ from assay.rollout.models.model import DType, Tensor, TensorKind
 from assay.rollout.models.tensor_checks import (
     PIECES_KEPT,
     AnyTensor,
+    Checksums,
     ExpectedTensors,
     Rows,
     StagedTensor,
-    bytes_of,
+    tensor_digest,
     where_of,
 )
 
@@ -53,14 +55,15 @@ if TYPE_CHECKING:
     from assay.rollout.models.adapters import AdaptedProjection, Adapter
     from assay.rollout.models.model import Model, ModelConfig, TensorKey
 
-PIECE_BYTES: Final = 1 << 16
+PIECE_BYTES: Final = 1 << 17
 PIECE_BYTES_ALONE: Final = 1 << 20
 """With all of a core: a cache still holds a piece after its checksum."""
 VERSIONS_MAX: Final = 4096
 SHARE_MIN: Final = 0.001
 CHECKED_BESIDE_BYTES: Final = 1 << 18
 """Tensors of this size are checked by a thread of their own while this one packs them, if staging
-has all of a core: with a share below it, two threads would take more."""
+has all of a core and another one is idle: with a share below it, two threads would take more; where
+a sender and the transport work too, they are interrupted by each other."""
 REST_AFTER_S: Final = 0.002
 """CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
 caches, which doubles the cost of what follows."""
@@ -73,7 +76,7 @@ class StagedWeights:
 
     version: int
     digest: str
-    """SHA-256 over kind, layer, dtype, shape and bytes of every tensor, as received."""
+    """SHA-256 over kind, layer, dtype, shape and `TensorDigest` of every tensor, as received."""
     bytes: int
     work_s: float
     """Seconds of a core for checking and packing."""
@@ -95,10 +98,10 @@ class Digest:
     def __init__(self) -> None:
         self._tensors: dict[TensorKey, str] = {}
 
-    def add(self, kind: TensorKind, layer: int, tensor: Tensor | AnyTensor, sha256: str) -> None:
-        """Add one tensor."""
+    def add(self, kind: TensorKind, layer: int, tensor: Tensor | AnyTensor, digest: str) -> None:
+        """Add one tensor with its `TensorDigest`."""
         shape = "x".join(map(str, tensor.shape))
-        self._tensors[kind, layer] = f"{kind.name} {layer} {tensor.dtype.name} {shape} {sha256}\n"
+        self._tensors[kind, layer] = f"{kind.name} {layer} {tensor.dtype.name} {shape} {digest}\n"
 
     def hexdigest(self) -> str:
         """Digest of all added tensors."""
@@ -110,8 +113,7 @@ def digest_of(model: Model) -> str:
     """What `StagedWeights.digest` would be for this model."""
     digest = Digest()
     for one in tensors_of(model):
-        checksum = hashlib.sha256(bytes_of(one.tensor.data)).hexdigest()
-        digest.add(one.kind, one.layer, one.tensor, checksum)
+        digest.add(one.kind, one.layer, one.tensor, tensor_digest(one.tensor.data))
     return digest.hexdigest()
 
 
@@ -229,17 +231,17 @@ class Staging:
     def _take(self, one: AnyTensor, beside: Executor) -> None:
         target = _Target(self._expected.check(one), one)
         self._expected.came(one)
-        checksum = hashlib.sha256()
+        checksums = Checksums(one)
 
         def checked() -> None:
-            self._checked(one, checksum.hexdigest())
+            self._digest.add(one.kind, one.layer, one, checksums.checked())
 
-        is_beside = self._share.is_whole and target.bytes >= CHECKED_BESIDE_BYTES
+        is_beside = self._share.is_whole and one.idle_core and target.bytes >= CHECKED_BESIDE_BYTES
         for piece in self._pieces(one):
             if not is_beside:
-                self._pack(target, piece, checksum)
+                self._pack(target, piece, checksums)
                 continue
-            updating = beside.submit(_update, checksum, piece)
+            updating = beside.submit(_update, checksums, piece)
             self._beside.append((self._taken, updating, None))
             self._pack(target, piece)
         if is_beside:
@@ -266,19 +268,15 @@ class Staging:
             else:
                 then()
 
-    def _checked(self, one: AnyTensor, checksum: str) -> None:
-        self._expected.check_sum(one, checksum)
-        self._digest.add(one.kind, one.layer, one, checksum)
-
-    def _pack(self, target: _Target, piece: memoryview, checksum: Any = None) -> None:  # noqa: ANN401 hashlib's object
-        """Into the slot, part by part; updates `checksum`."""
+    def _pack(self, target: _Target, piece: memoryview, checksums: Checksums | None = None) -> None:
+        """Into the slot, part by part; updates `checksums`."""
         self._bytes += len(piece)
         step = target.step(PIECE_BYTES_ALONE if self._share.is_whole else PIECE_BYTES)
         for start in range(0, len(piece), step):
             begun = time.thread_time()
             part = piece[start : start + step]
-            if checksum is not None:
-                checksum.update(part)
+            if checksums is not None:
+                checksums.update(part)
             for rows in target.rows.cut(part):
                 self._stage(target, rows)
             work_s = time.thread_time() - begun
@@ -474,8 +472,8 @@ class Slots:
         self.ready = old
 
 
-def _update(checksum: Any, piece: memoryview) -> float:  # noqa: ANN401 hashlib's object
+def _update(checksums: Checksums, piece: memoryview) -> float:
     """Adds a piece; returns the CPU time that it took."""
     begun = time.thread_time()
-    checksum.update(piece)
+    checksums.update(piece)
     return time.thread_time() - begun

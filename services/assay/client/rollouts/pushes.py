@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import math
-import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.client import wire
 from assay.client.rollouts import messages
 from assay.core.errors import InvalidRequest
 from assay.v1 import rollout_pb2
+
+try:
+    from isal.isal_zlib import crc32
+except ImportError:  # without the extra `pushes`: the same values, in six times the time
+    from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -159,7 +163,7 @@ def _checked_body(message: rollout_pb2.PushWeightsRequest, data: Sequence[memory
         for start in range(0, len(one), NEAR_BYTES):
             part = one[start : start + NEAR_BYTES]
             body.write(part)
-            checksum = zlib.crc32(part, checksum)
+            checksum = crc32(part, checksum)
     body.write(CRC_TAG + checksum.to_bytes(4, "little"))
     return body.getvalue()
 

@@ -7,7 +7,6 @@ leaves nothing that could be activated.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +22,12 @@ from assay.rollout.models.staging import (
     adapter_digest,
     adapter_line,
 )
-from assay.rollout.models.tensor_checks import ExpectedTensors, bytes_of, in_memory
+from assay.rollout.models.tensor_checks import (
+    Checksums,
+    ExpectedTensors,
+    bytes_of,
+    in_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -76,10 +80,11 @@ class CudaStaging:
             with _Work(self):
                 expected.check(coming)
                 one = in_memory(coming)
-                checksum = hashlib.sha256(bytes_of(one.tensor.data)).hexdigest()
-                expected.check_sum(one, checksum)
+                checksums = Checksums(one)
+                checksums.update(bytes_of(one.tensor.data))
+                checked = checksums.checked()
                 to.put(one.kind, one.layer, one.tensor)
-                digest.add(one.kind, one.layer, one.tensor, checksum)
+                digest.add(one.kind, one.layer, one.tensor, checked)
                 expected.came(one)
                 self._bytes += one.tensor.data.nbytes
         expected.end()

@@ -78,7 +78,7 @@ class Hand:
         """
         while (one := self._next()) is not None:
             if isinstance(one, Begun):
-                yield coming_tensor(one.tensor, self._pieces(one.tensor))
+                yield coming_tensor(one.tensor, self._pieces(one.tensor), idle_core=False)
             elif isinstance(one, Whole):
                 where = one.tensors[0].head.where if len(one.tensors) == 1 else "data"
                 one.part.check(where)
@@ -121,8 +121,10 @@ def staged(assembly: Assembly) -> StagedTensor:
     )
 
 
-def coming_tensor(tensor: Passage, pieces: Iterator[memoryview]) -> ComingTensor:
-    """A tensor that passes in these pieces."""
+def coming_tensor(
+    tensor: Passage, pieces: Iterator[memoryview], *, idle_core: bool = True
+) -> ComingTensor:
+    """A tensor that passes in these pieces; `idle_core`: see there."""
     key = tensor_key(tensor.head.name)
     assert key is not None  # noqa: S101 - checked when it began
     return ComingTensor(
@@ -132,4 +134,5 @@ def coming_tensor(tensor: Passage, pieces: Iterator[memoryview]) -> ComingTensor
         shape=tensor.shape,
         pieces=pieces,
         sha256=tensor.head.sha256 or None,
+        idle_core=idle_core,
     )
