@@ -128,7 +128,7 @@ class Books:
             # waited there behind another.
             held_s = (self.now_ns - entry.claimed_ns) / 1e9
             spec = entry.batch.spec
-            self.races[entry.stage].costs(spec.tenant, held_s / spec.weight)
+            self.races[entry.stage].costs(spec.tenant, held_s, spec.weight)
             self.release(entry)
 
     def fail(self, entry: Entry) -> None:

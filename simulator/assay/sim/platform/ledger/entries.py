@@ -140,33 +140,61 @@ class Races:
     """Seconds per weight by which the first is ahead since both started to wait."""
     dearest: dict[TenantId, float] = field(default_factory=dict)
     """The same of each tenant's costliest request so far."""
+    guessed: dict[TenantId, float] = field(default_factory=dict)
+    """Most that the requests of a tenant were charged together before one of them had ended."""
+    longest_s: float = 0.0
+    """Of any tenant's requests so far, whatever its weight."""
+    ended: set[TenantId] = field(default_factory=set)
+    """Tenants whose requests have a price of their own."""
 
-    def costs(self, tenant: TenantId, cost: float) -> None:
-        """A request of the tenant costs this."""
-        self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), cost)
+    def costs(self, tenant: TenantId, held_s: float, weight: float) -> None:
+        """A request of the tenant holds its worker for so long."""
+        self.longest_s = max(self.longest_s, held_s)
+        self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), held_s / weight)
+
+    def end(self, tenant: TenantId, held_s: float, weight: float) -> None:
+        """A request of the tenant has ended: its next ones are charged what its own cost."""
+        self.costs(tenant, held_s, weight)
+        self.ended.add(tenant)
 
     def bound(self, one: TenantId, other: TenantId, running: int = 0) -> float:
         """How far the one may be ahead of the other, with so many of its requests at work: each may
-        turn out to cost as much as its costliest."""
+        turn out to cost as much as its costliest.
+
+        A tenant's first requests are charged what those of all tenants cost, until one of them has
+        ended. What they were charged too much is given back, also at the expense of a tenant that
+        came meanwhile: it joined where the charges, not the costs, had brought the others.
+        """
         own, others = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
-        return max(LAG_MAX * (own + others), own + others + running * own)
+        back = self.guessed.get(one, 0.0) + self.guessed.get(other, 0.0)
+        return back + max(LAG_MAX * (own + others), own + others + running * own)
 
     def join(self, tenant: TenantId, waiting: Iterable[TenantId]) -> None:
         """The tenant starts to wait beside others that wait."""
-        for other in waiting:
+        others = list(waiting)
+        if not others:  # The queue was empty: charges from before count no more.
+            self.guessed.clear()
+        for other in others:
             self.lag[tenant, other] = self.lag[other, tenant] = 0.0
 
     def serve(
-        self, tenant: TenantId, cost: float, waiting: Iterable[TenantId], running: int
+        self,
+        tenant: TenantId,
+        held_s: float,
+        weight: float,
+        waiting: Iterable[TenantId],
+        running: int,
     ) -> None:
         """Others that wait fall behind by what a request of the tenant costs.
 
         Raises:
             Finding: by more than the bound.
         """
-        self.costs(tenant, cost)
+        if tenant not in self.ended:
+            self.guessed[tenant] = self.guessed.get(tenant, 0.0) + self.longest_s / weight
+        self.costs(tenant, held_s, weight)
         for other in waiting:
-            ahead = self.lag.get((tenant, other), 0.0) + cost
+            ahead = self.lag.get((tenant, other), 0.0) + held_s / weight
             self.lag[tenant, other], self.lag[other, tenant] = ahead, -ahead
             require(
                 ahead <= self.bound(tenant, other, running),

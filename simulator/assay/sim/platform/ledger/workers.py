@@ -111,11 +111,10 @@ class WorkerCommands:
         tenant = entry.batch.spec.tenant
         parts = [entry] if entry.members is None else entry.members
         held_s = max(script_of(one.request).holds_s(stage) for one in parts)
-        cost = held_s / entry.batch.spec.weight
         leased = self._books.leased[stage].values()
         running = sum(one.batch.spec.tenant == tenant for one in leased)
         waiting = self._books.waiting(stage, tenant)
-        self._books.races[stage].serve(tenant, cost, waiting, running)
+        self._books.races[stage].serve(tenant, held_s, entry.batch.spec.weight, waiting, running)
 
     def _beat(self, command: Command) -> None:
         if isinstance(command.answer, AssayError):
@@ -159,7 +158,7 @@ class WorkerCommands:
         finish = report.finish
         held_ns = report.report.finished_after_ns - report.report.started_after_ns
         spec = entry.batch.spec
-        self._books.races[entry.stage].costs(spec.tenant, held_ns / 1e9 / spec.weight)
+        self._books.races[entry.stage].end(spec.tenant, held_ns / 1e9, spec.weight)
         self._books.release(entry)
         require(entry.attempts <= attempts_max, "more attempts than allowed")
         match finish:
