@@ -65,7 +65,6 @@ typedef struct {
     assay_plan plan;   /* of this step */
     assay_visits visits[A_PRODUCTS];
     assay_own_span spans[A_WARPS];
-    float row_scale[64]; /* of a visit's rows */
     assay_rollout *rollouts;
     uint32_t *tables;  /* of KV blocks */
     uint32_t table_width, kv_blocks;

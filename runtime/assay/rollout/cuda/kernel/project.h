@@ -376,42 +376,10 @@ ASSAY_FN void gate(const assay_params *p, const assay_output *o, float v) {
             bf16_of(quotient(v, 1.0f + exp_of(-v)) * up);
 }
 
-/* The output with a number among those of `n_tiles` tiles and NB * 8 rows. */
-template <int NB>
-ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t tile, uint32_t n_tiles,
-                                uint32_t row0) {
-    assay_output o;
-    o.output = number % 16;
-    o.row = row0 + number / 16 % (NB * 8);
-    o.tile = tile + number / (NB * 128);
-    o.there = o.row < job->n_rows && number / (NB * 128) < n_tiles;
-    return o;
-}
-
-/* RMSNorm's factor of a row, from its sums of squares: 16 neighbouring lanes have a share each. */
-ASSAY_FN float row_scale(const assay_output *o) {
-    float squares = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
-    return one_over_root(row_sum(squares) / A_DIM + A_EPS);
-}
-
-/* Those of a visit's rows, where a thread settles outputs of many: once for all of them. */
-template <int KIND, int NB>
-ASSAY_FN void scale_rows(const assay_params *p, const assay_job *job, uint32_t tile, uint32_t row0) {
-#pragma unroll 2
-    for (uint32_t number = thread_read_again(); number < NB * 128; number += A_THREADS) {
-        assay_output o = output_at<NB>(job, number, tile, 1, row0);
-        ask_beside<KIND>(p, job, &o);
-        const float scale = row_scale(&o);
-        if (o.output == 0) shared()->row_scale[number / 16] = scale;
-    }
-}
-
 /* Whole warps come here: 16 neighbouring lanes hold the outputs of one row. */
-template <int KIND, bool EARLY>
+template <int KIND>
 ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *partial,
-                     const assay_output *o, const float *scale) {
+                     const assay_output *o) {
     float v = 0;
 #pragma unroll
     for (uint32_t w = 0; w < A_WARPS; w++) v += partial[w * (A_ROWS_SUMMED * A_PART_STRIDE)];
@@ -424,7 +392,10 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
             scratch_h(p, A_AT_LOW)[(uint64_t)o->row * job->tiles * 16 + o->tile * 16 + o->output] = bf16_of(v);
         return;
     }
-    v *= EARLY ? row_scale(o) : *scale;
+    float squares = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
+    v *= one_over_root(row_sum(squares) / A_DIM + A_EPS);
     if (KIND == TO_GATED) gate(p, o, v);
     const uint32_t at = o->tile * 16 + o->output;
     if (KIND == TO_QKV && o->there && at < A_QKV_DIM)
@@ -434,11 +405,22 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
         scratch_f(p, A_AT_LOGITS)[(uint64_t)o->row * A_VOCAB + at] = v;
 }
 
-/* All tiles of a visit, as many at once as there is room for their partial sums. `fresh`: the visit before it, if
- * there was one, was of other rows. */
+/* The output with a number among those of `n_tiles` tiles and NB * 8 rows. */
+template <int NB>
+ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t tile, uint32_t n_tiles,
+                                uint32_t row0) {
+    assay_output o;
+    o.output = number % 16;
+    o.row = row0 + number / 16 % (NB * 8);
+    o.tile = tile + number / (NB * 128);
+    o.there = o.row < job->n_rows && number / (NB * 128) < n_tiles;
+    return o;
+}
+
+/* All tiles of a visit, as many at once as there is room for their partial sums. */
 template <int KIND, int NB, int NT>
 ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t tile, uint32_t n_tiles,
-                        uint32_t row0, bool fresh, assay_ring_end *end) {
+                        uint32_t row0, assay_ring_end *end) {
     constexpr int ROUNDS = (NB * NT + 7) / 8, OF_ROUND = NB * NT / ROUNDS; /* eights of rows */
     constexpr int MINE = (OF_ROUND * 128 + A_THREADS - 1) / A_THREADS;
     constexpr bool EARLY = ROUNDS == 1; /* what is beside the sums is asked for before the product */
@@ -448,25 +430,27 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
         mine[i] = output_at<NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
         ask_beside<KIND>(p, job, mine + i);
     }
-    static_assert(EARLY || (KIND != TO_RESIDUAL && KIND != TO_LOW), "settled by the rows' scales");
-    if (!EARLY && fresh) scale_rows<KIND, NB>(p, job, tile, row0);
     float sum[NT * NB][4];
     multiply_tiles<NB, NT>(p, job, n_tiles, row0, end, sum);
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
         if (r * OF_ROUND / NB >= (int)n_tiles) break;
         leave_partial<OF_ROUND>(sum + r * OF_ROUND);
+#pragma unroll
+        for (int i = 0; !EARLY && i < MINE; i++) {
+            const uint32_t number = (r * MINE + i) * A_THREADS + thread_of_block();
+            mine[i] = output_at<NB>(job, number, tile, n_tiles, row0);
+            ask_beside<KIND>(p, job, mine + i);
+        }
         sync_block();
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
             const uint32_t number = i * A_THREADS + thread_of_block();
             if (number / (NB * 128) + r * OF_ROUND / NB >= n_tiles || number >= OF_ROUND * 128)
                 continue;
-            if (!EARLY)
-                mine[i] = output_at<NB>(job, number + r * MINE * A_THREADS, tile, n_tiles, row0);
-            settle<KIND, EARLY>(p, job,
-                                shared()->u.partial + number / 16 * A_PART_STRIDE + number % 16,
-                                mine + i, shared()->row_scale + number / 16 % (NB * 8));
+            settle<KIND>(p, job,
+                         shared()->u.partial + number / 16 * A_PART_STRIDE + number % 16,
+                         mine + i);
         }
         sync_block();
     }
@@ -477,21 +461,18 @@ template <int KIND>
 ASSAY_FN void project(const assay_params *p, const assay_job *job, uint32_t product,
                       assay_ring_end *end) {
     constexpr bool ALONE = KIND == TO_RESIDUAL || KIND == TO_LOW;
-    uint32_t scaled = 0xFFFFFFFFu;
 #pragma unroll 1
     for (assay_visits v = shared()->visits[product]; v.n; move_on_visit(&v)) {
         const uint32_t tile = v.tile, row0 = v.row;
-        const bool fresh = row0 != scaled;
-        scaled = row0;
         const uint32_t n = job->tiles - tile < v.tiles ? job->tiles - tile : v.tiles;
         if (v.rows == 8)
-            one_visit<KIND, 1, ALONE ? 1 : 4>(p, job, tile, n, row0, fresh, end);
+            one_visit<KIND, 1, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
         else if (v.rows == 16)
-            one_visit<KIND, 2, ALONE ? 1 : 4>(p, job, tile, n, row0, fresh, end);
+            one_visit<KIND, 2, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
         else if (v.rows == 32)
-            one_visit<KIND, 4, ALONE ? 1 : 2>(p, job, tile, n, row0, fresh, end);
+            one_visit<KIND, 4, ALONE ? 1 : 2>(p, job, tile, n, row0, end);
         else
-            one_visit<KIND, 8, ALONE ? 1 : 3>(p, job, tile, n, row0, fresh, end);
+            one_visit<KIND, 8, ALONE ? 1 : 3>(p, job, tile, n, row0, end);
     }
 }
 
