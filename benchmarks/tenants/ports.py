@@ -35,8 +35,15 @@ PORTS = {
     "planner": ("grpc", "/assay.v1.PlannerService/GetPlan"),
 }
 """Of each service, its port's name in the file of addresses, and a call of it."""
-NAMES = ("stranger_resets", "h2_small_headers", "h2_endless_fields", "h2_ping", "h2_settings")
-NAMES += ("h2_held_headers", "h2_empty_frames")
+NAMES = (
+    "stranger_resets",
+    "h2_small_headers",
+    "h2_endless_fields",
+    "h2_ping",
+    "h2_settings",
+    "h2_held_headers",
+    "h2_empty_frames",
+)
 BY_NAME = {one.__name__: one for one in TRANSPORT_ATTACKS}
 RATE = 20
 CALL_S_MAX = 2.0
@@ -62,7 +69,7 @@ async def ask_for(channel: grpc.aio.Channel, path: str, seconds: float) -> tuple
     """Latencies in milliseconds, and failed calls."""
     latencies: list[float] = []
     failed = 0
-    call = channel.unary_unary(path)
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
     metadata = (("authorization", f"Bearer {TOKEN}"),)
 
     async def one() -> None:

@@ -192,8 +192,8 @@ ORDER: Final = [
         f"{MATH}/equality/comparison.py",
         ("rules", "math_answers", "math"),
         (
-            "            return self._in_order(gold, answer)\n        names",
-            "            return self._any_order(gold.items, answer.items)\n        names",
+            "            return self._in_order(gold, answer)\n        if forms.are_of",
+            "            return self._any_order(gold.items, answer.items)\n        if forms.are_of",
         ),
         (
             "            if found is None:\n                return False\n",

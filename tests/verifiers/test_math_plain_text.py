@@ -175,7 +175,7 @@ def test_a_reference_whose_test_fails_is_at_fault(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(audit, "controls", broken)
     audits = audit.Audits(lambda *_: True)
-    assert "ValueError" in audits.fault(MathReference(answers=("5",)), SETTINGS)
+    assert "ValueError" in audits.fault(MathReference(answers=("5",)), SETTINGS, "some")
 
 
 HUGE = st.one_of(

@@ -51,7 +51,7 @@ def test_what_is_remembered_is_what_would_be_found(
             read = reading._read(answer, (), is_gold=False)
             for _ in range(2):
                 assert reading.read_answer(answer) == read
-                assert handler._judge((gold,), answer, SETTINGS) == found
+                assert handler._judge((gold,), answer, SETTINGS, "some") == found
 
 
 def test_each_pair_and_setting_is_judged_once(
@@ -81,8 +81,8 @@ def test_long_answers_are_not_kept(handler: VerifyHandler) -> None:
     gold, short = "1" + "0" * 400, "5"
     handler.run([work(gold, short), work(short, short)])
     kept = handler._judged_before
-    assert kept.get(((gold,), short, SETTINGS)) is None
-    assert kept.get(((short,), short, SETTINGS)) is not None
+    assert kept.get("", ((gold,), short, SETTINGS)) is None
+    assert kept.get("", ((short,), short, SETTINGS)) is not None
 
 
 @pytest.mark.parametrize("trouble", ["a module is missing", "the comparison failed"])
@@ -101,9 +101,9 @@ def test_what_a_failure_of_the_machine_gave_is_not_remembered(
 
     with monkeypatch.context() as patch:
         patch.setattr(verify, "judge", judge)
-        assert not handler._judge(*asked).passed
+        assert not handler._judge(*asked, "some").passed
     handler._late_imports.take_failed()
-    assert handler._judge(*asked).passed
+    assert handler._judge(*asked, "some").passed
 
 
 def test_an_answer_that_was_read_without_a_module_is_read_again(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import pytest
@@ -301,7 +301,7 @@ async def test_a_pause_on_a_service_of_an_earlier_release_holds_and_says_for_how
     monkeypatch.setattr(
         rollout_pb2_grpc,
         "add_RolloutServiceServicer_to_server",
-        lambda servicer, server: add(servicer, _Older(server)),
+        lambda servicer, server: add(servicer, cast("grpc.Server", _Older(server))),
     )
     own = await run_rollouts()
     held = await own.client.pause()

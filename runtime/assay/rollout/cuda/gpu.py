@@ -369,8 +369,7 @@ def shared_bytes(sizes: Sizes) -> int:
     sample = 8 * 2048 + 12 * t.threads + 8 * 32 + 16
     ring = t.stages * (1024 * t.piece + 2 * 8)
     plan = 64 + t.rows * (6 * 4 + 2 * 16 + 1) + 32 * 10
-    spans = warps * (64 + 8 * ((t.chunk + t.block_tokens - 2) // t.block_tokens + 1))
-    return ring + plan + spans + max(4 * warps * 64 * 20, attend, sample) + 256
+    return ring + plan + max(4 * warps * 64 * 20, attend, sample) + 256
 
 
 def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:

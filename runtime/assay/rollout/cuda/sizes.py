@@ -41,8 +41,6 @@ class Tuning:
     """KiB of weights that the copy engine brings at once; a multiple of a block's warps."""
     stages: int = 8
     """Pieces in a block's ring of weights."""
-    flight: int = 2
-    """Pieces that a block's copy engine brings at a time, at most `stages`."""
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
 
@@ -84,7 +82,6 @@ class Sizes:
                 f"the CUDA kernel needs head_dim in eights up to {HEAD_DIM_MAX}, not {c.head_dim}"
             )
         check_integer("rows", self.tuning.rows // 8, 1, 128)
-        check_integer("flight", self.tuning.flight, 1, self.tuning.stages)
         check_integer("seq_max", self.seq_max, 2, c.positions_max)
         check_integer("adapter_rank", self.tuning.adapter_rank, 0, RANK_MAX)
 
@@ -252,7 +249,6 @@ class Sizes:
             "SLICE": t.slice,
             "PIECE": t.piece,
             "STAGES": t.stages,
-            "FLIGHT": t.flight,
             "QKV_OUTPUTS": self.qkv_outputs,
             "VOCAB_OUTPUTS": self.vocab_outputs,
             "RANK": self.rank,

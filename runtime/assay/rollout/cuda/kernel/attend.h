@@ -23,19 +23,23 @@ static_assert(A_CHUNK % 32 == 0 && A_BLOCK % 8 == 0, "a lane's eight positions a
 #define A_SPANS (A_CHUNK / 32)
 #define A_DEPTHS ((A_HEAD_DIM + 31) / 32)
 
+/* The work of one warp. */
+typedef struct {
+    uint32_t row0, n_rows;  /* of the step */
+    uint32_t head, part;    /* of keys and values; which 16 of its queries, where it has more */
+    uint32_t first, n, chunk; /* positions */
+    uint32_t table, layer;
+} assay_span;
+
 /* ---- keys and values ----------------------------------------------------------------------------- */
 
-ASSAY_FN uint32_t block_of(uint32_t table, uint32_t pos) {
-    return shared()->tables[(uint64_t)table * shared()->table_width + pos / A_BLOCK];
-}
-/* Where a block of a head lies, in elements. */
-ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t block, uint32_t head) {
+/* Where a position's block of a head lies, in elements. */
+ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t table, uint32_t pos,
+                           uint32_t head) {
+    const uint32_t block =
+        shared()->tables[(uint64_t)table * shared()->table_width + pos / A_BLOCK];
     return ((uint64_t)layer * shared()->kv_blocks + block) * A_KV_BLOCK +
            head * (uint64_t)(A_BLOCK * A_HEAD_DIM);
-}
-/* The same of a position of a span. */
-ASSAY_FN uint64_t span_block_at(const assay_span *s, uint32_t pos) {
-    return block_at(s->layer, s->blocks[pos / A_BLOCK - s->first / A_BLOCK], s->head);
 }
 
 /* A head's raw values and its rotation, as a lane has them: dimensions lane + 32 * i, and their partners in the
@@ -81,12 +85,14 @@ ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to)
 }
 
 /* One warp: the key and value of (row, head) into their places. */
-ASSAY_FN void append(const assay_params *p, const float *k_gain, uint32_t row, uint32_t head, uint64_t at) {
+ASSAY_FN void append(const assay_params *p, const float *k_gain, uint32_t layer, uint32_t row,
+                     uint32_t head) {
     const assay_plan *plan = the_plan();
     const float *qkv = scratch_f(p, A_AT_QKV) + (uint64_t)row * A_QKV_DIM;
     const float *value = qkv + A_Q_DIM + A_KV_DIM + head * A_HEAD_DIM;
     const uint32_t pos = plan->pos[row];
     const assay_head key = ask_head(p, qkv + A_Q_DIM + head * A_HEAD_DIM, pos);
+    const uint64_t at = block_at(layer, plan->table[row], pos, head);
 #pragma unroll
     for (uint32_t i = 0; i < (A_HEAD_DIM + 31) / 32; i++) {
         const uint32_t d = lane_of_warp() + i * 32;
@@ -97,14 +103,10 @@ ASSAY_FN void append(const assay_params *p, const float *k_gain, uint32_t row, u
 }
 
 ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t layer) {
-    const assay_plan *plan = the_plan();
-    const uint32_t n = plan->n_rows * A_KV_HEADS;
+    const uint32_t n = the_plan()->n_rows * A_KV_HEADS;
     for (uint32_t i = block_of_grid() * A_WARPS + warp_of_block(); i < n;
-         i += blocks_of_grid() * A_WARPS) {
-        const uint32_t row = i / A_KV_HEADS, head = i % A_KV_HEADS;
-        const uint32_t block = block_of(plan->table[row], plan->pos[row]);
-        append(p, k_gain, row, head, block_at(layer, block, head));
-    }
+         i += blocks_of_grid() * A_WARPS)
+        append(p, k_gain, layer, i / A_KV_HEADS, i % A_KV_HEADS);
 }
 
 /* Which of a lane's eight values are among the first n: what follows has not been written. */
@@ -166,7 +168,7 @@ ASSAY_FN void call_for(const assay_params *p, const assay_span *s) {
     constexpr uint32_t LINES = A_BLOCK * A_HEAD_DIM * 2 / 128;
     const uint32_t blocks = (s->n + A_BLOCK - 1) / A_BLOCK;
     for (uint32_t i = lane_of_warp(); i < blocks * LINES; i += 32) {
-        const uint64_t at = span_block_at(s, s->first + i / LINES * A_BLOCK);
+        const uint64_t at = block_at(s->layer, s->table, s->first + i / LINES * A_BLOCK, s->head);
         prefetch(p->keys + at + i % LINES * 64);
         prefetch(p->values + at + i % LINES * 64);
     }
@@ -187,7 +189,7 @@ ASSAY_FN void score_spans(const assay_params *p, const assay_span *s, uint32_t f
     for (uint32_t j = 0; j < N * 4; j++) {
         const uint32_t at = from + j / 4 * 32 + (g >> 1) * 8 + j % 4 * 2 + (g & 1);
         const uint32_t pos = s->first + (at < s->n ? at : 0);
-        const uint16_t *key = p->keys + span_block_at(s, pos) +
+        const uint16_t *key = p->keys + block_at(s->layer, s->table, pos, s->head) +
                               pos % A_BLOCK * A_HEAD_DIM;
 #pragma unroll
         for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
@@ -248,7 +250,7 @@ ASSAY_FN void ask_values(const assay_params *p, const assay_span *s, uint32_t fr
     const uint32_t lane = lane_of_warp(), g = lane >> 2, at = from + (lane & 3) * 8;
     const uint32_t pos = s->first + (at < s->n ? at : 0);
     const uint16_t *values =
-        p->values + span_block_at(s, pos) + pos % A_BLOCK;
+        p->values + block_at(s->layer, s->table, pos, s->head) + pos % A_BLOCK;
 #pragma unroll
     for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
         v[tile] = *(const assay_v4 *)(const void *)(values + (tile * 8 + g) * A_BLOCK);
@@ -446,62 +448,20 @@ ASSAY_FN bool span_at(uint32_t number, assay_span *s, bool *appends) {
     return true;
 }
 
-/* One warp: the blocks of its span. */
-ASSAY_FN void find_blocks(assay_span *s, uint32_t *blocks) {
-    const uint32_t first = s->first / A_BLOCK, last = (s->first + s->n - 1) / A_BLOCK;
-    const uint32_t lane = lane_of_warp();
-    sync_warp(); /* those of the span before are no longer read */
-    if (lane < A_SPAN_BLOCKS && first + lane <= last)
-        blocks[lane] = block_of(s->table, (first + lane) * A_BLOCK);
-    sync_warp();
-    s->blocks = blocks;
-}
-
-ASSAY_FN uint32_t first_span() { return warp_of_block() * blocks_of_grid() + block_of_grid(); }
-ASSAY_FN uint32_t spans_of(const assay_plan *plan) {
-    const uint32_t lists = plan->n_entries + plan->n_runs;
-    return lists * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
-}
-
-/* Once per step: every warp's first span, which is the same in all layers. */
-ASSAY_FN void plan_attention() {
-    assay_own_span *own = shared()->spans + warp_of_block();
-    assay_span s;
-    bool appends = false;
-    const bool there = first_span() < spans_of(the_plan()) && span_at(first_span(), &s, &appends);
-    if (there) find_blocks(&s, own->blocks);
-    if (lane_of_warp() == 0) {
-        own->there = there;
-        own->appends = appends;
-        if (there) own->span = s;
-    }
-    sync_warp();
-}
-
-ASSAY_FN bool take_span(uint32_t number, assay_span *s, bool *appends) {
-    assay_own_span *own = shared()->spans + warp_of_block();
-    if (number == first_span()) {
-        *s = own->span;
-        *appends = own->appends;
-        return own->there;
-    }
-    if (!span_at(number, s, appends)) return false;
-    find_blocks(s, own->other_blocks);
-    return true;
-}
-
 ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain,
                        uint32_t layer) {
-    const uint32_t n = spans_of(the_plan());
+    const assay_plan *plan = the_plan();
+    const uint32_t lists = plan->n_entries + plan->n_runs;
+    const uint32_t n = lists * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
 #pragma unroll 1
-    for (uint32_t i = first_span(); i < n; i += blocks_of_grid() * A_WARPS) {
+    for (uint32_t i = warp_of_block() * blocks_of_grid() + block_of_grid(); i < n;
+         i += blocks_of_grid() * A_WARPS) {
         assay_span s;
         bool appends;
-        if (!take_span(i, &s, &appends)) continue;
         s.layer = layer;
+        if (!span_at(i, &s, &appends)) continue;
         call_for(p, &s);
-        if (appends)
-            append(p, k_gain, s.row0, s.head, span_block_at(&s, the_plan()->pos[s.row0]));
+        if (appends) append(p, k_gain, layer, s.row0, s.head);
         attend_chunk(p, q_gain, &s);
         join_rows(p, &s);
     }

@@ -49,7 +49,6 @@ static inline uint32_t load_gpu(const uint32_t *p) { return __atomic_load_n(p, _
 static inline uint32_t add_gpu(uint32_t *p, uint32_t n) {
     return __atomic_fetch_add(p, n, __ATOMIC_ACQ_REL);
 }
-static inline void arrive_gpu(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_RELEASE); }
 static inline void add_shared(uint64_t *p, uint64_t n) { *p += n; }
 static inline void add_shared(uint32_t *p, uint32_t n) { *p += n; }
 static inline void gates_are_there() {}

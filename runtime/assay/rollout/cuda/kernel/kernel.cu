@@ -304,7 +304,7 @@ ASSAY_FN const float *next_gain(const uint8_t *weights, const uint8_t *w, uint32
 }
 
 /* The feeder's one thread: a step's weights, in the order in which `step` uses them. */
-ASSAY_FN void feed_step(const assay_params *p, assay_feeder *feeder) {
+ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
     const assay_plan *plan = &p->state->plan;
     const uint8_t *weights = p->weights[plan->weights];
     const uint64_t policy = read_once();
@@ -319,10 +319,10 @@ ASSAY_FN void feed_step(const assay_params *p, assay_feeder *feeder) {
                                               : logits_of(p, plan, weights);
         if (A_RANK && plan->adapter && which != OF_LOGITS) {
             const assay_job low = below(p, plan, &job, which, product / 4);
-            feed(&low, feeder, policy);
+            feed(&low, end, policy);
             add_above(p, plan, &job, which, product / 4);
         }
-        if (job.n_rows) feed(&job, feeder, policy);
+        if (job.n_rows) feed(&job, end, policy);
     }
 }
 
@@ -378,7 +378,6 @@ ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t l
 ASSAY_FN void step(const assay_params *p, assay_ring_end *end, uint32_t *round) {
     const uint8_t *weights = p->weights[the_plan()->weights];
     plan_visits(p, weights);
-    plan_attention();
     embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
     grid_barrier(p, round);
 #pragma unroll 1
@@ -404,11 +403,11 @@ ASSAY_FN void count_barriers(assay_kernel_state *s, uint32_t round) {
 
 /* The warp behind the workers keeps the ring of weights full. */
 ASSAY_FN void run_feeder(const assay_params *p) {
-    assay_feeder feeder = {{0}, {0}, 0};
+    assay_ring_end end = {0};
     for (;;) {
         sync_all();
         if (p->state->plan.exit) return;
-        if (thread_of_block() == A_THREADS) feed_step(p, &feeder);
+        if (thread_of_block() == A_THREADS) feed_step(p, &end);
         sync_warp();
     }
 }

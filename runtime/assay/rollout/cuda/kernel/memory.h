@@ -41,30 +41,11 @@ typedef struct {
     uint32_t n, tile, row, tiles, rows, groups, tiles_on, rows_on;
 } assay_visits;
 
-#define A_SPAN_BLOCKS ((A_CHUNK + A_BLOCK - 2) / A_BLOCK + 1) /* of KV, of a chunk, at most */
-
-/* Attention's work for one warp. */
-typedef struct {
-    uint32_t row0, n_rows;    /* of the step */
-    uint32_t head, part;      /* of keys and values; which 16 of its queries, where it has more */
-    uint32_t first, n, chunk; /* positions */
-    uint32_t table, layer;
-    const uint32_t *blocks; /* of KV, in the order of positions */
-} assay_span;
-
-/* A warp's first span of the step, and room for the blocks of the others. */
-typedef struct {
-    assay_span span;
-    uint32_t there, appends;
-    uint32_t blocks[A_SPAN_BLOCKS], other_blocks[A_SPAN_BLOCKS];
-} assay_own_span;
-
 typedef struct {
     alignas(128) uint8_t ring[A_STAGES * A_PIECE_BYTES]; /* weights on their way from device memory */
     uint64_t full[A_STAGES], empty[A_STAGES];
     assay_plan plan;   /* of this step */
     assay_visits visits[A_PRODUCTS];
-    assay_own_span spans[A_WARPS];
     assay_rollout *rollouts;
     uint32_t *tables;  /* of KV blocks */
     uint32_t table_width, kv_blocks;
@@ -136,7 +117,7 @@ ASSAY_FN void grid_barrier(const assay_params *p, uint32_t *round) {
     sync_block();
     *round += blocks_of_grid();
     if (thread_of_block() == 0) {
-        arrive_gpu(p->barrier);
+        add_gpu(p->barrier, 1);
         while ((int32_t)(load_gpu(p->barrier) - *round) < 0) doze();
     }
     sync_block();

@@ -51,10 +51,6 @@ ASSAY_FN uint32_t add_gpu(uint32_t *p, uint32_t n) {
                  : "memory");
     return v;
 }
-/* The same for one who does not ask what it was: nothing waits for an answer. */
-ASSAY_FN void arrive_gpu(uint32_t *p) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
-}
 ASSAY_FN void add_shared(uint64_t *p, uint64_t n) { atomicAdd((unsigned long long *)p, n); }
 ASSAY_FN void add_shared(uint32_t *p, uint32_t n) { atomicAdd(p, n); }
 ASSAY_FN void doze() { asm volatile("nanosleep.u32 40;"); }

@@ -183,32 +183,14 @@ ASSAY_FN void plan_visits(const assay_params *p, const uint8_t *weights) {
     if (job.n_rows) shared()->visits[one] = visits_of(&job);
 }
 
-/* The feeder. Few pieces are on their way at a time: what is asked for beyond the memory's own delay comes no
- * sooner, and holds up the activations and barriers behind it. */
-typedef struct {
-    assay_ring_end end, oldest; /* of those on their way */
-    uint32_t n;                 /* on their way, A_FLIGHT at most */
-} assay_feeder;
-
-ASSAY_FN void await_oldest(assay_feeder *feeder) {
-    if (feeder->n < A_FLIGHT) {
-        feeder->n++;
-        return;
-    }
-    gate_wait(shared()->full + stage_of(&feeder->oldest), parity_of(&feeder->oldest));
-    next_stage(&feeder->oldest);
-}
-
 /* The pieces of some tiles of one matrix into the ring. */
 ASSAY_FN void feed_tiles(const uint8_t *weights, uint32_t chunks, uint32_t first, uint32_t until,
-                         assay_feeder *feeder, uint64_t policy) {
-    assay_ring_end *end = &feeder->end;
+                         assay_ring_end *end, uint64_t policy) {
     for (uint32_t c = 0; c < chunks; c += A_PIECE)
         for (uint32_t tile = first; tile < until; tile++) {
             const uint32_t n = chunks - c < A_PIECE ? chunks - c : A_PIECE;
             const uint32_t stage = stage_of(end);
             gate_wait(shared()->empty + stage, parity_of(end) ^ 1);
-            await_oldest(feeder);
             gate_fill(shared()->full + stage, shared()->ring + stage * A_PIECE_BYTES,
                       weights + ((uint64_t)tile * chunks + c) * 1024, n * 1024, policy);
             next_stage(end);
@@ -216,13 +198,13 @@ ASSAY_FN void feed_tiles(const uint8_t *weights, uint32_t chunks, uint32_t first
 }
 
 /* The feeder's one thread: the pieces of every visit. */
-ASSAY_FN void feed(const assay_job *job, assay_feeder *feeder, uint64_t policy) {
+ASSAY_FN void feed(const assay_job *job, assay_ring_end *end, uint64_t policy) {
     for (assay_visits v = visits_of(job); v.n; move_on_visit(&v)) {
         const uint32_t first = v.tile;
         const uint32_t until = first + v.tiles < job->tiles ? first + v.tiles : job->tiles;
-        feed_tiles(job->weights, job->chunks, first, until, feeder, policy);
+        feed_tiles(job->weights, job->chunks, first, until, end, policy);
         if (A_RANK && job->above)
-            feed_tiles(job->above, job->above_chunks, first, until, feeder, policy);
+            feed_tiles(job->above, job->above_chunks, first, until, end, policy);
     }
 }
 
