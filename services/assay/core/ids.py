@@ -1,5 +1,6 @@
 """Identifiers, each with its own type so that they cannot be mixed up."""
 
+import hashlib
 import re
 from typing import Final, NewType
 
@@ -39,3 +40,16 @@ def is_file_path(path: str) -> bool:
         and all(1 <= len(part.encode()) <= _FILE_NAME_BYTES_MAX for part in parts)
         and len(path.encode()) <= _FILE_PATH_BYTES_MAX
     )
+
+
+_OWNER_CHARS: Final = 32
+
+
+def blob_name(tenant: TenantId, content: bytes) -> str:
+    """Of a large part: its SHA-256, and whose it is.
+
+    Tenants have no part in common: a part that is there already is not sent again, and the time of
+    a call would tell one tenant what another has sent.
+    """
+    owner = hashlib.sha256(tenant.encode()).hexdigest()[:_OWNER_CHARS]
+    return f"{hashlib.sha256(content).hexdigest()}.{owner}"

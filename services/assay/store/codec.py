@@ -22,6 +22,7 @@ from assay.core.ids import (
     TaskId,
     TenantId,
     WorkerId,
+    blob_name,
 )
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -61,8 +62,6 @@ ROWS_AT_ONCE: Final = 64
 """Rows that are made or packed without a pause: a few tenths of a millisecond."""
 FEW_ROWS: Final = 4  # after so many there is no pause: it would cost as much as they do
 JOB_ERROR: Final = 12
-OWNER_CHARS: Final = 32
-"""Of the hash of a tenant in the names of its large parts."""
 """Index of the error among them."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 _COUNTS: Final = [(b"o:" + name, outcome) for name, outcome in _OUTCOMES.items()]
@@ -143,20 +142,6 @@ def completed_batch(reply: Reply) -> CompletedBatch:
 
 Row = tuple[str, str, bytes, bytes, bytes, int, str]
 """One request for the submit script: request, group, digest, static, payload, bytes, blobs."""
-
-
-def blob_name(tenant: TenantId, content: bytes) -> str:
-    """The name of a large part: its SHA-256, and whose it is.
-
-    Tenants have no part in common: a part that is there already is not sent again, and the time of
-    a call would tell one tenant what another has sent.
-    """
-    return f"{hashlib.sha256(content).hexdigest()}{owner_mark(tenant)}"
-
-
-def owner_mark(tenant: TenantId) -> str:
-    """The end of the names of a tenant's large parts."""
-    return f".{hashlib.sha256(tenant.encode()).hexdigest()[:OWNER_CHARS]}"
 
 
 class Parcel:

@@ -16,7 +16,7 @@ Waiting = tuple[TenantId, float]
 
 
 class Stage:
-    """A stage whose workers are told apart by their places."""
+    """A stage whose workers are known by their places."""
 
     def __init__(self, weights: dict[TenantId, float]) -> None:
         self.races = Races()

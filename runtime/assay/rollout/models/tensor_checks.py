@@ -78,7 +78,7 @@ class ComingTensor:
     sha256: str | None = None
     """As `StagedTensor.sha256`."""
     idle_core: bool = True
-    """Nobody makes the pieces meanwhile: a second thread may compute their checksums."""
+    """No thread makes the pieces meanwhile: a second one may compute their checksums."""
 
     def collected(self) -> StagedTensor:
         """All of it, in memory of its own."""

@@ -148,7 +148,7 @@ class Races:
     """Tenants whose requests have a price of their own."""
 
     def costs(self, tenant: TenantId, held_s: float, weight: float) -> None:
-        """A request of the tenant holds its worker for so long."""
+        """A request of the tenant holds its worker for `held_s`."""
         self.longest_s = max(self.longest_s, held_s)
         self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), held_s / weight)
 
