@@ -186,15 +186,8 @@ class Parcel:
         digest = hashlib.blake2b(said, digest_size=16)
         digest.update(request.group_id.encode())
         static = msgpack.packb((request.request_id, request.group_id, size, hashes))
-        return (
-            request.request_id,
-            request.group_id,
-            digest.digest(),
-            static,
-            payload,
-            size,
-            hashes,
-        )
+        sent = digest.digest()
+        return request.request_id, request.group_id, sent, static, payload, size, hashes
 
     def parts(self, *, requests_max: int, bytes_max: int) -> list[list[Row]]:
         """Split the rows, in order, into parts of bounded size; an oversized row is one part."""
