@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.worker.test_pure import claim
 
-from assay.core.ids import PipelineName, TenantId
+from assay.core.ids import PipelineName, TenantId, kept_for, owner_of
 from assay.core.records import Claim
 from assay.verifiers.code.cpp.keys import program_prefix
 from assay.verifiers.languages.keys import program_prefix as prefix_of_language
 from assay.verifiers.registry import load_pipelines
-from assay.worker.artifacts.client import owner_of
-from assay.worker.artifacts.keys import OWN, ArtifactKeys, kept_for, own_key
+from assay.worker.artifacts.keys import OWN, ArtifactKeys, own_key
 from assay.worker.assignment import Assignment, HeldClaim
 
 PIPELINES = load_pipelines()
@@ -38,11 +37,13 @@ def claim_of(pipeline: str, response: str, **reference: object) -> Claim:
 OWNER = owner_of(["t"])
 
 
-def kept_as(pipeline: str, stage: int, key: str, *claims: Claim) -> str | None:
+def kept_as(
+    pipeline: str, stage: int, key: str, *claims: Claim, individually: bool = False
+) -> str | None:
     definition = PIPELINES[PipelineName(pipeline)]
     keys = ArtifactKeys(definition.stages[stage], PIPELINES)
     held = [HeldClaim(claim=one, claimed_ns=0, payload_bytes=0) for one in claims]
-    return asyncio.run(keys.kept_as(Assignment(held=held, individually=False), key))
+    return asyncio.run(keys.kept_as(Assignment(held=held, individually=individually), key))
 
 
 @pytest.mark.parametrize("stage", [0, 1])
@@ -99,3 +100,13 @@ def test_no_two_tenants_have_a_key_in_common(key: str) -> None:
     found = [kept_as("code.cpp", 0, key, *claims) for claims in ((one,), (other,), (one, other))]
     assert len(set(found)) == 3
     assert kept_as("code.cpp", 0, key, other, one) == found[2]
+
+
+@given(st.text(min_size=1, max_size=80) | st.just(f"{program_prefix(HONEST)}end"))
+def test_a_slot_that_works_in_order_makes_what_its_present_work_asks_for(key: str) -> None:
+    """The report of a run is read under the name of its tenant alone, whatever comes next."""
+    one = claim_of("code.cpp", f"```cpp\n{HONEST}```")
+    other = replace(one, task=replace(one.task, tenant=TenantId("u")))
+    for first, next_one in ((one, other), (other, one)):
+        beside = kept_as("code.cpp", 0, key, first, next_one, individually=True)
+        assert beside == kept_as("code.cpp", 0, key, first)

@@ -23,14 +23,12 @@ from tests.worker.hosts import (
 from assay.config.settings import WorkerSettings
 from assay.core.codec import unpack_body
 from assay.core.errors import DependencyDown
-from assay.core.ids import StageName, TenantId, WorkerId
+from assay.core.ids import StageName, TenantId, WorkerId, kept_for, owner_of
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, Claim
 from assay.edge.tracing import batch_trace
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
-from assay.worker.artifacts.client import owner_of
-from assay.worker.artifacts.keys import kept_for
 from assay.worker.forking import processes
 from assay.worker.host import WAIT_S, HostFailed
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final, NewType
 
 TenantId = NewType("TenantId", str)
@@ -42,7 +43,17 @@ def is_file_path(path: str) -> bool:
     )
 
 
-_OWNER_CHARS: Final = 32
+OWNER_CHARS: Final = 32
+
+
+def owner_of(tenants: Iterable[str]) -> str:
+    """Whose something is that is made for work of these tenants, as a part of its name."""
+    return hashlib.sha256("\n".join(sorted(set(tenants))).encode()).hexdigest()[:OWNER_CHARS]
+
+
+def kept_for(owner: str, key: str) -> str:
+    """The name of an artifact that only the works of `owner` share."""
+    return f"of:{owner}:{key}"
 
 
 def blob_name(tenant: TenantId, content: bytes) -> str:
@@ -51,5 +62,4 @@ def blob_name(tenant: TenantId, content: bytes) -> str:
     Tenants have no part in common: a part that is there already is not sent again, and the time of
     a call would tell one tenant what another has sent.
     """
-    owner = hashlib.sha256(tenant.encode()).hexdigest()[:_OWNER_CHARS]
-    return f"{hashlib.sha256(content).hexdigest()}.{owner}"
+    return f"{hashlib.sha256(content).hexdigest()}.{owner_of((tenant,))}"

@@ -16,10 +16,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from assay.core.errors import InvalidRequest
+from assay.core.ids import kept_for, owner_of
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
 from assay.reward.drafts import ScoreDraft
-from assay.reward.endpoints.calling import JSON, Answer, Calling, Kept, unscored
+from assay.reward.endpoints.calling import JSON, Answer, Calling, Kept, tenant, unscored
 from assay.reward.endpoints.sandbox_fusion_bodies import UNAVAILABLE
 from assay.reward.reading import Form
 from assay.sandbox.port import RunStatus
@@ -89,7 +90,8 @@ async def _run_answer(answer: Answer, kept: Kept) -> dict[str, Any]:
     [result] = answer.results.values()
     if not result.outcome.carries_reward:
         return _run_body("SandboxError", message=answer.reward("run")[1])
-    packed = await kept(str(answer.context["report"]))
+    owner = owner_of((tenant().tenant_id,))
+    packed = await kept(kept_for(owner, str(answer.context["report"])))
     if packed is None:
         return _run_body("SandboxError", message="the report is no longer kept")
     return _report_body(unpack_report(packed))

@@ -5,8 +5,7 @@ work that the slot gets ahead of time; what was found for one tenant's work is n
 another's.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from assay.core.tools.lru import TenantCache
@@ -16,12 +15,6 @@ from assay.worker.slots.frames import BlockingFrames, ProtocolError
 BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
 BYTES_REMEMBERED_EACH: Final = 1_024
 """Added to the size of every artifact in the cache."""
-OWNER_CHARS: Final = 32
-
-
-def owner_of(tenants: Iterable[str]) -> str:
-    """Whose an artifact is that is made for works of these tenants, as a part of its key."""
-    return hashlib.sha256("\n".join(sorted(set(tenants))).encode()).hexdigest()[:OWNER_CHARS]
 
 
 class ArtifactUnavailable(Exception):

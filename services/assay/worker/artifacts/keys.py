@@ -20,12 +20,11 @@ from importlib import import_module
 from typing import Final
 
 from assay.core.errors import InvalidRequest
-from assay.core.ids import PipelineName
+from assay.core.ids import PipelineName, kept_for, owner_of
 from assay.core.records import Claim, Member
 from assay.core.response import response_text
 from assay.verifiers.intake import last_answer, parse_messages, parse_reference, parse_settings
 from assay.verifiers.port import PipelineDefinition, StageDefinition, Work
-from assay.worker.artifacts.client import owner_of
 from assay.worker.assignment import Assignment, HeldClaim
 
 OWN: Final = "own:"
@@ -46,14 +45,15 @@ class ArtifactKeys:
         """The key in the store for a slot's own; `None`: the slot holds no request now."""
         if assignment is None or not assignment.open:
             return None
-        owner = owner_of(one.claim.task.tenant for one in assignment.open.values())
-        for one in assignment.open.values() if self._named else ():
+        held = assignment.current
+        works = assignment.open.values() if held is None else (held,)
+        owner = owner_of(one.claim.task.tenant for one in works)
+        for one in works if self._named else ():
             if one.artifacts is None:
                 one.artifacts = await asyncio.to_thread(self._beginnings, one)
             if any(key.startswith(beginning) for beginning in one.artifacts):
                 return kept_for(owner, key)
-        held = assignment.current or next(iter(assignment.open.values()), None)
-        return None if held is None else kept_for(owner, own_key(held.claim, key))
+        return kept_for(owner, own_key(next(iter(works)).claim, key))
 
     def _beginnings(self, held: HeldClaim) -> tuple[str, ...]:
         if self._begins is None:
@@ -64,11 +64,6 @@ class ArtifactKeys:
             return tuple(self._begins(work))
         except (InvalidRequest, KeyError, AttributeError, TypeError):
             return ()  # the slot cannot read it either, or its pipeline names no program
-
-
-def kept_for(owner: str, key: str) -> str:
-    """The key of an artifact that only the works of `owner` share."""
-    return f"of:{owner}:{key}"
 
 
 def own_key(claim: Claim, key: str) -> str:

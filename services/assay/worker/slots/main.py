@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Never
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
-from assay.core.ids import PipelineName
+from assay.core.ids import PipelineName, owner_of
 from assay.core.response import response_text
 from assay.core.tools.lru import LruCache, TenantCache
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse, StageVerdict
@@ -46,7 +46,7 @@ from assay.verifiers.port import (
     resource_limited,
 )
 from assay.verifiers.version import version_after
-from assay.worker.artifacts.client import SlotArtifacts, owner_of
+from assay.worker.artifacts.client import SlotArtifacts
 from assay.worker.artifacts.permits import SlotPermits
 from assay.worker.forking import processes
 from assay.worker.slots import messages

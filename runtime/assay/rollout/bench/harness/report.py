@@ -105,7 +105,12 @@ class Report:
         height = 1.2 + 0.32 * len(self.figures) + 0.6 * len(units)
         counts = [sum(f.unit == unit for f in self.figures) for unit in units]
         drawing, panels = plt.subplots(
-            len(units), 1, figsize=(9, height), squeeze=False, height_ratios=counts
+            len(units),
+            1,
+            figsize=(9, height),
+            squeeze=False,
+            height_ratios=counts,
+            layout="constrained",  # which leaves room for the title, unlike a tight one
         )
         for unit, panel in zip(units, panels[:, 0], strict=True):
             figures = [f for f in self.figures if f.unit == unit]
@@ -120,7 +125,6 @@ class Report:
             if min(medians) > 0 and max(medians) / min(medians) > 100:
                 panel.set_xscale("log")
         drawing.suptitle(self.title)
-        drawing.tight_layout()
         drawing.savefig(path, dpi=130)
         plt.close(drawing)
 
