@@ -104,6 +104,7 @@ SERVICE_MUTANTS: Final = (
         ("        more[first : first + len(part)] +=", "        more[: len(part)] +="),
         ("    more[: len(present)] += np.array(present, np.int64)\n", ""),
         (" or when.overdue_ns > patience_ns", ""),
+        ("for p in at_once.pools)", "for p in pools)"),
     ),
     *_of(
         "doubted hosts",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planner import snapshots
 from tests.planner.scenes import fresh_batch, pool, scene, task
@@ -190,6 +190,24 @@ def hurried():
     """A task whose requests all come in the first second."""
     service = np.full((150, 2), to_ns(30.0))
     return resting(history=(past_batch(np.arange(150) * to_ns(0.005), service),))
+
+
+@given(
+    idle=st.integers(0, 300), running=st.integers(0, 300), starting=st.integers(0, 300),
+    waiting=st.integers(0, 300),
+)  # fmt: skip
+@settings(max_examples=10)
+def test_what_the_next_batch_needs_does_not_depend_on_what_others_hold_now(
+    idle, running, starting, waiting
+):
+    held = {"idle": idle, "running": running, "starting": starting, "waiting": waiting}
+    busy = tuple(replace(one, target=idle, **held) for one in slow_pools())
+    alone, beside = (
+        expect(scene(hurried(), pools=pools), 0, FEW) for pools in (slow_pools(), busy)
+    )
+    assert alone.slots_by_bin, "its first requests come before a slot could start"
+    assert beside.slots_by_bin == alone.slots_by_bin
+    assert beside.cost == alone.cost
 
 
 def test_a_plan_of_the_coming_batch_says_what_it_needs_from_its_opening_on():

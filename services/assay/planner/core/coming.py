@@ -115,8 +115,9 @@ def expect(observation: Observation, k: int, settings: PlanSettings) -> Expected
     if not any(needs_lead(past, pools, settings) for past in task.history):
         return Expected(origin=newest.arrived_ns, slots_by_bin=(), cost=0.0)
     now_ns = observation.now_ns
-    slower = tuple(replace(p, startup_ns=int(SLOWER * p.startup_ns)) for p in pools)
-    later = make_plan(replace(opening(observation, k, now_ns), pools=slower), settings)
+    at_once = opening(observation, k, now_ns)
+    slower = tuple(replace(p, startup_ns=int(SLOWER * p.startup_ns)) for p in at_once.pools)
+    later = make_plan(replace(at_once, pools=slower), settings)
     if not any(batch.late_share > 0 for batch in later.batches):
         return Expected(origin=newest.arrived_ns, slots_by_bin=(), cost=0.0)
     ahead = bins_ahead(max(lead_ns(pool) for pool in pools), settings)
