@@ -16,6 +16,7 @@ from assay.client.http import AsyncHttpBatch
 from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest, NotFound
 from assay.integrations import Sample, Scorer, Scoring
+from assay.integrations.step import Step
 
 REFERENCE = {"answers": ["5"]}
 
@@ -90,6 +91,23 @@ async def test_a_platform_without_workers_is_waited_for_and_its_batch_cancelled(
     assert [claim.response.decode() for claim in late.claims] == [WRONG]
     for one in (scorer, patient):
         await asyncio.to_thread(one.close)
+
+
+@pytest.mark.parametrize("port", ["grpc", "http"])
+async def test_what_a_batch_says_once_it_is_cancelled_is_no_judgement(
+    api: Any, port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel = Step._cancel
+
+    async def cancel_slowly(step: Step) -> None:
+        await cancel(step)
+        await asyncio.sleep(0.3)  # the results of the cancelled requests come meanwhile
+
+    monkeypatch.setattr(Step, "_cancel", cancel_slowly)
+    scorer = Scorer.of("math", url=getattr(api.addresses, port), patience_s=0.3)
+    judged = await scorer.judge_async(samples(RIGHT))
+    await asyncio.to_thread(scorer.close)
+    assert judged[0].outcome == "UNREACHABLE"
 
 
 async def test_a_platform_that_starts_late_delays_the_step_only(

@@ -203,6 +203,8 @@ class Step:
                     task.result()
                 self._check_patience("the platform answers, but has no result", failed=False)
         except _OutOfPatienceError as spent:
+            for task in work:  # what the cancelled batch says of its requests is no news
+                task.cancel()
             await self._cancel()
             self._resolve_all(unscored(UNREACHABLE, str(spent)))
         finally:
