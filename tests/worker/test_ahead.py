@@ -4,6 +4,7 @@ work before it does. Real slots, a real store."""
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.store.port import Store
 from assay.worker import ahead
+from assay.worker.slots import messages
+from assay.worker.slots.process import SlotProcess
 
 BRISK = ["pass"] * 32
 """Enough short works that the next ones are given ahead."""
@@ -56,6 +59,31 @@ async def test_what_is_ahead_of_a_long_work_is_judged_by_a_slot_that_is_idle(
     await until(begun.exists)
     await trainer.until_ended(batch, len(BRISK) + len(AFTER))
     go.touch()
+    assert set(attempts(await trainer.results(batch))) == {1}
+
+
+async def test_a_slot_that_has_just_begun_what_is_taken_back_does_not_keep_it_from_others(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = ([tmp_path / f"{word}-{at}" for at in range(2)] for word in ("begun", "go"))
+
+    def send_late(slot: SlotProcess, *parts: object) -> None:
+        if parts[0] == messages.TAKE_BACK and not begun[1].exists():
+            go[0].touch()
+            while not begun[1].exists():  # this host does not hear that it has begun
+                time.sleep(0.01)
+        send(slot, *parts)
+
+    send = SlotProcess.send
+    monkeypatch.setattr(SlotProcess, "send", send_late)
+    await run_host("patient", slots=1)
+    await trainer.judge("patient", "pass")
+    (first,) = slots_of_this_process()
+    long = [f"wait_for {begun[at]} {go[at]}" for at in range(2)]
+    batch = await trainer.submit("patient", [*BRISK, *long, *AFTER])
+    await until(begun[1].exists)
+    await until(lambda: first not in slots_of_this_process(), timeout_s=15)
+    go[1].touch()
     assert set(attempts(await trainer.results(batch))) == {1}
 
 

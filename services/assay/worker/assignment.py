@@ -29,6 +29,9 @@ AHEAD_EACH_MAX: Final = 8
 `AHEAD_HOLD_S_MAX` one after the other."""
 AHEAD_STALE_S: Final = 1.0
 """Claims that were taken ahead and have waited for this long are given back."""
+TAKEN_BACK_NS_MAX: Final = 1_000_000_000
+"""A slot that had begun what was taken back may be at it for this long: others have the claims,
+and may need the slot."""
 AHEAD_BYTES_MAX: Final = 1024**2
 """Maximum payload of an assignment that a busy slot gets: it waits in the channel's buffers."""
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
@@ -191,6 +194,11 @@ def blame_for_end(assignment: Assignment) -> Blame:
             held.reruns += 1
             held.alone = True
     return Blame(blamed=blamed, again=others)
+
+
+def is_overtaken(assignment: Assignment, now_ns: int) -> bool:
+    """Whether a slot works at what was taken back from it, and will not be done at once."""
+    return assignment.is_taken_back and now_ns - assignment.begun_ns > TAKEN_BACK_NS_MAX
 
 
 def works_in_vain(assignment: Assignment) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from assay.core.pipeline import StageSpec
 from assay.edge.clock import Clock
 from assay.sandbox.port import RunStatus
-from assay.worker.assignment import Assignment
+from assay.worker.assignment import Assignment, is_overtaken
 from assay.worker.slots.process import SlotProcess
 
 LOOK_S_MIN: Final = 0.02
@@ -135,11 +135,14 @@ class LimitWatch:
         return 0.0
 
     def look_for_stopped(self, *, longer_than_s: float) -> None:
-        """A stopped slot is given up without waiting for its wall limit."""
+        """A stopped slot, and one at work that others have, is given up before its wall limit."""
         now_ns = self._clock.monotonic_ns()
         for slot in self._busy():
             at = slot.assignment
-            if at is None or now_ns - at.begun_ns < longer_than_s * 1e9:
+            if at is None:
                 continue
-            if slot.condition().is_stopped:
+            if is_overtaken(at, now_ns):
+                slot.assignment = None
+                slot.kill("its work was taken back")
+            elif now_ns - at.begun_ns >= longer_than_s * 1e9 and slot.condition().is_stopped:
                 slot.kill(f"stopped for longer than {longer_than_s} s")
