@@ -104,6 +104,8 @@ SERVICE_MUTANTS: Final = (
         ("        more[first : first + len(part)] +=", "        more[: len(part)] +="),
         ("    more[: len(present)] += np.array(present, np.int64)\n", ""),
         (" or when.overdue_ns > patience_ns", ""),
+        ("rested_ns=-max(ends_after_ns, 0))", "rested_ns=0)"),
+        (" and new.at_ns - last.at_ns < kept_ns", ""),
         ("for p in at_once.pools)", "for p in pools)"),
     ),
     *_of(

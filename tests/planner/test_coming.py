@@ -16,9 +16,13 @@ from assay.model.observation import past_batch
 from assay.planner.core.coming import (
     OVERDUE_SHARE,
     Expected,
+    Foreseen,
+    after_this,
+    comes_before_a_start,
     coming,
     due,
     expect,
+    foreseen,
     needed_ahead,
     needs_lead,
     standby_ns,
@@ -88,6 +92,14 @@ def test_slots_are_ordered_for_the_gap_and_not_held_through_it():
     short = simulated(1, early_workload(1))
     assert all(batch.in_time for batch in (*long.batches, *short.batches))
     assert long.worker_cost < 1.1 * short.worker_cost
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_batch_that_follows_sooner_than_slots_start_is_prepared_while_its_predecessor_is_open(
+    seed,
+):
+    found = simulated(seed, early_workload(seed, gap_s=SLOW / 6))
+    assert all(batch.in_time for batch in found.batches), found.delays_s
 
 
 def test_gaps_that_vary_cost_standby_and_not_the_budget():
@@ -208,6 +220,39 @@ def test_what_the_next_batch_needs_does_not_depend_on_what_others_hold_now(
     assert alone.slots_by_bin, "its first requests come before a slot could start"
     assert beside.slots_by_bin == alone.slots_by_bin
     assert beside.cost == alone.cost
+
+
+@given(gaps_ns=GAPS, ends_ns=st.integers(-to_ns(100), to_ns(1e4)), startup_s=st.integers(0, 200))
+def test_an_open_batch_counts_as_ended_where_the_next_one_may_come_before_a_start(
+    gaps_ns, ends_ns, startup_s
+):
+    view = after_this(replace(task(), gaps_ns=tuple(gaps_ns)), ends_ns)
+    pools = pool(0, startup_ns=to_ns(startup_s)), pool(1, startup_ns=0)
+    found = comes_before_a_start(view, pools, FEW)
+    left_ns = to_ns(startup_s + FEW.tick_s) - max(ends_ns, 0)
+    if min(gaps_ns) <= left_ns:
+        assert found
+    if min(gaps_ns) - (max(gaps_ns) - min(gaps_ns)) > left_ns:
+        assert not found
+    assert not comes_before_a_start(replace(view, gaps_ns=()), pools, FEW)
+
+
+@given(
+    told=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 500)), min_size=1, max_size=30),
+    startup_s=st.integers(0, 100),
+)
+def test_an_end_that_moves_away_counts_for_as_long_as_a_start_takes(told, startup_s):
+    pools, now_s, last = (pool(0, startup_ns=to_ns(startup_s)),), 0, None
+    seen: list[tuple[int, int]] = []
+    for after_s, ends_s in told:
+        now_s += after_s
+        seen.append((now_s, ends_s))
+        last = foreseen(last, Foreseen(at_ns=to_ns(now_s), ends_ns=to_ns(ends_s)), pools)
+        recent = {ends_s, *(end for at, end in seen if now_s - at < startup_s)}
+        assert last.ends_ns <= to_ns(ends_s), "never later than the plan says"
+        assert last.ends_ns in set(map(to_ns, recent)), "and of no plan older than a start"
+        if (earliest := min(end for _, end in seen)) in recent:
+            assert last.ends_ns == to_ns(earliest)
 
 
 def test_a_plan_of_the_coming_batch_says_what_it_needs_from_its_opening_on():

@@ -1,9 +1,11 @@
-"""The next batch of a task that has none open: when it may open, and what to hold for it. Pure.
+"""The next batch of a task: when it may open, and what to hold for it until then. Pure.
 
 A slot that is needed sooner after the opening than it takes to start has to be ordered before it.
 Such slots are held from a start-up time before the earliest likely opening on, as far as a plan of
 the coming batch, made from history alone, needs them. What is needed later is ordered when the
 batch has opened.
+
+A task whose open batch may be followed sooner than slots start counts as one that has none open.
 
 When a batch opens is learnt from the times between the end of a batch and the next opening (its
 gaps). A batch that does not come costs no more than `standby_share` of what a batch costs.
@@ -46,7 +48,7 @@ def due(gaps_ns: Sequence[int], rested_ns: int | None, waited_ns: int) -> Due:
 
     Args:
         gaps_ns: known times from the end of a batch to the next opening.
-        rested_ns: since the last batch ended; `None` = not known.
+        rested_ns: since the last batch ended; negative = it ends so much later; `None` = not known.
         waited_ns: since the task was first seen.
 
     Returns:
@@ -88,6 +90,43 @@ class Coming:
 def lead_ns(pool: PoolView) -> int:
     """Time from ordering a slot until it is ready, where it needs a new node."""
     return pool.startup_ns + (pool.nodes.startup_ns if pool.nodes is not None else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """The end of an open batch."""
+
+    at_ns: int
+    """When it was foreseen."""
+    ends_ns: int
+
+
+def foreseen(last: Foreseen | None, new: Foreseen, pools: Sequence[PoolView]) -> Foreseen:
+    """The end that counts: the new one, unless an earlier one was foreseen within a start.
+
+    Plans foresee an end from a few futures, so it moves to and fro. A slot that was ordered for the
+    next batch and is given back before it has started is lost.
+    """
+    kept_ns = max(map(lead_ns, pools), default=0)
+    is_kept = last is not None and last.ends_ns < new.ends_ns and new.at_ns - last.at_ns < kept_ns
+    return last if last is not None and is_kept else new
+
+
+def after_this(task: TaskView, ends_after_ns: int) -> TaskView:
+    """The task as if its open batch had ended already, so long before its end as it is."""
+    return replace(task, open=None, rested_ns=-max(ends_after_ns, 0))
+
+
+def comes_before_a_start(task: TaskView, pools: Sequence[PoolView], settings: PlanSettings) -> bool:
+    """Whether the task's next batch may open before a slot that is ordered a tick later is ready.
+
+    A batch that follows its predecessor sooner than slots start has to be prepared while that one
+    is still open.
+    """
+    if not task.gaps_ns:
+        return False
+    after_ns = due(task.gaps_ns, task.rested_ns, 0).after_ns
+    return after_ns <= max(map(lead_ns, pools), default=0) + to_ns(settings.tick_s)
 
 
 def bins_ahead(ahead_ns: int, settings: PlanSettings) -> int:

@@ -1,7 +1,7 @@
 """`assay` as a policy: plans at events, applies the plan, plans again when reality deviates."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,8 +14,12 @@ from assay.model.policy import PoolPolicy
 from assay.planner.core.coming import (
     Coming,
     Expected,
+    Foreseen,
+    after_this,
+    comes_before_a_start,
     coming,
     expect,
+    foreseen,
     lead_ns,
     needed_ahead,
 )
@@ -82,6 +86,8 @@ class Assay(PoolPolicy):
         self.began_ns: int | None = None
         self.expected: dict[int, Expected] = {}
         """By the identity of the arrays that each was made from."""
+        self.ends: dict[tuple[int, int], Foreseen] = {}
+        """Of each open batch: the place of its task and its number."""
         self.awaited: tuple[Coming, ...] = ()
         """Batches that may open soon, as of the last decision."""
 
@@ -139,13 +145,21 @@ class Assay(PoolPolicy):
             return plan
         return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
-    def coming(self, observation: Observation) -> list[Coming]:
-        """The next batches of tasks that have none open, as far as slots are held for them."""
+    def coming(self, plan: Plan, observation: Observation) -> list[Coming]:
+        """The next batches of tasks, as far as slots are held for them."""
         if self.began_ns is None:
             self.began_ns = observation.now_ns
         waited_ns, found, known = observation.now_ns - self.began_ns, [], {}
-        for k, task in enumerate(observation.tasks):
-            if task.open is not None or not task.history or not self.settings.standby_share:
+        self.ends = {
+            (batch.task, batch.number): foreseen(
+                self.ends.get((batch.task, batch.number)),
+                Foreseen(at_ns=observation.now_ns, ends_ns=batch.ends_ns),
+                observation.pools,
+            )
+            for batch in plan.batches
+        }
+        for k, task in between_batches(self.ends, observation, self.settings):
+            if not task.history or not self.settings.standby_share:
                 continue
             origin = task.history[0].arrived_ns
             if id(origin) not in self.expected:
@@ -159,7 +173,7 @@ class Assay(PoolPolicy):
 
     def apply(self, plan: Plan, observation: Observation) -> Sizing:
         """The sizing of the present plan at this moment, and of what comes next."""
-        self.awaited = tuple(self.coming(observation))
+        self.awaited = tuple(self.coming(plan, observation))
         sizing = self.apply_open(plan, observation)
         return with_coming(sizing, plan, observation, self.awaited, self.settings)
 
@@ -186,6 +200,20 @@ class Assay(PoolPolicy):
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
             order=plan.order if plan.now_ns == observation.now_ns else (),
         )
+
+
+def between_batches(
+    ends: Mapping[tuple[int, int], Foreseen], observation: Observation, settings: PlanSettings
+) -> Iterator[tuple[int, TaskView]]:
+    """Tasks that have no batch open, or whose open one may be followed sooner than slots start;
+    these as if it had ended."""
+    for k, task in enumerate(observation.tasks):
+        if task.open is None:
+            yield k, task
+        elif (end := ends.get((k, task.open.number))) is not None:
+            ended = after_this(task, end.ends_ns - observation.now_ns)
+            if comes_before_a_start(ended, observation.pools, settings):
+                yield k, ended
 
 
 def with_coming(

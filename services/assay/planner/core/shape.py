@@ -37,6 +37,8 @@ class BatchOutlook:
     delay_mean_ns: int
     at_risk: bool
     """D is missed in more than eps of the futures."""
+    ends_ns: int
+    """When it ends if nothing queues: the median over the futures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,7 @@ def outlook(
                 late_share=late,
                 delay_mean_ns=int(delays[:, b].mean()),
                 at_risk=late > settings.epsilon,
+                ends_ns=int(np.median([int(future.earliest_ns[b]) for future in trial.futures])),
             )
         )
     return tuple(found)
