@@ -14,6 +14,7 @@ from tests.fuzz.verdicts.code.crossings import crossing_case
 from tests.fuzz.verdicts.code.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.code.functions import function_case
 from tests.fuzz.verdicts.code.lies import lie_case
+from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
@@ -54,6 +55,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "stdio": (stdio_case, 8),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),
+    "loads": (load_case, 0.3),
     "answers": (answer_case, 34),
     "spellings": (spelling_case, 16),
     "notations": (notation_case, 16),
@@ -127,6 +129,13 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+
+    def add(self, other: "Report") -> None:
+        """Count what another run saw, too."""
+        self.cases += other.cases
+        self.kinds += other.kinds
+        self.verdicts += other.verdicts
+        self.findings += other.findings
 
 
 def draw(seed: int, index: int, only: Sequence[str] = ()) -> Case:

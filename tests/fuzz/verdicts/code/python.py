@@ -131,6 +131,9 @@ def _candidate(
         while name.split()[0] in LAZY_SPOILERS and rng.random() < 0.9:
             name, program = spoiler(rng, function)
         return name, program, Expected.WRONG
+    if kind == "wrong" and rng.random() < 0.1:  # a NUL is no part of Python
+        whole = _defined(rng, problem, function, rng.choice(problem.right), "")
+        return "NUL", rng.choice(("0\0{}", "\0{}", "# \0\n{}", "{}#\0")).format(whole), Expected.WRONG
     if kind == "wrong":
         return kind, _defined(rng, problem, function, rng.choice(problem.wrong), ""), Expected.WRONG
     subclass = not exact and bool(problem.alike) and rng.random() < 0.3

@@ -193,7 +193,13 @@ def _time(rng: random.Random) -> Answer:
         str(hour),
         str(minute),
     )
-    return Answer(kind="time", gold=f"{hour}:{minute}", same=(f"{hour}:{minute}",), other=other)
+    if hour % 2 == 0 and minute % 20 == 0:  # the same ratio, and another time
+        other += (f"{hour // 2}:{minute // 2}",) * 2
+    half = rng.choice(("", "", " am", " p.m."))
+    twelve = "PM" if "a" in half else "AM"
+    other += (f"{hour}:{minute} {twelve}",) if half else ()
+    same = (f"{hour}:{minute}", f"{hour}:{minute}{half}")
+    return Answer(kind="time", gold=f"{hour}:{minute}{half}", same=same, other=other)
 
 
 def _ratio(rng: random.Random) -> Answer:
