@@ -100,7 +100,9 @@ async def _run(options: argparse.Namespace, console: Console) -> Report:
             if not options.until_found:
                 return await judge(client, cases, lambda n: progress.advance(bar, n))
             report = Report()
-            while not report.findings and (some := list(itertools.islice(cases, _UNTIL_FOUND_CASES))):
+            while not report.findings and (
+                some := list(itertools.islice(cases, _UNTIL_FOUND_CASES))
+            ):
                 report.add(await judge(client, some, lambda n: progress.advance(bar, n)))
             return report
 

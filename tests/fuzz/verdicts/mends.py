@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - the old text has to stand as it is in its file
 """Mends that the fuzzer has to miss: each one taken out, it finds the class of defects again.
 
 A mend is what stands between a response and a reward that is forged, voided, inverted or starved.

@@ -74,5 +74,7 @@ def rows(names: Sequence[str], seed: int, cases: int, only: Sequence[str], *, as
         else:
             after = f"after {found.cases}" if found.kind else f"not in {found.cases}"
             what = MENDS[name].what
-            print(f"| {name} | {what} | {seed} | {after} | {found.kind} | {found.said} |", flush=True)
+            print(
+                f"| {name} | {what} | {seed} | {after} | {found.kind} | {found.said} |", flush=True
+            )
     return 1 if missed else 0

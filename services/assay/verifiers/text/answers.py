@@ -101,6 +101,7 @@ _ANSWER_IS: Final = re.compile(
     r"|\u7b54\u3048\s{0,4}(?:\u306f|[:\uff1a])\s{0,4}"  # Japanese
     r"|\u0627\u0644\u0625\u062c\u0627\u0628\u0629\s{1,4}"  # Arabic, the answer (the final) is
     r"(?:\u0627\u0644\u0646\u0647\u0627\u0626\u064a\u0629\s{1,4})?\u0647\u064a\b\s{0,4}:?"
+    r"|(?<!\w)(?:\uc815)?\ub2f5\uc740\s{1,4}"  # Korean, the answer is
     r"|(?<!\w)(?:\u043e\u0442\u0432\u0435\u0442|(?:\uc815)?\ub2f5)"  # Russian, Korean
     r"\s{0,4}[:\uff1a]\s{0,4}",
     re.IGNORECASE,

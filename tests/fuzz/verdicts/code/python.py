@@ -133,7 +133,11 @@ def _candidate(
         return name, program, Expected.WRONG
     if kind == "wrong" and rng.random() < 0.1:  # a NUL is no part of Python
         whole = _defined(rng, problem, function, rng.choice(problem.right), "")
-        return "NUL", rng.choice(("0\0{}", "\0{}", "# \0\n{}", "{}#\0")).format(whole), Expected.WRONG
+        return (
+            "NUL",
+            rng.choice(("0\0{}", "\0{}", "# \0\n{}", "{}#\0")).format(whole),
+            Expected.WRONG,
+        )
     if kind == "wrong":
         return kind, _defined(rng, problem, function, rng.choice(problem.wrong), ""), Expected.WRONG
     subclass = not exact and bool(problem.alike) and rng.random() < 0.3

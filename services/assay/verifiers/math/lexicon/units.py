@@ -112,6 +112,7 @@ NOT_UNITS: Final = frozenset(
         *("to", "plus", "minus", "times", "over", "divided", "multiplied", "mod", "modulo", "out"),
         *("squared", "cubed", "half", "halves", "tenth", "tenths", "hundredth", "hundredths"),
         *("thousandth", "thousandths", "fifth", "fifths", "sixth", "sixths", "eighth", "eighths"),
+        *("thirds", "seventh", "sevenths", "ninth", "ninths", "fails"),
         *("hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
         *("billions", "trillion", "trillions", "factorial", "between", "dozen", "dozens"),
     ]
