@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzz.verdicts.mathematics.comments import CARRIERS, CONCLUDED, NEITHER, STATED
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
@@ -20,66 +21,6 @@ from assay.verifiers.math.verify import judge_in_time
 SETTINGS: Final = MathSettings()
 TABLE: Final = Path(__file__).with_name("answers_in_prose.txt")
 FEW: Final = settings(max_examples=60, deadline=None)
-STATED: Final = (
-    "{v} because {w} is too small",
-    "{v}, since {w} does not fit",
-    "{v}, but many get {w}",
-    "{v} (many students get {w})",
-    "{v} (4 red and {w} green)",
-    "{v}, although {w} seems plausible",
-    "{v}, while {w} is what others get",
-    "{v}, one more than {w}",
-    "{v}, less than {w}",
-    "{v}, instead of the expected {w}",
-    "{v}, compared to {w} before",
-    "{v} (see equation {w})",
-    "{v} (from step {w})",
-    "{v}, by theorem {w}",
-    "{v}, rounded from {w}",
-    "{v}, down from {w}",
-    "{v}, not to be confused with {w}",
-    "{v} [confidence: {w}%]",
-    "{v} | Score: {w}",
-    "{v} apples, of which {w} are red",
-    "{v}; note that {w} does not work",
-)
-"""`{v}` is stated, and something is said about `{w}`."""
-NEITHER: Final = (
-    "{v} and there are {w} steps",
-    "{v} apples and {w} pears",
-    "{v} apples, {w} pears",
-    "{v} apples plus {w} pears",
-    "{v} for n = {w}",
-    "{v} when x = {w}",
-    "{v} at t = {w}",
-    "{v} \\text{ if } n = {w}",
-    "{v} per {w} people",
-    "{v} for every {w} people",
-    "{v} with remainder {w}",
-    "{v} divided by {w}",
-    "{v} after {w} years",
-    "{v} out of the {w}",
-    "{v} modulo {w} of them",
-    "{v}; if n is odd, {w}",
-    "{v}, otherwise {w}",
-    "{v}, maybe {w}",
-    "{v} or {w}",
-    "roughly {v} to {w}",
-    "between {v} and {w}",
-)
-"""A part of an answer, an answer in one case, or a doubt."""
-CONCLUDED: Final = (
-    "{v} apples at 3 dollars each, so {w}",
-    "{v} times 3 and thus {w}",
-    "{v} rows with 3 seats, which makes {w}",
-    "{v} and 3, for a total of {w}",
-)
-CARRIERS: Final = (
-    "The answer is %s.",
-    "Answer: %s",
-    "<answer>%s</answer>",
-    "We add them up.\n\nThe final answer is %s.",
-)
 PAIRS: Final = st.tuples(st.integers(12, 999), st.integers(12, 999)).filter(
     lambda pair: pair[0] != pair[1] and pair[0] * 10 != pair[1] and pair[1] * 10 != pair[0]
 )

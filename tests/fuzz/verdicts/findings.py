@@ -18,6 +18,7 @@ from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
+from tests.fuzz.verdicts.mathematics.comments import comment_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
@@ -59,6 +60,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "answers": (answer_case, 34),
     "spellings": (spelling_case, 16),
     "notations": (notation_case, 16),
+    "comments": (comment_case, 8),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),
