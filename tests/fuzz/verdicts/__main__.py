@@ -35,7 +35,7 @@ from tests.fuzz.verdicts.without import rows
 from assay.client import Client
 
 _SHOWN_MAX = 40
-_UNTIL_FOUND_CASES = 200
+_UNTIL_FOUND_CASES = 100
 """Cases that are judged together before a run may end at a finding."""
 _WITHOUT_CASES = 4_000
 

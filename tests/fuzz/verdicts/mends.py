@@ -261,6 +261,17 @@ MENDS: Final[Mapping[str, Mend]] = {
             ),
         ),
     ),
+    "comments": Mend(
+        "of a value and a comment behind it, the last number is the answer",
+        ("comments",),
+        (
+            Change(
+                f"{_MATH}/reading.py",
+                "        if commented is not None:\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
     "label_a": Mend(
         "`A` before a word in lower case is an article",
         ("choice", "labels", "selections"),

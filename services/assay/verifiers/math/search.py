@@ -22,7 +22,7 @@ _GAP: Final = re.compile(r"(?a)(?:[\s,;]|\\?%|and|or|\\text\{\s*(?:and|or)\s*\})
 _GAP_CHARS_MAX: Final = 24
 _PERCENT_BEHIND: Final = re.compile(r"(?a)\s*(?:\\?%|percent|pct)")
 _ONE: Final = (
-    r"(?:(?<![\w.,)])[-\u2212][ ]?)?[$€£]?[-\u2212]?"
+    rf"(?:(?<![\w.,)])[-\u2212][ ]?)?[$€£{notation.CURRENCY}]?[-\u2212]?"
     r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
     r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct)|\s*(?:thousand|lakh|million|crore|billion|trillion)s?\b)?"
 )
@@ -57,8 +57,8 @@ _ALTERED: Final = re.compile(
     rf"|{_WHOLE_SAID}\s+of\s+[a-z](?![A-Za-z])"
     rf"|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
     rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
-    rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)\s+(?:from\s+)?{_SAID}"
-    rf"\s*(?:to|and|-|\u2013)\s*{_SAID}",
+    rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
+    rf"[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
     re.IGNORECASE,
 )
 """A value that the words beside it make another one, `4 squared`, `half of 4`, `4 less than x`, or
@@ -116,6 +116,8 @@ _ONE_CASE: Final = re.compile(
     r"[A-Za-z](?:_\w)?\s?=",
     re.IGNORECASE,
 )
+_NAME_IS: Final = re.compile(r"(?a)(?<![\w$])\$\s?[A-Za-z](?:_\w)?\s?=(?=[^=$]{1,40}\$)")
+"""`$x = 5$` in a comment is a value, and no result."""
 _IS_IT: Final = re.compile(
     r"(?ai)\s*(?:is|was)\s+(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?(?:answer|result|solution)\b"
 )
@@ -135,7 +137,7 @@ def find(text: str) -> Answer | None:
 
 def find_affirmed(text: str) -> Answer | None:
     """The last run that the text does not reject: 5 in `5, not 4`, nothing in `5, not 5`."""
-    text = _BOX.sub("", text[-_CHARS_MAX:])
+    text = _BOX.sub("", text[-_CHARS_MAX:]).replace("\\$", notation.CURRENCY)
     rejected: list[Answer] = []
 
     def withdrawn(match: re.Match[str]) -> str:
@@ -159,12 +161,12 @@ def is_commented(text: str) -> tuple[Answer | None] | None:
     `17, although many get 42` states 17, and `17 plus 42` or `17 apples and 42 pears` no value.
     `None`: it is no such text, or its end may be a result or a correction.
     """
-    text = text[:_CHARS_MAX]
+    text = text[:_CHARS_MAX].replace("\\$", notation.CURRENCY)
     begun = _BEGUN.match(text)
     if begun is None:
         return None
     is_it = _IS_IT.match(text, begun.end())
-    rest = _GIVEN.sub(" for ", text[is_it.end() if is_it else begun.end() :])
+    rest = _NAME_IS.sub(" $", _GIVEN.sub(" for ", text[is_it.end() if is_it else begun.end() :]))
     if not (_RUN.search(rest) or _SPAN.search(rest)) or _GOES_ON.search(rest):
         return None
     comment = _COMMENTS.match(rest)
