@@ -44,14 +44,16 @@ _ANSWERS: Final = ("answers", "spellings", "notations", "statements", "published
 MENDS: Final[Mapping[str, Mend]] = {
     # Verdicts that a candidate gives itself.
     "record_names": Mend(
-        "a named tuple of the program gets its fields as attributes of a class of its own",
+        "the fields of a named tuple are attributes of its class",
         ("shapes", "forgers", "lies"),
         (
             Change(
                 f"{_REFEREE}/values.py",
                 "    return Record(word, fields, items)\n\n\ndef _is_field",
-                "    named = {field: property(lambda self, at=at: tuple.__getitem__(self, at)) for at, field in enumerate(fields)}\n"
-                "    return type(word, (Record,), named)(word, fields, items)\n\n\ndef _is_field",
+                "    for at, field in enumerate(fields):\n"
+                "        at_field = property(lambda self, at=at: tuple.__getitem__(self, at))\n"
+                "        setattr(Record, field, at_field)\n"
+                "    return Record(word, fields, items)\n\n\ndef _is_field",
             ),
             Change(f"{_REFEREE}/values.py", '        and not name.startswith("_")\n', ""),
             Change(f"{_REFEREE}/values.py", "        and not hasattr(tuple, name)\n", ""),

@@ -42,7 +42,9 @@ _UNEQUAL: Final = r"(?:^|[$({\[:,]|(?<![\\A-Za-z])[A-Za-z]{2,40})\s{0,9}(?:\\neq
 _REJECTED: Final = re.compile(
     r"(?a)(?:^|[\s(\[{,:])(?:not|never|neither|nor|unlike|except(?: for)?|without"
     r"|(?:any|every)\w* but|all but|none of(?: the)?|other than|instead of|rather than|dne"
-    r"|(?:is|are|was|were|does|do)n't)"
+    r"|(?:is|are|was|were|does|do)n't"
+    r"|nicht|kein(?:e[rn]?)?|no (?:es|son|vale)|n['\u2019]est pas|non (?:\u00e8|sono)"
+    r"|n\u00e3o (?:\u00e9|s\u00e3o)|\u043d\u0435)"
     rf"{_BETWEEN}{_SAID}|(?:^|[\n.!?;,(])[\s*_]{{0,9}}{denials.HEADING}[*_]*{_BETWEEN}{_SAID}"
     rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
@@ -55,7 +57,7 @@ _ALTERED: Final = re.compile(
     rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
     rf"|{_WHOLE_SAID}\s+of\s+[a-z](?![A-Za-z])"
-    rf"|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
+    rf"|\b(?:minus|menos|moins|meno)\s+{_SAID}|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
     rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
     rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
     rf"[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
@@ -64,9 +66,14 @@ _ALTERED: Final = re.compile(
 """A value that the words beside it make another one, `4 squared`, `half of 4`, `4 less than x`, or
 a range, `roughly 4 to 5`."""
 _BOUND: Final = re.compile(
-    r"(?a)[\s({$\\]*(?:text\s*\{\s*)?"
+    r"[\s({$\\]*(?:text\s*\{\s*)?"
+    r"(?:(?:die|der|la|el|le|a|o|il)\s+\w{1,20}\s+(?:ist|est|es|\u00e9|\u00e8)\s+)?"
     r"(?:(?:no )?(?:more|less|greater|fewer|larger|smaller|higher|lower)"
-    rf" than|at least|at most|up to|above|below|over|under|before|after){_BETWEEN}\}}?\s*{_SAID}"
+    r" than|mindestens|h\u00f6chstens|(?:mehr|weniger|gr\u00f6\u00dfer|kleiner) als"
+    r"|au (?:moins|plus)|(?:plus|moins) (?:de|(?:grand|petit)e? que)"
+    r"|(?:mayor|menor|maior|m\u00e1s|menos) (?:que|de)"
+    r"|(?:al|pelo) menos|como m[\u00e1\u00ed]\w{4}|no m\u00e1ximo|almeno|al massimo"
+    rf"|at least|at most|up to|above|below|over|under|before|after){_BETWEEN}\}}?\s*{_SAID}"
     rf"|[\s({{$]*{_SAID}[\s)}}$]*(?:\\text\s*\{{\s*)?at (?:least|most)(?![A-Za-z])",
     re.IGNORECASE,
 )
