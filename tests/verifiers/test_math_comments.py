@@ -5,6 +5,7 @@ answers, `+` and `-` before whole responses (`⏎` is a line feed). All were jud
 were asked. The templates say of two different values which one is stated, if any.
 """
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -121,7 +122,9 @@ def test_a_box_that_others_get_is_none(pair: tuple[int, int], others: str) -> No
     ),
     st.randoms(),
 )
-def test_points_with_names_are_compared_by_name(points: list[tuple[int, int]], rng) -> None:  # type: ignore[no-untyped-def]
+def test_points_with_names_are_compared_by_name(
+    points: list[tuple[int, int]], rng: random.Random
+) -> None:
     names = "PQST"[: len(points)]
     gold = ", ".join(f"{name}{point}" for name, point in zip(names, points, strict=True))
     shuffled = rng.sample(list(zip(names, points, strict=True)), len(points))
@@ -129,3 +132,37 @@ def test_points_with_names_are_compared_by_name(points: list[tuple[int, int]], r
     assert _passes(gold, f"\\boxed{{{', '.join(f'{name} = {point}' for name, point in shuffled)}}}")
     turned = zip(names, [*points[1:], points[0]], strict=True)
     assert not _passes(gold, f"\\boxed{{{', '.join(f'{name}{point}' for name, point in turned)}}}")
+
+
+BOXES: Final = (
+    ("-24", "The answer is -\\boxed{24}."),
+    ("48", "The answer is $2 \\cdot \\boxed{24}$."),
+    ("4", "$3 + \\boxed{4} = 7$"),
+    ("24", "$12 \\cdot 2 = \\boxed{24}$"),
+    ("24", "$\\boxed{24}^\\circ$"),
+    ("24", "- \\boxed{24}"),
+    ("24", "Answer - \\boxed{24}"),
+    ("24", "**\\boxed{24}**"),
+    ("24", "$\\boxed{24}$ - done"),
+    ("24", "x = \\boxed{24} \\\\"),
+    ("24", "Therefore -- \\boxed{24}"),
+    ("24", "$n=\\boxed{24}$, so $n+1=25$"),
+    ("24", "\\frac{48}{2}=\\boxed{24}"),
+    ("50\\%", "\\boxed{50}\\%"),
+)
+OPERANDS: Final = (
+    "-%s", "$-%s$", "2 \\cdot %s", "\\sqrt{%s}", "x^{%s}", "%s + 1", "%s x", "%s/2", "%s \\cdot 3", "%s^2",
+    "1/%s", "\\frac{%s}{5}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "response"), BOXES)
+def test_a_box_with_marks_beside_it_is_an_answer(gold: str, response: str) -> None:
+    assert _passes(gold, response)
+
+
+@FEW
+@given(st.integers(12, 999), st.sampled_from(OPERANDS), st.booleans())
+def test_a_box_that_is_an_operand_is_none(value: int, shape: str, is_announced: bool) -> None:
+    said = shape.replace("%s", f"\\boxed{{{value}}}")
+    assert not _passes(str(value), f"The answer is {said}." if is_announced else said)

@@ -170,6 +170,10 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
         if not isinstance(inner, Prose):
             return Read(form, inner)
         text = marked.text
+    elif (opened := search.unboxed(text)) != text and not is_gold:
+        whole = grammar.read(opened)  # its box is only a part of it
+        if not isinstance(whole, Prose):
+            return Read(form, whole)
     elif is_gold and len(text) < _SOLUTION_CHARS_MIN:
         return Read(form, answer)
     if is_gold:

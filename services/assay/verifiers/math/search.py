@@ -56,7 +56,12 @@ _REJECTED: Final = re.compile(
 _ALTERED: Final = re.compile(
     rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
-    rf"|{_WHOLE_SAID}\s+of\s+[a-z](?![A-Za-z])"
+    rf"|{_WHOLE_SAID}(?:'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z]))"
+    r"|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|half)\s+"
+    rf"(?:less|more|fewer|greater|larger|smaller)\s+than\s+{_SAID}"
+    rf"|(?:^|[\n.;])\s{{0,9}}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?=\s?{_SAID}"
+    r"|(?:^|[\n.!?;,])\s{0,9}(?:is|are|was|could|might|can|would|should)\s+(?:it|the|this|that|my)\s"
+    rf"[^.?!\n\d]{{0,60}}{_SAID}[^.?!\n\d]{{0,20}}\?"
     rf"|\b(?:minus|menos|moins|meno)\s+{_SAID}|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
     rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
     rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
@@ -155,6 +160,11 @@ def find_affirmed(text: str) -> Answer | None:
     if found is None or any(grammar.are_same(found, one) for one in rejected):
         return None
     return found
+
+
+def unboxed(text: str) -> str:
+    """`text` without the commands of its boxes."""
+    return _BOX.sub("", text)
 
 
 def is_of_one_case(text: str) -> bool:

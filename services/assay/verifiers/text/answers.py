@@ -134,6 +134,15 @@ _REJECTS: Final = re.compile(
 )
 """Words that end directly before the answer that they reject; a comma ends them."""
 _REJECTS_CHARS_MAX: Final = 60
+_OPERATOR_BEFORE: Final = re.compile(
+    r"(?:(?<![-\w\s])[-\u2212]|(?:^|[\s$(=])[-\u2212]|\\(?:cdot|times|div)(?:\s|\{\})*|[\w)}]\s?/\s?|\^\s?\{?"
+    r"|\\(?:sqrt|d?frac|tfrac|log|ln|sin|cos|tan)\s?(?:\[\d\])?\s?\{)$"
+)
+_OPERATOR_BEHIND: Final = re.compile(
+    r"(?a)\s{0,3}(?:\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
+)
+"""Directly beside a box, where it is no answer but an operand."""
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _CUT: Final = re.compile(
     r"(?:[=+/^({\[]|[\s\d)}]-|"
@@ -288,7 +297,9 @@ def _last_boxes(response: str) -> tuple[str, ...]:
     boxes = [
         box
         for box in found
-        if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)
+        if not is_blank(box.content)
+        and not _is_rejected(response, box.start, box.end)
+        and not _is_an_operand(response, box.start, box.end)
     ]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
@@ -303,6 +314,20 @@ def _is_rejected(response: str, start: int, end: int) -> bool:
     """Whether the words around a box or tag say that it is not the answer."""
     rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
     return rejects is not None or denials.before(response, start) or denials.behind(response, end)
+
+
+def _is_an_operand(response: str, start: int, end: int) -> bool:
+    """Whether a box is only a part of an expression: `-\\boxed{5}`, `\\sqrt{\\boxed{5}}`.
+
+    In `3 + \\boxed{4} = 7` it is a place to fill in.
+    """
+    if not (
+        _OPERATOR_BEFORE.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
+        or _OPERATOR_BEHIND.match(response, end)
+    ):
+        return False
+    line_end = response.find("\n", end)
+    return "=" not in response[end : len(response) if line_end < 0 else line_end]
 
 
 def _boxes(response: str) -> tuple[list[_Box], int]:

@@ -35,7 +35,7 @@ HEADING: Final = (
 )
 """As part of a regular expression, without regard to case."""
 _DENIES: Final = (
-    r"\b(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
+    r"(?:(?<![A-Za-z])|(?=n't))(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
     r"|(?:not|n't)\s+(?:think|believe|true|say|mean|agree|clear|conclude))(?:\s+that)?"
     r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
 )
@@ -44,8 +44,14 @@ _OTHERS: Final = (
     r"(?:gets?|got|says?|said|thinks?|thought|claim(?:s|ed)?|believe[sd]?|answer(?:s|ed)?|guess(?:es|ed)?"
     r"|expect(?:s|ed)?|writes?|wrote|choose|chose|find|found)(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?"
 )
+_IF: Final = (
+    r"\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?"
+    r"(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?"
+)
 CLAUSE: Final = (
-    r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|may\s+not|must\s+not)\s+be"
+    r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|wouldn't|shouldn't"
+    r"|(?:can|will|would|could|should|may|must)\s+(?:not|never))\s+(?:ever\s+)?be"
+    rf"|{_IF}answer\s+(?:is|was|were|be|would\s+be|equals)"
     rf"|{_DENIES}answer\s+is)"
 )
 """As part of a regular expression, too."""
@@ -63,7 +69,7 @@ _BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 _OF_ANSWER: Final = re.compile(
-    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES})$", re.IGNORECASE
+    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES}|{_IF})$", re.IGNORECASE
 )
 
 
