@@ -48,6 +48,6 @@ def test_the_fuzzer_finds_the_class_of_a_mend_that_is_taken_out(name: str) -> No
     assert found.is_found
 
 
-async def test_a_case_that_is_judged_truly_with_all_mends_proves_a_mend() -> None:
+def test_a_case_that_is_judged_truly_with_all_mends_proves_a_mend() -> None:
     found = Found(mend="minus_sign", seed=SEED, cases=5, only=("answers",), is_found=True)
-    assert await untrue_in_the_tree([found]) == []
+    assert untrue_in_the_tree([found]) == []

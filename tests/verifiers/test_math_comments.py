@@ -151,8 +151,8 @@ BOXES: Final = (
     ("50\\%", "\\boxed{50}\\%"),
 )
 OPERANDS: Final = (
-    "-%s", "$-%s$", "2 \\cdot %s", "\\sqrt{%s}", "x^{%s}", "%s + 1", "%s x", "%s/2", "%s \\cdot 3", "%s^2",
-    "1/%s", "\\frac{%s}{5}",
+    "-%s", "$-%s$", "2 \\cdot %s", "\\sqrt{%s}", "x^{%s}", "%s + 1", "%s x", "%s/2",
+    "%s \\cdot 3", "%s^2", "1/%s", "\\frac{%s}{5}",
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from tests.fuzz.verdicts.case import Case
-from tests.fuzz.verdicts.findings import GENERATORS, Report, draw, judge
+from tests.fuzz.verdicts.findings import GENERATORS, Report, draw, judge, judge_here
 from tests.fuzz.verdicts.mends import MENDS
 from tests.fuzz.verdicts.platform import platform
 from tests.fuzz.verdicts.without import rows
@@ -50,7 +50,7 @@ def main() -> int:
     console = Console(stderr=True)
     console.print(f"seed {options.seed}")
     began_s = time.monotonic()
-    report = asyncio.run(_run(options, console))
+    report = judge_here(_cases(options)) if options.here else asyncio.run(_run(options, console))
     spent_s = time.monotonic() - began_s
     found = [finding.as_json() for finding in report.findings]
     if options.out:
@@ -81,6 +81,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only-index", type=int, help="draw this case alone")
     parser.add_argument("--only", action="append", choices=list(GENERATORS), default=[])
     parser.add_argument("--until-found", action="store_true", help="end at the first finding")
+    parser.add_argument(
+        "--here", action="store_true", help="in this process, up to the first finding"
+    )
     parser.add_argument("--without", action="append", choices=[*MENDS, "all"], default=[])
     parser.add_argument(
         "--out", type=Path, help="write findings to this file, one JSON object per line"

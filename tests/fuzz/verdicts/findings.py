@@ -3,9 +3,11 @@
 import asyncio
 import json
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
@@ -45,6 +47,7 @@ from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, 
 from assay.client import Client, Request, Result
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
+from assay.verifiers.local import LocalPipelines
 
 GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "python": (python_case, 30),
@@ -180,6 +183,37 @@ async def judge(
             group.create_task(work())
     report.findings.sort(key=lambda finding: finding.index)
     return report
+
+
+def judge_here(cases: Iterable[tuple[int, Case]]) -> Report:
+    """Judge cases in this process, one after the other, up to the first finding.
+
+    Without a platform: what a handler raises is the platform's failure, as it is in a worker.
+    """
+    report = Report()
+    with tempfile.TemporaryDirectory() as scratch:
+        local = LocalPipelines(scratch=Path(scratch))
+        try:
+            for index, case in cases:
+                _add(report, index, case, _judged_here(local, case))
+                if report.findings:
+                    break
+        finally:
+            local.close()
+    return report
+
+
+def _judged_here(local: LocalPipelines, case: Case) -> tuple[str, float | None, str, str]:
+    try:
+        ended = local.judge_request(
+            case.pipeline, case.response, case.reference, settings=case.settings,
+            messages=case.messages, artifacts=case.artifacts,
+        )  # fmt: skip
+    except InvalidRequest as error:
+        return _REFUSED, None, "", error.message
+    except Exception as error:  # noqa: BLE001 - whatever a handler raises
+        return Outcome.INFRA_FAILED.value, None, "", repr(error)
+    return ended.outcome.value, ended.reward, ended.evidence.verdict, ended.evidence.error
 
 
 def _pieces(cases: Iterable[tuple[int, Case]]) -> Iterator[tuple[str, list[tuple[int, Case]]]]:

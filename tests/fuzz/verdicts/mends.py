@@ -31,6 +31,8 @@ class Mend(NamedTuple):
     what: str
     only: tuple[str, ...]
     changes: tuple[Change, ...]
+    on_platform: bool = False
+    """The class is only seen in workers of a platform, not in a process that judges alone."""
 
 
 _CONTROL: Final = Change(
@@ -76,6 +78,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         "a run that nothing explains is the platform's fault, without a control",
         ("judges", "readers", "judged", "unusual"),
         (_CONTROL,),
+        on_platform=True,
     ),
     "constructors": Mend(
         "a class `Solution` whose constructor raises ends the referee",
@@ -174,6 +177,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "            for path in () if package else ():\n",
             ),
         ),
+        on_platform=True,
     ),
     "killed_compilers": Mend(
         "the compiler's text says whether it was killed",

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.verdicts.findings import draw, judge
+from tests.fuzz.verdicts.case import Case
+from tests.fuzz.verdicts.findings import Report, draw, judge, judge_here
 from tests.fuzz.verdicts.mends import MENDS
 from tests.fuzz.verdicts.platform import platform
 from tests.mutation.overlay import ROOT, environment, overlaid
@@ -43,7 +44,8 @@ def tried(name: str, seed: int, cases: int, only: Sequence[str] = ()) -> Found:
     """Draw up to `cases` cases without the mend, from the generators of its class or `only`."""
     only = tuple(only or MENDS[name].only)
     drawn = [flag for one in only for flag in ("--only", one)]
-    flags = ["--seed", str(seed), "--cases", str(cases), "--until-found", *drawn]
+    how = "--until-found" if MENDS[name].on_platform else "--here"
+    flags = ["--seed", str(seed), "--cases", str(cases), how, *drawn]
     with tempfile.TemporaryDirectory(prefix="assay-without-") as empty:
         first = _first(flags, overlaid(MENDS[name].changes, Path(empty)))
     if first is None:
@@ -66,16 +68,23 @@ def _first(flags: Sequence[str], place: Path) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-async def untrue_in_the_tree(found: Sequence[Found]) -> list[str]:
+def untrue_in_the_tree(found: Sequence[Found]) -> list[str]:
     """The mends whose case is a finding with all mends as well, so that it proves nothing."""
-    cases = [
-        (at, draw(one.seed, one.cases - 1, one.only))
+    cases = {
+        one.mend: (at, draw(one.seed, one.cases - 1, one.only))
         for at, one in enumerate(found)
         if one.is_found
-    ]
+    }
+    on_platform = [case for mend, case in cases.items() if MENDS[mend].on_platform]
+    reports = [judge_here([case]) for mend, case in cases.items() if not MENDS[mend].on_platform]
+    if on_platform:
+        reports.append(asyncio.run(_judged(on_platform)))
+    return [found[finding.index].mend for report in reports for finding in report.findings]
+
+
+async def _judged(cases: Sequence[tuple[int, Case]]) -> Report:
     async with platform() as addresses, Client(addresses.grpc) as client:
-        report = await judge(client, cases, lambda _: None)
-    return [found[finding.index].mend for finding in report.findings]
+        return await judge(client, cases, lambda _: None)
 
 
 def rows(names: Sequence[str], seed: int, cases: int, only: Sequence[str], *, as_json: bool) -> int:
@@ -84,7 +93,7 @@ def rows(names: Sequence[str], seed: int, cases: int, only: Sequence[str], *, as
     for name in names:
         found.append(tried(name, seed, cases, only))
         print(json.dumps(asdict(found[-1])) if as_json else _row(found[-1]), flush=True)
-    untrue = asyncio.run(untrue_in_the_tree(found))
+    untrue = untrue_in_the_tree(found)
     if untrue:
         print(f"findings in the tree as well: {', '.join(untrue)}", file=sys.stderr)
     return 0 if all(one.is_found for one in found) and not untrue else 1
