@@ -1195,6 +1195,13 @@ COMMENTS: Final = [
     ),
     *_of(
         "comments",
+        f"{TEXT}/answers.py",
+        ("math_comments",),
+        ("        if not _is_an_operand(response, box.start, box.end)\n", ""),
+        ('    return "=" not in response[end :', '    return "" in response[end :'),
+    ),
+    *_of(
+        "comments",
         f"{TEXT}/denials.py",
         ("math_comments",),
         ("|{CLAUSE}|{_OTHERS}){_MARKS}$", "|{CLAUSE}){_MARKS}$"),

@@ -297,9 +297,8 @@ def _last_boxes(response: str) -> tuple[str, ...]:
     boxes = [
         box
         for box in found
-        if not is_blank(box.content)
-        and not _is_rejected(response, box.start, box.end)
-        and not _is_an_operand(response, box.start, box.end)
+        if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)
+        if not _is_an_operand(response, box.start, box.end)
     ]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
