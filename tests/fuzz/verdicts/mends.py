@@ -41,7 +41,7 @@ _CONTROL: Final = Change(
     "            raise\n            control()",
 )
 _PYTHON: Final = ("python", "lies", "unusual", "shapes", "forgers", "crossings")
-_ANSWERS: Final = ("answers", "spellings", "notations", "statements", "published", "harnesses")
+_ANSWERS: Final = ("answers",)
 
 MENDS: Final[Mapping[str, Mend]] = {
     # Verdicts that a candidate gives itself.

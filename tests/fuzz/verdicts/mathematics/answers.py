@@ -373,6 +373,7 @@ def answer_case(rng: random.Random) -> Case:
         response = rng.choice(
             (
                 "The answer is " + ", ".join(tried) + ".",
+                "The answer is " + " ".join(tried) + ".",
                 " ".join(f"\\boxed{{{one}}}" for one in tried),
                 "\n".join(f"The answer is {one}." for one in tried),
                 "<answer>" + " or ".join(tried) + "</answer>",
