@@ -5,7 +5,7 @@ it has to wait for its turn, and one that sleeps beyond the limit is wrong.
 """
 
 import random
-from typing import Final
+from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, one_of
 
@@ -47,7 +47,7 @@ def load_case(rng: random.Random) -> Case:
     value = rng.randint(1, 999)
     form = rng.choice(("calls", "asserts", "stdin"))
     function = f"{_BUSY}def f(x):\n{spent}    return x + 1\n"
-    references = {
+    references: dict[str, dict[str, Any]] = {
         "calls": {"calls": {"function": "f", "cases": [{"args": [value], "expected": value + 1}]}},
         "asserts": {"asserts": {"code": [f"assert f({value}) == {value + 1}"]}},
         "stdin": {"tests": [{"stdin": f"{value}\n", "stdout": f"{value + 1}\n"}]},

@@ -187,7 +187,7 @@ def _interval(rng: random.Random) -> Answer:
 
 def _time(rng: random.Random) -> Answer:
     hour, minute = rng.randint(1, 12), rng.randint(10, 59)
-    other = (
+    other: tuple[str, ...] = (
         f"{hour}:{(minute + 7 - 10) % 50 + 10}",
         f"{hour % 12 + 1}:{minute}",
         str(hour),
