@@ -135,6 +135,7 @@ _IS_IT: Final = re.compile(
 )
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?(?=\{)|</?answer>", re.IGNORECASE)
 _DENIED_CHARS_MAX: Final = 120
+_SAYS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
 
 def find(text: str) -> Answer | None:
@@ -163,8 +164,9 @@ def find_affirmed(text: str) -> Answer | None:
 
 
 def unboxed(text: str) -> str:
-    """`text` without the commands of its boxes."""
-    return _BOX.sub("", text)
+    """A formula without the commands of its boxes; a text with words stays as it is."""
+    opened = _BOX.sub("", text)
+    return text if _SAYS.search(opened) else opened
 
 
 def is_of_one_case(text: str) -> bool:
