@@ -119,7 +119,7 @@ def tried(
     """Put the mutant beside the tree and run; `None` = the tree itself."""
     before_s = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as empty:
-        place = overlaid(mutant, Path(empty)) if mutant is not None else None
+        place = overlaid((mutant,), Path(empty)) if mutant is not None else None
         if options.list in LISTS or options.by == "suite":
             found = tested(files_of(mutant, options.list), place)
         else:

@@ -10,11 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
-
-from tests.mutation.mutants import Mutant
-from tests.mutation.verdicts import VerdictMutant
+from typing import Final, Protocol
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = ("services", "simulator", "proto", "runtime")
@@ -26,23 +24,40 @@ build(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
-def overlaid(mutant: Mutant | VerdictMutant, place: Path) -> Path:
-    """Copy its source root to `place` with the change; returns the directory to search first.
+class Change(Protocol):
+    """A text of one file in another one's place."""
+
+    @property
+    def file(self) -> str:
+        """Its path from the root of the project."""
+
+    @property
+    def old(self) -> str:
+        """Occurs exactly once in the file."""
+
+    @property
+    def new(self) -> str:
+        """Stands there instead."""
+
+
+def overlaid(changes: Sequence[Change], place: Path) -> Path:
+    """Copy their source root to `place` with the changes; returns the directory to search first.
 
     Raises:
-        ValueError: the text that it changes does not occur exactly once.
+        ValueError: the text that one changes does not occur exactly once.
     """
-    root, *_ = Path(mutant.file).parts
+    root = Path(changes[0].file).parts[0]
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / root / "assay", place / "assay", ignore=ignored)
-    file = place / Path(mutant.file).relative_to(root)
-    text = file.read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        message = f"{mutant.file}: not exactly once: {mutant.old!r}"
-        raise ValueError(message)
-    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-    if file.suffix == ".c":
-        _compile(file.parent, place / "objects")
+    for change in changes:
+        file = place / Path(change.file).relative_to(root)
+        text = file.read_text(encoding="utf-8")
+        if text.count(change.old) != 1:
+            message = f"{change.file}: not exactly once: {change.old!r}"
+            raise ValueError(message)
+        file.write_text(text.replace(change.old, change.new), encoding="utf-8")
+        if file.suffix == ".c":
+            _compile(file.parent, place / "objects")
     return place
 
 

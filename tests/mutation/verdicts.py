@@ -1160,6 +1160,54 @@ FORMS: Final = [
         (" or _IS_PLACED.match(text, end):", ":"),
     ),
 ]
+COMMENTS: Final = [
+    *_of(
+        "comments",
+        f"{MATH}/search.py",
+        ("math_comments",),
+        (
+            "    if is_it is None and (comment is None or _OPERATES.search(comment[0])):\n        return (None,)\n",
+            "",
+        ),
+        ("    if _LEAVES_OPEN.search(rest):\n        return (None,)\n", ""),
+        (" or _GOES_ON.search(rest):", ":"),
+        ('_GIVEN.sub(" for ", text', '(lambda _, rest: rest)("", text'),
+        ("    return _ONE_CASE.match(text) is not None", "    return False"),
+        ("|hundred|halves|thirds|", "|halves|thirds|"),
+    ),
+    *_of(
+        "comments",
+        f"{MATH}/search.py",
+        ("math_disguises",),
+        ("isinstance(value, Prose) or any(", "isinstance(value, Prose) and any("),
+    ),
+    *_of(
+        "comments",
+        f"{MATH}/reading.py",
+        ("math_comments",),
+        ("        if commented is not None:", "        if False and commented:"),
+    ),
+    *_of(
+        "comments",
+        f"{MATH}/equality/comparison.py",
+        ("math_comments",),
+        ("if len(ours) > 1 and ours.keys() == theirs.keys():", "if False:"),
+    ),
+    *_of(
+        "comments",
+        f"{TEXT}/answers.py",
+        ("math_comments",),
+        ("        if not _is_an_operand(response, box.start, box.end)\n", ""),
+        ('    return "=" not in response[end :', '    return "" in response[end :'),
+    ),
+    *_of(
+        "comments",
+        f"{TEXT}/denials.py",
+        ("math_comments",),
+        ("|{CLAUSE}|{_OTHERS}){_MARKS}$", "|{CLAUSE}){_MARKS}$"),
+        ("|by\\s+mistake|", "|"),
+    ),
+]
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -1175,5 +1223,6 @@ VERDICT_MUTANTS: Final = (
     *STAGES,
     *READINGS,
     *FORMS,
+    *COMMENTS,
 )
 """All of them."""

@@ -2,10 +2,15 @@
 
     python -m tests.fuzz.verdicts --seed 7 --minutes 5
     python -m tests.fuzz.verdicts --seed 7 --only-index 1234      one case again, in full
+    python -m tests.fuzz.verdicts --seed 7 --without times        the same without a mend
+    python -m tests.fuzz.verdicts --seed 7 --without all
 
 A wrong candidate never gets the full reward and never gets none; a right one never gets less. The
 run ends with exit code 1 when there is a finding; every finding names the seed and the index that
 draw it again.
+
+With `--without` a mend is taken out of a copy of the tree (`mends.py`), and the run ends with exit
+code 1 when its class is *not* found in `--cases` cases.
 """
 
 import argparse
@@ -22,21 +27,30 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from tests.fuzz.verdicts.case import Case
-from tests.fuzz.verdicts.findings import GENERATORS, Report, draw, judge
+from tests.fuzz.verdicts.findings import GENERATORS, Report, draw, judge, judge_here
+from tests.fuzz.verdicts.mends import MENDS
 from tests.fuzz.verdicts.platform import platform
+from tests.fuzz.verdicts.without import rows
 
 from assay.client import Client
 
 _SHOWN_MAX = 40
+_UNTIL_FOUND_CASES = 100
+"""Cases that are judged together before a run may end at a finding."""
+_WITHOUT_CASES = 4_000
 
 
 def main() -> int:
     """Run; 1 when something was found."""
     options = _options()
+    if options.without:
+        names = list(MENDS) if options.without == ["all"] else options.without
+        cases = options.cases or _WITHOUT_CASES
+        return rows(names, options.seed, cases, options.only, as_json=options.json)
     console = Console(stderr=True)
     console.print(f"seed {options.seed}")
     began_s = time.monotonic()
-    report = asyncio.run(_run(options, console))
+    report = judge_here(_cases(options)) if options.here else asyncio.run(_run(options, console))
     spent_s = time.monotonic() - began_s
     found = [finding.as_json() for finding in report.findings]
     if options.out:
@@ -66,6 +80,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="index of the first case")
     parser.add_argument("--only-index", type=int, help="draw this case alone")
     parser.add_argument("--only", action="append", choices=list(GENERATORS), default=[])
+    parser.add_argument("--until-found", action="store_true", help="end at the first finding")
+    parser.add_argument(
+        "--here", action="store_true", help="in this process, up to the first finding"
+    )
+    parser.add_argument("--without", action="append", choices=[*MENDS, "all"], default=[])
     parser.add_argument(
         "--out", type=Path, help="write findings to this file, one JSON object per line"
     )
@@ -80,7 +99,15 @@ async def _run(options: argparse.Namespace, console: Console) -> Report:
     ):
         with Progress(console=console) as progress:
             bar = progress.add_task("cases", total=options.cases)
-            return await judge(client, _cases(options), lambda n: progress.advance(bar, n))
+            cases = _cases(options)
+            if not options.until_found:
+                return await judge(client, cases, lambda n: progress.advance(bar, n))
+            report = Report()
+            while not report.findings and (
+                some := list(itertools.islice(cases, _UNTIL_FOUND_CASES))
+            ):
+                report.add(await judge(client, some, lambda n: progress.advance(bar, n)))
+            return report
 
 
 def _cases(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:

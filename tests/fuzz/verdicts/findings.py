@@ -3,9 +3,11 @@
 import asyncio
 import json
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
@@ -14,9 +16,11 @@ from tests.fuzz.verdicts.code.crossings import crossing_case
 from tests.fuzz.verdicts.code.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.code.functions import function_case
 from tests.fuzz.verdicts.code.lies import lie_case
+from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
+from tests.fuzz.verdicts.mathematics.comments import comment_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
@@ -43,6 +47,7 @@ from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, 
 from assay.client import Client, Request, Result
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
+from assay.verifiers.local import LocalPipelines
 
 GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "python": (python_case, 30),
@@ -54,9 +59,11 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "stdio": (stdio_case, 8),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),
+    "loads": (load_case, 0.3),
     "answers": (answer_case, 34),
     "spellings": (spelling_case, 16),
     "notations": (notation_case, 16),
+    "comments": (comment_case, 8),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),
@@ -128,6 +135,13 @@ class Report:
     verdicts: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
+    def add(self, other: "Report") -> None:
+        """Count what another run saw, too."""
+        self.cases += other.cases
+        self.kinds += other.kinds
+        self.verdicts += other.verdicts
+        self.findings += other.findings
+
 
 def draw(seed: int, index: int, only: Sequence[str] = ()) -> Case:
     """The case of this seed and index: always the same.
@@ -169,6 +183,37 @@ async def judge(
             group.create_task(work())
     report.findings.sort(key=lambda finding: finding.index)
     return report
+
+
+def judge_here(cases: Iterable[tuple[int, Case]]) -> Report:
+    """Judge cases in this process, one after the other, up to the first finding.
+
+    Without a platform: what a handler raises is the platform's failure, as it is in a worker.
+    """
+    report = Report()
+    with tempfile.TemporaryDirectory() as scratch:
+        local = LocalPipelines(scratch=Path(scratch))
+        try:
+            for index, case in cases:
+                _add(report, index, case, _judged_here(local, case))
+                if report.findings:
+                    break
+        finally:
+            local.close()
+    return report
+
+
+def _judged_here(local: LocalPipelines, case: Case) -> tuple[str, float | None, str, str]:
+    try:
+        ended = local.judge_request(
+            case.pipeline, case.response, case.reference, settings=case.settings,
+            messages=case.messages, artifacts=case.artifacts,
+        )  # fmt: skip
+    except InvalidRequest as error:
+        return _REFUSED, None, "", error.message
+    except Exception as error:  # noqa: BLE001 - whatever a handler raises
+        return Outcome.INFRA_FAILED.value, None, "", repr(error)
+    return ended.outcome.value, ended.reward, ended.evidence.verdict, ended.evidence.error
 
 
 def _pieces(cases: Iterable[tuple[int, Case]]) -> Iterator[tuple[str, list[tuple[int, Case]]]]:

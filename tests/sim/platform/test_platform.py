@@ -105,7 +105,7 @@ def test_a_finding_names_the_faults_that_it_needs(monkeypatch: pytest.MonkeyPatc
 def test_a_printed_finding_replays_exactly(tmp_path: Path) -> None:
     """By a mutant: the printed command gives the printed finding and hash, with fewer faults."""
     gives_up = (m for m in MUTANTS if m.file.endswith("reports.py") and m.new.strip() == "return")
-    place = overlaid(next(gives_up), tmp_path)
+    place = overlaid((next(gives_up),), tmp_path)
 
     def lines(*words: str) -> list[str]:
         command = [sys.executable, "-m", "assay.sim.platform", *words]
@@ -126,7 +126,7 @@ def test_a_printed_finding_replays_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind == "transcripts"], ids=str)
 def test_a_transcript_that_gets_lost_on_its_way_is_found(mutant: Mutant, tmp_path: Path) -> None:
-    place = overlaid(mutant, tmp_path)
+    place = overlaid((mutant,), tmp_path)
     command = [sys.executable, "-m", "assay.sim.platform", "--seed", str(SEED_OF_GROUPS)]
     done = subprocess.run(
         command, env=environment(place), capture_output=True, text=True, check=False

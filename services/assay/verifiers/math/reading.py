@@ -89,6 +89,8 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
     text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
+        if search.is_of_one_case(text):
+            return Read(notation.form(text), Prose(text, notation.form(text)))
         if denials.begins(text):
             return _searched(text, Prose(text, notation.form(text)), options, is_gold=False)
     if not options and (ordered := _in_order(text, is_gold=is_gold)) is not None:
@@ -168,6 +170,10 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
         if not isinstance(inner, Prose):
             return Read(form, inner)
         text = marked.text
+    elif (opened := search.unboxed(text)) != text and not is_gold:
+        whole = grammar.read(opened)  # its box is only a part of it
+        if not isinstance(whole, Prose):
+            return Read(form, whole)
     elif is_gold and len(text) < _SOLUTION_CHARS_MIN:
         return Read(form, answer)
     if is_gold:
@@ -175,7 +181,11 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
     else:
         bare = leads.without_lead(text)
         is_denied = search.is_denied(text) or search.is_denied(bare)
-        found = None if is_denied else search.find_affirmed(text)
+        commented = None if is_denied else search.is_commented(bare)
+        if commented is not None:
+            found = commented[0]
+        else:
+            found = None if is_denied else search.find_affirmed(text)
     return Read(form, _last_option(text, options) or found or answer)
 
 

@@ -96,11 +96,13 @@ _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
     r"\banswer\s{1,4}is\b[ \t]{0,4}:?"
-    r"|\u7b54\u6848\s{0,4}(?:\u662f|\u4e3a|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
+    r"|\u7b54\u6848\s{0,4}(?:(?:\u5e94\u8be5|\u5e94)?(?:\u662f|\u4e3a)|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
+    r"|(?<![\u4e0d\u80fd\u53ef\u8981\u8be5])\u9009\s{0,4}[:\uff1a]?\s{0,4}(?=[(\uff08]?[A-J])"
     r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]"
     r"|\u7b54\u3048\s{0,4}(?:\u306f|[:\uff1a])\s{0,4}"  # Japanese
     r"|\u0627\u0644\u0625\u062c\u0627\u0628\u0629\s{1,4}"  # Arabic, the answer (the final) is
     r"(?:\u0627\u0644\u0646\u0647\u0627\u0626\u064a\u0629\s{1,4})?\u0647\u064a\b\s{0,4}:?"
+    r"|(?<!\w)(?:\uc815)?\ub2f5\uc740\s{1,4}"  # Korean, the answer is
     r"|(?<!\w)(?:\u043e\u0442\u0432\u0435\u0442|(?:\uc815)?\ub2f5)"  # Russian, Korean
     r"\s{0,4}[:\uff1a]\s{0,4}",
     re.IGNORECASE,
@@ -132,6 +134,15 @@ _REJECTS: Final = re.compile(
 )
 """Words that end directly before the answer that they reject; a comma ends them."""
 _REJECTS_CHARS_MAX: Final = 60
+_OPERATOR_BEFORE: Final = re.compile(
+    r"(?:(?<![-\w\s])[-\u2212]|(?:^|[\s$(=])[-\u2212]|\\(?:cdot|times|div)(?:\s|\{\})*|[\w)}]\s?/\s?|\^\s?\{?"
+    r"|\\(?:sqrt|d?frac|tfrac|log|ln|sin|cos|tan)\s?(?:\[\d\])?\s?\{)$"
+)
+_OPERATOR_BEHIND: Final = re.compile(
+    r"(?a)\s{0,3}(?:\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
+)
+"""Directly beside a box, where it is no answer but an operand."""
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _CUT: Final = re.compile(
     r"(?:[=+/^({\[]|[\s\d)}]-|"
@@ -287,6 +298,7 @@ def _last_boxes(response: str) -> tuple[str, ...]:
         box
         for box in found
         if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)
+        if not _is_an_operand(response, box.start, box.end)
     ]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
@@ -301,6 +313,20 @@ def _is_rejected(response: str, start: int, end: int) -> bool:
     """Whether the words around a box or tag say that it is not the answer."""
     rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
     return rejects is not None or denials.before(response, start) or denials.behind(response, end)
+
+
+def _is_an_operand(response: str, start: int, end: int) -> bool:
+    """Whether a box is only a part of an expression: `-\\boxed{5}`, `\\sqrt{\\boxed{5}}`.
+
+    In `3 + \\boxed{4} = 7` it is a place to fill in.
+    """
+    if not (
+        _OPERATOR_BEFORE.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
+        or _OPERATOR_BEHIND.match(response, end)
+    ):
+        return False
+    line_end = response.find("\n", end)
+    return "=" not in response[end : len(response) if line_end < 0 else line_end]
 
 
 def _boxes(response: str) -> tuple[list[_Box], int]:

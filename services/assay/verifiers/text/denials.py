@@ -35,28 +35,41 @@ HEADING: Final = (
 )
 """As part of a regular expression, without regard to case."""
 _DENIES: Final = (
-    r"\b(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
+    r"(?:(?<![A-Za-z])|(?=n't))(?:doubt|deny|denies|false|untrue|incorrect|wrong|no\s?(?:body|one)\s+\w+"
     r"|(?:not|n't)\s+(?:think|believe|true|say|mean|agree|clear|conclude))(?:\s+that)?"
     r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
 )
+_OTHERS: Final = (
+    r"\b(?:some|many|most|others|people|students|beginners)\s+(?:\w+\s+){0,3}?"
+    r"(?:gets?|got|says?|said|thinks?|thought|claim(?:s|ed)?|believe[sd]?|answer(?:s|ed)?|guess(?:es|ed)?"
+    r"|expect(?:s|ed)?|writes?|wrote|choose|chose|find|found)(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?"
+)
+_IF: Final = (
+    r"\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?"
+    r"(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?"
+)
 CLAUSE: Final = (
-    r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|may\s+not|must\s+not)\s+be"
+    r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|wouldn't|shouldn't"
+    r"|(?:can|will|would|could|should|may|must)\s+(?:not|never))\s+(?:ever\s+)?be"
+    rf"|{_IF}answer\s+(?:is|was|were|be|would\s+be|equals)"
     rf"|{_DENIES}answer\s+is)"
 )
 """As part of a regular expression, too."""
 _BEFORE: Final = re.compile(
-    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}){_MARKS}$", re.IGNORECASE
+    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}|{_OTHERS}){_MARKS}$", re.IGNORECASE
 )
 _BEGINS: Final = re.compile(rf"[\s*_#>($-]*{HEADING}", re.IGNORECASE)
 _BEHIND: Final = re.compile(
     r"[\s$*_]{0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
     rf"(?:{_WRONG}\b(?!\s+(?:unless|if|only))"
     r"|not\s+(?:(?:the|a)\s+)?(?:(?:final|correct|right|true)\s+)*(?:answer|correct|right)\b)"
-    rf"|\(\s*{_WRONG}(?:\s+{_ANSWER})?[!.]?\s*\))",
+    rf"|\(\s*{_WRONG}(?:\s+{_ANSWER})?[!.]?\s*\)"
+    r"|\s*(?:(?:is|was)\s+(?:an?|the)\s+(?:(?:common|typical|frequent|usual|popular|classic|likely)\s+)?"
+    r"(?:mistake|error|trap|misconception|pitfall|distractor)|by\s+mistake|mistakenly|in\s+error)\b)",
     re.IGNORECASE,
 )
 _OF_ANSWER: Final = re.compile(
-    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES})$", re.IGNORECASE
+    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES}|{_IF})$", re.IGNORECASE
 )
 
 

@@ -47,6 +47,7 @@ PROBLEMS: tuple[Problem, ...] = (
             "return a + b + 1",
             "return str(a + b)",
             "return float(a + b) + 0.5",
+            "return (a + b) * (1 + 8e-7)",
         ),
     ),
     Problem(

@@ -73,6 +73,16 @@ _UNDEFINED: Final = (
     "assertEqual({e}, {v})",
     "check({e}, {v})",
 )
+_CONSTRUCTORS: Final = (
+    "def __init__(self, n):\n        self.n = n",
+    "def __init__(self, *, key):\n        pass",
+    "def __init__(self):\n        raise KeyError(self)",
+    "def __init__(self):\n        return 5",
+    "def __new__(cls):\n        raise SystemExit(0)",
+    "__init__ = 5",
+    "__init__ = property(lambda self: 1 / 0)",
+)
+"""Of a class `Solution` that cannot be made without arguments, or at all."""
 _UNITTEST: Final = """
 import unittest
 class Tests(unittest.TestCase):
@@ -131,6 +141,18 @@ def _candidate(
         while name.split()[0] in LAZY_SPOILERS and rng.random() < 0.9:
             name, program = spoiler(rng, function)
         return name, program, Expected.WRONG
+    if kind == "wrong" and rng.random() < 0.1:  # a NUL is no part of Python
+        whole = _defined(rng, problem, function, rng.choice(problem.right), "")
+        return (
+            "NUL",
+            rng.choice(("0\0{}", "\0{}", "# \0\n{}", "{}#\0")).format(whole),
+            Expected.WRONG,
+        )
+    if kind == "wrong" and form == "calls" and rng.random() < 0.3:
+        whole = _defined(rng, problem, function, rng.choice(problem.right), "class")
+        head, _, methods = whole.partition("\n")
+        constructor = rng.choice(_CONSTRUCTORS)
+        return "constructor", f"{head}\n    {constructor}\n{methods}", Expected.WRONG
     if kind == "wrong":
         return kind, _defined(rng, problem, function, rng.choice(problem.wrong), ""), Expected.WRONG
     subclass = not exact and bool(problem.alike) and rng.random() < 0.3

@@ -187,13 +187,19 @@ def _interval(rng: random.Random) -> Answer:
 
 def _time(rng: random.Random) -> Answer:
     hour, minute = rng.randint(1, 12), rng.randint(10, 59)
-    other = (
+    other: tuple[str, ...] = (
         f"{hour}:{(minute + 7 - 10) % 50 + 10}",
         f"{hour % 12 + 1}:{minute}",
         str(hour),
         str(minute),
     )
-    return Answer(kind="time", gold=f"{hour}:{minute}", same=(f"{hour}:{minute}",), other=other)
+    if hour % 2 == 0 and minute % 20 == 0:  # the same ratio, and another time
+        other += (f"{hour // 2}:{minute // 2}",) * 2
+    half = rng.choice(("", "", " am", " p.m."))
+    twelve = "PM" if "a" in half else "AM"
+    other += (f"{hour}:{minute} {twelve}",) if half else ()
+    same = (f"{hour}:{minute}", f"{hour}:{minute}{half}")
+    return Answer(kind="time", gold=f"{hour}:{minute}{half}", same=same, other=other)
 
 
 def _ratio(rng: random.Random) -> Answer:
@@ -367,6 +373,7 @@ def answer_case(rng: random.Random) -> Case:
         response = rng.choice(
             (
                 "The answer is " + ", ".join(tried) + ".",
+                "The answer is " + " ".join(tried) + ".",
                 " ".join(f"\\boxed{{{one}}}" for one in tried),
                 "\n".join(f"The answer is {one}." for one in tried),
                 "<answer>" + " or ".join(tried) + "</answer>",

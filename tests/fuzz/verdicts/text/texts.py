@@ -147,9 +147,10 @@ def regex_case(rng: random.Random) -> Case:
 def schema_case(rng: random.Random) -> Case:
     """A schema, and a document that is made to fit it, or not to."""
     schema, good, bad = _schema(rng, depth=rng.randint(0, 3))
-    kind = one_of(rng, {"fits": 4, "differs": 4, "odd": 3})
-    if kind == "odd":
-        text, reference, expected = _odd(rng)
+    kind = one_of(rng, {"fits": 4, "differs": 4, "odd": 3, "deep": 0.5, "multiple": 1})
+    drawn = {"odd": _odd, "deep": _deep, "multiple": _multiple}
+    if kind in drawn:
+        text, reference, expected = drawn[kind](rng)
     else:
         document = good if kind == "fits" else bad
         text = json.dumps(document, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 1)))
@@ -220,13 +221,41 @@ def _referring(rng: random.Random, schema: Any, good: Any) -> Any:
     return {"$schema": dialect, place: {"x": schema}, "allOf": [{"$ref": f"#/{place}/x"}]}
 
 
+def _deep(rng: random.Random) -> tuple[str, dict[str, Any], Expected]:
+    """Values within values, which a schema follows down to the innermost one."""
+    depth = rng.choice((50, 150, 300, 600, 900))
+    schema = rng.choice(
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#"}}},
+            {"type": ["object", "null"], "additionalProperties": {"$ref": "#"}},
+            {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": {"$ref": "#"}}}]},
+        )
+    )
+    is_right = rng.random() < 0.6
+    innermost = "{}" if is_right else '"x"'
+    text = '{"a": ' * depth + innermost + "}" * depth
+    return text, {"schema": schema}, Expected.RIGHT if is_right else Expected.WRONG
+
+
+def _multiple(rng: random.Random) -> tuple[str, dict[str, Any], Expected]:
+    """A number of any size that is a multiple of another one, or almost."""
+    divisor, power = rng.choice((1, 2, 5, 3, 7, 25)), rng.randint(-20, 5)
+    times, more = rng.randint(1, 10**6), rng.choice((0, 1, 9, 30, 320, 700))
+    is_right = rng.random() < 0.5
+    number = f"{divisor * times}e{power + more}"
+    if not is_right:
+        number = f"{divisor * times * 10 + 1}e{power - 1}"
+    schema = {"type": "number", "multipleOf": float(f"{divisor}e{power}")}
+    return number, {"schema": schema}, Expected.RIGHT if is_right else Expected.WRONG
+
+
 def _odd(rng: random.Random) -> tuple[str, dict[str, Any], Expected]:
     """Documents at the edge of JSON; whether they fit is known."""
     right, wrong = Expected.RIGHT, Expected.WRONG
     deep = rng.choice((100, 300, 900))
     odd: tuple[tuple[str, dict[str, Any], Expected], ...] = (
-        ("1e400", {"schema": {"multipleOf": 0.01}}, Expected.EITHER),
-        ("1e308", {"schema": {"multipleOf": 1e-300}}, Expected.EITHER),
+        ("1e400", {"schema": {"multipleOf": 0.01}}, right),
+        ("1e308", {"schema": {"multipleOf": 1e-300}}, right),
         ("1" * 6000, {"schema": {"type": "integer"}}, right),
         ("1" * 6000, {"schema": {"type": "string"}}, wrong),
         ("[" * deep + "]" * deep, {"schema": {"type": "array"}}, right),

@@ -332,6 +332,9 @@ class Comparison:
         told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
         if told_apart and not any(isinstance(item, Named) for item in answer.items):
             return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
+        ours, theirs = forms.by_name(gold), forms.by_name(answer)
+        if len(ours) > 1 and ours.keys() == theirs.keys():
+            return all(self.equal(item, theirs[name]) for name, item in ours.items())
         if gold.kind == "list" and (
             len(gold.items) > len(answer.items)
             or (len(gold.items) < len(answer.items) and forms.repeats(gold))

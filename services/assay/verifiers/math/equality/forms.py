@@ -188,6 +188,12 @@ def _are_of_names(answer: Items) -> bool:
     return len(names) == len(answer.items) == len(set(names)) > 1
 
 
+def by_name(answer: Items) -> dict[str, Answer]:
+    """Its items by their names, as in `A(1, 2), B(3, 4)`; empty if one has no name of its own."""
+    named = {item.name: item for item in answer.items if isinstance(item, Named)}
+    return dict(named) if len(named) == len(answer.items) else {}
+
+
 def _name_of(item: Answer) -> str:
     """The name whose value or bound it is; empty if it is something else."""
     if isinstance(item, Named):

@@ -20,7 +20,7 @@ _CLOSE: Final = r"(?:\s*\}|\*\*|__)?"
 _CONNECTIVE: Final = (
     r"(?:so|thus|hence|therefore|then|finally|consequently|overall|altogether|accordingly"
     r"|exactly|precisely|in total|in conclusion|as a result|this means(?: that)?|we conclude that"
-    r"|it follows that)"
+    r"|it follows that|(?:(?:so|thus|hence|therefore),?\s+)?we (?:have|get|obtain|find)(?: that)?)"
 )
 _STATES: Final = (
     r"(?:is|are|was|equals?|becomes?|would be|will be|must be)(?![A-Za-z])"

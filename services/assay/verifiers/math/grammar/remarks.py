@@ -29,7 +29,8 @@ _WHY: Final = r"since|because|as(?=\s\w)|by(?=\s[a-z])|using|where"
 _HOW: Final = (
     r"exact(?:ly)?|approx(?:\.|imately)?|rounded|to the nearest|simplified|verified|checked|done"
     r"|in (?:simplest|lowest|reduced|exact|simplified|decimal|fractional|total|all)"
-    r"|which is|as (?:required|desired|expected|needed|claimed|requested)|q\.?e\.?d\.?"
+    r"|which (?:is|completes|concludes|finishes|proves)"
+    r"|as (?:required|desired|expected|needed|claimed|requested)|q\.?e\.?d\.?"
     r"|(?:this is |that is |is )?(?:the |my |our )?(?:final )?answer|is correct|correct"
 )
 _NOT: Final = r"(?:and |but )?not|rather than|instead of|as opposed to"

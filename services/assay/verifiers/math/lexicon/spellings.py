@@ -164,7 +164,20 @@ SPELLINGS: Final = (
         re.compile(r"(?a)\u20b9\s?(\d{1,2}(?:,\d{2}){0,5},\d{3})(?![\d,])"),
         lambda m: f"\u20b9{m[1].replace(',', '')}",
     ),
-    (re.compile(r"(?<=[\d}$])\s*(?:\u3067\u3059|\uc785\ub2c8\ub2e4)[.\u3002]?$"), lambda _: ""),
+    (
+        re.compile(
+            r"(?<=[\d}$\u500b\u679a\u5186\uac1c\uba85\uc6d0])\s*"
+            r"(?:\u3067\u3059|\uc785\ub2c8\ub2e4|\uc774\ub2e4)[.\u3002]?$"
+        ),
+        lambda _: "",
+    ),
+    # Chinese: minus, percent, fractions whose denominator stands first.
+    (re.compile(r"^\u8d1f(?=\d)"), lambda _: "-"),
+    (re.compile(r"\u767e\u5206\u4e4b(\d{1,9}(?:\.\d{1,9})?)(?!\d)"), lambda m: f"{m[1]}%"),
+    (
+        re.compile(r"(?<![\d\u53c8])(\d{1,9})\u5206\u4e4b(\d{1,9})(?!\d)"),
+        lambda m: f"{m[2]}/{m[1]}",
+    ),
     (re.compile(r"(?<=\d)\s*\u5186"), lambda _: " \\text{yen}"),
     (
         re.compile(r"(?<=[\w}])\s*\\cup\s*(?=[a-z]\s*(?:[<>]|\\[lg]e))"),

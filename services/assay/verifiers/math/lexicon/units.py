@@ -112,6 +112,7 @@ NOT_UNITS: Final = frozenset(
         *("to", "plus", "minus", "times", "over", "divided", "multiplied", "mod", "modulo", "out"),
         *("squared", "cubed", "half", "halves", "tenth", "tenths", "hundredth", "hundredths"),
         *("thousandth", "thousandths", "fifth", "fifths", "sixth", "sixths", "eighth", "eighths"),
+        *("thirds", "seventh", "sevenths", "ninth", "ninths", "fails"),
         *("hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
         *("billions", "trillion", "trillions", "factorial", "between", "dozen", "dozens"),
     ]
@@ -120,7 +121,7 @@ NOT_UNITS: Final = frozenset(
 _POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 COUNTERS: Final = re.compile(
     "(?:\u5e73\u65b9|\u7acb\u65b9)?(?:\u5398|\u5343|\u6beb|\u5206)?\u7c73|\u516c[\u91cc\u65a4\u9877]|\u5343?\u514b|\u6beb?\u5347|\u5428|\u5143|\u89d2|\u5c0f?\u65f6|\u5206\u949f?"
-    "|[\u79d2\u5929\u5468\u6708\u5e74\u5c81\u5ea6\u4eba\u4e2a\u53ea\u672c\u6761\u5f20\u68f5\u540d\u6b21\u79cd\u4ef6\u8f86\u53f0\u652f\u9875\u5957\u5757\u7ec4\u4efd\u888b\u7bb1\u74f6\u4f4d\u9053\u9898\u6b65\u6839\u5934\u5339\u5ea7\u95f4\u5c42\u6392\u6735\u9897\u7c92\u53cc\u5bf9]"
+    "|[\u500b\u679a\u5186\uac1c\uba85\uc6d0\u79d2\u5929\u5468\u6708\u5e74\u5c81\u5ea6\u4eba\u4e2a\u53ea\u672c\u6761\u5f20\u68f5\u540d\u6b21\u79cd\u4ef6\u8f86\u53f0\u652f\u9875\u5957\u5757\u7ec4\u4efd\u888b\u7bb1\u74f6\u4f4d\u9053\u9898\u6b65\u6839\u5934\u5339\u5ea7\u95f4\u5c42\u6392\u6735\u9897\u7c92\u53cc\u5bf9]"
 )
 """Chinese units and counting words; none of them changes the number."""
 _CHINESE_POWERS: Final = {"\u5e73\u65b9": "^2", "\u7acb\u65b9": "^3"}

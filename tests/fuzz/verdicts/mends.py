@@ -1,0 +1,388 @@
+"""Mends that the fuzzer has to miss: each one taken out, it finds the class of defects again.
+
+A mend is what stands between a response and a reward that is forged, voided, inverted or starved.
+Where two layers hold the same class (a run that nothing explains is judged again beside a control),
+both are taken out: either alone leaves every verdict true.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+_VERIFIERS: Final = "services/assay/verifiers"
+_CODE: Final = f"{_VERIFIERS}/code"
+_REFEREE: Final = f"{_CODE}/referee"
+_TEXT: Final = f"{_VERIFIERS}/text"
+_MATH: Final = f"{_VERIFIERS}/math"
+_DIES: Final = "__import__('os')._exit(1)"
+"""What a referee that is not total does: it ends without a word."""
+
+
+class Change(NamedTuple):
+    """One change of one file; the old text occurs exactly once in it."""
+
+    file: str
+    old: str
+    new: str
+
+
+class Mend(NamedTuple):
+    """What is taken out, and which generators draw its class."""
+
+    what: str
+    only: tuple[str, ...]
+    changes: tuple[Change, ...]
+    on_platform: bool = False
+    """The class is only seen in workers of a platform, not in a process that judges alone."""
+
+
+_CONTROL: Final = Change(
+    f"{_VERIFIERS}/total.py",
+    "            runs += 1\n            control()",
+    "            raise\n            control()",
+)
+_PYTHON: Final = ("python", "lies", "unusual", "shapes", "forgers", "crossings")
+_ANSWERS: Final = ("answers",)
+
+MENDS: Final[Mapping[str, Mend]] = {
+    # Verdicts that a candidate gives itself.
+    "record_names": Mend(
+        "the fields of a named tuple are attributes of its class",
+        ("shapes", "forgers", "lies"),
+        (
+            Change(
+                f"{_REFEREE}/values.py",
+                "    return Record(word, fields, items)\n\n\ndef _is_field",
+                "    for at, field in enumerate(fields):\n"
+                "        at_field = property(lambda self, at=at: tuple.__getitem__(self, at))\n"
+                "        setattr(Record, field, at_field)\n"
+                "    return Record(word, fields, items)\n\n\ndef _is_field",
+            ),
+            Change(f"{_REFEREE}/values.py", '        and not name.startswith("_")\n', ""),
+            Change(f"{_REFEREE}/values.py", "        and not hasattr(tuple, name)\n", ""),
+        ),
+    ),
+    "undefined_names": Mend(
+        "a name that the tests leave undefined is the program's",
+        ("forgers", "python"),
+        (
+            Change(
+                f"{_REFEREE}/names.py",
+                '        module, _, attribute = self._library.get(name, "").partition(":")\n',
+                "        try:\n            return self._program.lookup(name)\n        except NameError:\n            pass\n"
+                '        module, _, attribute = self._library.get(name, "").partition(":")\n',
+            ),
+        ),
+    ),
+    # Responses that make themselves unscorable.
+    "control": Mend(
+        "a run that nothing explains is the platform's fault, without a control",
+        ("judges", "readers", "judged", "unusual"),
+        (_CONTROL,),
+        on_platform=True,
+    ),
+    "constructors": Mend(
+        "a class `Solution` whose constructor raises ends the referee",
+        _PYTHON,
+        (
+            _CONTROL,
+            Change(
+                f"{_REFEREE}/run.py",
+                "        records.judged(0, _raised(link, error))\n        return\n",
+                f"        {_DIES}\n",
+            ),
+        ),
+    ),
+    "printed_errors": Mend(
+        "the referee prints the exceptions of the program",
+        _PYTHON,
+        (
+            _CONTROL,
+            Change(
+                f"{_REFEREE}/errors.py",
+                '    text = error.__dict__.get("_assay_text")\n',
+                "    text = str(error)\n",
+            ),
+            Change(
+                f"{_REFEREE}/candidate.py",
+                "            text = str.__str__(str(error))[:TEXT_CHARS_MAX]\n",
+                "            text = str(error)\n",
+            ),
+            Change(
+                f"{_REFEREE}/candidate.py",
+                '            blank = ["raise", "Exception", None, ["l", 0, []], "", self._numbered(None), None]\n'
+                "            self._frames.send(blank)\n",
+                '            self._frames.send(["raise"])\n',
+            ),
+            Change(
+                f"{_REFEREE}/link.py",
+                '        if message[0] == "raise" and len(message) == 7:\n',
+                '        if message == ["raise"]:\n'
+                f"            {_DIES}\n"
+                '        if message[0] == "raise" and len(message) == 7:\n',
+            ),
+        ),
+    ),
+    "large_results": Mend(
+        "a result of more than 32 MiB ends the referee",
+        _PYTHON,
+        (
+            _CONTROL,
+            Change(
+                f"{_REFEREE}/frames.py",
+                "        if len(body) > FRAME_BYTES_MAX:\n            message =",
+                "        if False:\n            message =",
+            ),
+            Change(
+                f"{_REFEREE}/frames.py",
+                '            message = f"a message of {length} bytes"\n            raise Malformed(message)\n',
+                f"            {_DIES}\n",
+            ),
+        ),
+    ),
+    "lengths": Mend(
+        "a value that says another length than it has ends the referee",
+        _PYTHON,
+        (
+            _CONTROL,
+            Change(
+                f"{_REFEREE}/values.py",
+                "    if len(set(fields)) != len(fields) or len(fields) != len(items):\n        return tuple(items)\n",
+                f"    if len(set(fields)) != len(fields) or len(fields) != len(items):\n        {_DIES}\n",
+            ),
+        ),
+    ),
+    "multiples": Mend(
+        "`multipleOf` as the library computes it",
+        ("schema", "documents", "keywords"),
+        (Change(f"{_TEXT}/dialects.py", '    "multipleOf": _multiple_of,\n', ""),),
+    ),
+    "deep_json": Mend(
+        "JSON is read on the stack of the thread",
+        ("schema", "documents", "keywords"),
+        (
+            Change(
+                f"{_TEXT}/json_schema.py",
+                "        return on_deep_stack(judge)\n",
+                "        raise\n",
+            ),
+        ),
+    ),
+    "cold_modules": Mend(
+        "modules of the computer algebra are imported when they are needed",
+        ("answers", "spellings", "notations", "bombs"),
+        (
+            Change(
+                f"{_MATH}/warm.py",
+                '            for path in sorted(_modules(list(package.__path__), f"{name}.")):\n',
+                "            for path in () if package else ():\n",
+            ),
+        ),
+        on_platform=True,
+    ),
+    "killed_compilers": Mend(
+        "the compiler's text says whether it was killed",
+        ("cpp",),
+        (
+            _CONTROL,
+            Change(
+                f"{_CODE}/cpp/compiler.py",
+                "    part_killed = result.files.get(_KILLED) == _SIGKILLED and not result.status.is_limit\n",
+                '    part_killed = b"Killed signal terminated program" in result.stderr\n',
+            ),
+            Change(
+                f"{_CODE}/cpp/compiler.py",
+                "            if _compiler_killed(result):\n                self.check(settings)\n",
+                "            if _compiler_killed(result):\n                raise SandboxError('the compiler was killed')\n",
+            ),
+            Change(
+                f"{_CODE}/cpp/compiler.py",
+                "from assay.sandbox.port import ",
+                "from assay.sandbox.port import SandboxError\nfrom assay.sandbox.port import ",
+            ),
+        ),
+    ),
+    # Answers that are read wrongly.
+    "minus_apart": Mend(
+        "a minus that stands apart is lost",
+        _ANSWERS,
+        (
+            Change(
+                f"{_MATH}/grammar/numbers.py",
+                r'rf"(?a)(?P<sign>[-+]?)\s*(?P<money>[{notation.CURRENCY}',
+                r'rf"(?a)(?:[-+]\s+)?(?P<sign>[-+]?)(?P<money>[{notation.CURRENCY}',
+            ),
+        ),
+    ),
+    "minus_sign": Mend(
+        "U+2212 is no minus",
+        _ANSWERS,
+        (Change(f"{_MATH}/lexicon/unicode.py", '"-": "MINUS SIGN,EN DASH,', '"-": "EN DASH,'),),
+    ),
+    "lists": Mend(
+        "of several values the last one is the answer",
+        _ANSWERS,
+        (
+            Change(
+                f"{_MATH}/grammar/lists.py",
+                '    found = read_items("list", parts, text, reader)\n    if found is not None:\n',
+                '    found = read_items("list", parts, text, reader)\n    if found is not None and reader.depth == 0:\n        return found.items[-1]\n    if found is not None:\n',
+            ),
+        ),
+    ),
+    "fractions_listed": Mend(
+        "fractions in a list are one expression",
+        _ANSWERS,
+        (
+            Change(
+                f"{_MATH}/grammar/lists.py",
+                "    parts = non_empty(notation.split(text, SEMICOLON))\n    if len(parts) < 2:\n",
+                '    if "/" in text or "frac" in text:\n        return None\n    parts = non_empty(notation.split(text, SEMICOLON))\n    if len(parts) < 2:\n',
+            ),
+        ),
+    ),
+    "times": Mend(
+        "a time is a ratio",
+        _ANSWERS,
+        (
+            Change(
+                f"{_MATH}/grammar/read.py",
+                "    read_time,\n    read_union,\n",
+                "    read_union,\n",
+            ),
+        ),
+    ),
+    "numbers_apart": Mend(
+        "of numbers with spaces between them the last one is the answer",
+        _ANSWERS,
+        (
+            Change(
+                f"{_MATH}/grammar/lists.py",
+                "    if _SPACED_NUMBERS.fullmatch(text) and not any(\n",
+                "    if False and not any(\n",
+            ),
+            Change(
+                f"{_MATH}/search.py",
+                r'(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+)"',
+                r'(?:{notation.JOINERS})\s+|\s*[,;]\s*)"',
+            ),
+        ),
+    ),
+    "comments": Mend(
+        "of a value and a comment behind it, the last number is the answer",
+        ("comments",),
+        (
+            Change(
+                f"{_MATH}/reading.py",
+                "        if commented is not None:\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
+    "label_a": Mend(
+        "`A` before a word in lower case is an article",
+        ("choice", "labels", "selections"),
+        (
+            Change(
+                f"{_TEXT}/choices/labels.py",
+                "        return follows.match(text, match.end()) is None\n",
+                "        return True\n",
+            ),
+        ),
+    ),
+    "instead_of": Mend(
+        "`instead of` rejects nothing",
+        ("choice", "labels", "selections"),
+        (
+            Change(
+                f"{_TEXT}/choices/labels.py",
+                'r"|instead[ ]of|rather[ ]than|',
+                'r"|rather[ ]than|',
+            ),
+        ),
+    ),
+    "not_a_label": Mend(
+        "`not` rejects nothing",
+        ("choice", "labels", "selections"),
+        (
+            Change(
+                f"{_TEXT}/choices/labels.py",
+                r'r"(?:\b(?:not|never|neither|nor|cannot',
+                r'r"(?:\b(?:never|neither|nor|cannot',
+            ),
+        ),
+    ),
+    "dialects": Mend(
+        "every schema is one of draft 2020-12",
+        ("schema", "documents", "keywords"),
+        (
+            Change(
+                f"{_TEXT}/schemas.py",
+                '    named = dialect_named(schema["$schema"])\n',
+                '    named = Dialect.DRAFT_2020_12 if dialect_named(schema["$schema"]) else None\n',
+            ),
+            Change(
+                f"{_TEXT}/schemas.py",
+                '    if not isinstance(schema, dict) or "$schema" not in schema:\n        return default\n',
+                '    if not isinstance(schema, dict) or "$schema" not in schema:\n        return Dialect.DRAFT_2020_12\n',
+            ),
+        ),
+    ),
+    "boolean_schemas": Mend(
+        "`true` and `false` are no schemas",
+        ("schema", "documents", "keywords"),
+        (
+            Change(
+                f"{_TEXT}/schemas.py",
+                "            if isinstance(inner, bool):\n                continue\n",
+                "            if isinstance(inner, bool):\n                raise SchemaRefused('a truth value', place.path)\n",
+            ),
+        ),
+    ),
+    # Load that changes rewards, and tolerance where there is none.
+    "wall_time": Mend(
+        "time on a core and the wait for one are blocked time",
+        ("loads",),
+        (
+            Change(
+                "services/assay/sandbox/accounting/blocked.py",
+                "    idle_ns = interval.wall_ns - late_ns - interval.ran_ns - interval.delayed_ns\n",
+                "    idle_ns = interval.wall_ns\n",
+            ),
+        ),
+    ),
+    "exact_integers": Mend(
+        "an expected integer has the tolerance of a float",
+        ("python", "shapes", "unusual"),
+        (
+            Change(
+                f"{_REFEREE}/equality.py",
+                "return type_of(other) is float and close(",
+                "return close(",
+            ),
+        ),
+    ),
+    # Any bytes are a response.
+    "any_bytes": Mend(
+        "a response is UTF-8",
+        ("texts", "exact", "answers"),
+        (
+            Change(
+                "services/assay/core/response.py",
+                'response.decode("utf-8", "surrogateescape")\n',
+                'response.decode("utf-8")\n',
+            ),
+        ),
+    ),
+    "nul": Mend(
+        "a NUL in a program ends what stands before it",
+        ("texts", *_PYTHON),
+        (
+            Change(
+                f"{_REFEREE}/candidate.py",
+                'payload.partition("\\0")\n',
+                'payload.rpartition("\\0")\n',
+            ),
+        ),
+    ),
+}
+"""By name."""
