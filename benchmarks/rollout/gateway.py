@@ -126,6 +126,12 @@ def process_cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def writes_of(pid: int) -> int:
+    """System calls of the process that wrote, to connections and to wake its own threads."""
+    counters = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in counters if line.startswith("syscw"))
+
+
 class Connection:
     """A minimal HTTP/1.1 client, so that little of the latency is the client's."""
 
@@ -226,7 +232,7 @@ def direct(folder: Path, model: Path, turns: list[Turn], chosen: argparse.Namesp
                 left -= 1
 
 
-def report(turns: list[Turn], cpu_s: float, chosen: argparse.Namespace) -> None:
+def report(turns: list[Turn], cpu_s: float, writes: int, chosen: argparse.Namespace) -> None:
     """Print the figures."""
     gateway = np.array([turn.gateway_s for turn in turns]) * 1e3
     alone = np.array([turn.direct_s for turn in turns]) * 1e3
@@ -240,6 +246,7 @@ def report(turns: list[Turn], cpu_s: float, chosen: argparse.Namespace) -> None:
     per_turn = np.median(gateway - alone)
     print(f"added at p50 {added:.2f} ms; median difference per turn {per_turn:.2f} ms")
     print(f"CPU time of the event loop per turn {1e3 * cpu_s / len(turns):.2f} ms")
+    print(f"system calls that write, per turn {writes / len(turns):.1f}")
     print(f"token ids equal to the engine's: {same} of {len(turns)} turns")
 
 
@@ -256,11 +263,11 @@ def main() -> None:
         folder = Path(name)
         model = write_model(folder)
         with service(folder, model, chosen.slots) as (url, pid):
-            before_s = event_loop_cpu_s(pid)
+            before_s, written = event_loop_cpu_s(pid), writes_of(pid)
             turns = asyncio.run(through_the_gateway(url, chosen))
-            cpu_s = event_loop_cpu_s(pid) - before_s
+            cpu_s, writes = event_loop_cpu_s(pid) - before_s, writes_of(pid) - written
         direct(folder, model, turns, chosen)
-    report(turns, cpu_s, chosen)
+    report(turns, cpu_s, writes, chosen)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ from benchmarks.harness.report import Report, Spread, percentile
 from benchmarks.rollout.bare import bare
 from benchmarks.rollout.process import Service, service, tiny_model
 from benchmarks.rollout.pushes import Bench, push_table
-from benchmarks.rollout.whole import Way, Whole, whole_report
+from benchmarks.rollout.whole import Alone, Way, Whole, whole_report
 
 PROMPT_TOKENS = 16
 READ_LENGTHS = (64, 256, 1024, 4096)
@@ -390,7 +390,8 @@ async def push(chosen: argparse.Namespace) -> None:
 
 async def whole(chosen: argparse.Namespace) -> None:
     """Whole weights pushed to an engine at rest, in each way."""
-    over, unchecked, by_memory, in_file = Way(), Way(), Way(), Way()
+    over, unchecked = Way(beside_floor=True), Way(beside_floor=True)
+    by_memory, in_file, alone = Way(), Way(), Alone()
     ways = {"gRPC": over, "gRPC, without checksums of the sender": unchecked}
     ways |= {"shared memory": by_memory, "gRPC, one set in memory": in_file}
     model, tokens_max = load_model(chosen.model), 2 * chosen.tokens + 64
@@ -406,6 +407,7 @@ async def whole(chosen: argparse.Namespace) -> None:
             pushes.write(Path(shared))
             for _ in range(1 + chosen.rounds):
                 await floor.measure(pushes.megabytes)
+                pushes.alone(alone)
                 await pushes.measure(over)
                 await pushes.measure(unchecked, checksums=False)
                 await pushes.measure(by_memory, shared=True)
@@ -413,7 +415,7 @@ async def whole(chosen: argparse.Namespace) -> None:
             pushes = Whole(running, client, model)
             for _ in range(1 + chosen.rounds):
                 await pushes.measure(in_file)
-    whole_report(ways, floor, pushes.megabytes).show(as_json=chosen.json)
+    whole_report(ways, floor, alone, pushes.megabytes).show(as_json=chosen.json)
 
 
 MEASUREMENTS: dict[str, Callable[[argparse.Namespace], Awaitable[int | None]]] = {

@@ -4,6 +4,10 @@ Staged over gRPC, or read from a file in shared memory, beside the weights in us
 into a file, where memory has room for one set of weights: that way is paid for at the activation,
 so how long the engine is held is beside it. Nothing decodes meanwhile: the push has the machine to
 itself.
+
+Beside them stands what this machine needs for the parts of it, one at a time in one thread, on
+bytes as they come: a copy, the CRC-32 and the hash that identifies weights. The speed of a machine
+that others share differs from hour to hour, so only figures of one run compare.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ import numpy as np
 
 from assay.client.rollouts import RolloutClient, Weight
 from assay.core.tools.safetensors import Stored, packed
+from assay.rollout.binding import crc32
 from assay.rollout.models.hugging_face import layer_tensor_name
 from assay.rollout.models.model import TensorKind
+from assay.rollout.models.tensor_checks import TensorDigest
 from benchmarks.harness.report import Report, Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from assay.rollout.models import Model
@@ -29,6 +35,9 @@ if TYPE_CHECKING:
     from benchmarks.rollout.process import Service
 
 TARGET_MB_S: Final = 1_000
+PART_BYTES: Final = 4 * 1024**2
+"""Of a message; `PARTS_BYTES` together are beyond the caches of a core."""
+PARTS_BYTES: Final = 48 * 1024**2
 FILE: Final = "whole.safetensors"
 NAMES: Final = {
     TensorKind.EMBED: "model.embed_tokens.weight",
@@ -41,11 +50,45 @@ NAMES: Final = {
 class Way:
     """What was measured of one way."""
 
+    beside_floor: bool = False
+    """Each push came right after one of grpcio alone."""
     mb_s: list[float] = field(default_factory=list)
     service_ms: list[float] = field(default_factory=list)
     """CPU per MB."""
     client_ms: list[float] = field(default_factory=list)
     held_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Alone:
+    """CPU per MB of the parts of a push, each alone in one thread."""
+
+    ms: dict[str, list[float]] = field(default_factory=dict)
+
+    def measure(self, weights: Mapping[str, Weight]) -> None:
+        """Each once, on the first bytes of the weights."""
+        data = b"".join(_beginning(weights))
+        parts = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
+        ways: dict[str, Callable[[bytes], object]] = {
+            "a copy": bytearray,
+            "CRC-32": crc32,
+            "hash": lambda part: TensorDigest().update(memoryview(part)),
+        }
+        for name, way in ways.items():
+            began_s = time.thread_time()
+            for part in parts:
+                way(part)
+            spent_ms = 1e3 * (time.thread_time() - began_s)
+            self.ms.setdefault(name, []).append(spent_ms / (len(data) / 1e6))
+
+
+def _beginning(weights: Mapping[str, Weight]) -> Iterator[memoryview]:
+    left = PARTS_BYTES
+    for one in weights.values():
+        if left <= 0:
+            return
+        yield memoryview(one.data)[:left]
+        left -= len(one.data)
 
 
 def weights_of(model: Model) -> dict[str, Weight]:
@@ -73,6 +116,10 @@ class Whole:
         stored = {n: Stored(one.dtype, one.shape, one.data) for n, one in self._weights.items()}
         (folder / FILE).write_bytes(packed(stored))
 
+    def alone(self, alone: Alone) -> None:
+        """Measure the parts of a push alone."""
+        alone.measure(self._weights)
+
     async def measure(self, way: Way, *, shared: bool = False, checksums: bool = True) -> None:
         """Push once, and use it."""
         self._version += 1
@@ -94,12 +141,19 @@ class Whole:
         return self._bytes / 1e6
 
 
-def whole_report(ways: Mapping[str, Way], floor: Bare, megabytes: float) -> Report:
+def whole_report(ways: Mapping[str, Way], floor: Bare, alone: Alone, megabytes: float) -> Report:
     """The table; the first push of each way, which takes memory, is not in it.
 
-    `floor`: what grpcio alone needs for as many bytes, beside the pushes over gRPC.
+    Args:
+        ways: what was measured.
+        floor: what grpcio alone needs for as many bytes, beside the pushes over gRPC.
+        alone: what the parts need.
+        megabytes: of one push.
     """
-    columns = ("way", "MB/s", "target", "CPU of the service, ms/MB", "of the client", "held, ms")
+    columns = (
+        *("way", "MB/s", "of grpcio's, %", "target", "CPU of the service, ms/MB"),
+        *("of the client", "held, ms"),
+    )
     report = Report(title=f"Whole weights, {megabytes:,.0f} MB a push", columns=columns)
     report.add(
         **{
@@ -109,6 +163,9 @@ def whole_report(ways: Mapping[str, Way], floor: Bare, megabytes: float) -> Repo
             "of the client": Spread.of(floor.sender_ms[1:]),
         }
     )
+    for name, spent_ms in alone.ms.items():
+        cell = {"CPU of the service, ms/MB": Spread.of(spent_ms[1:])}
+        report.add(way=f"{name}, alone in one thread", **cell)
     for name, way in ways.items():
         cells: dict[str, Any] = {
             "way": name,
@@ -118,5 +175,8 @@ def whole_report(ways: Mapping[str, Way], floor: Bare, megabytes: float) -> Repo
             "of the client": Spread.of(way.client_ms[1:]),
             "held, ms": Spread.of(way.held_ms[1:]),
         }
+        if way.beside_floor:
+            pairs = zip(way.mb_s[1:], floor.mb_s[1:], strict=True)
+            cells["of grpcio's, %"] = Spread.of([100 * own / bare for own, bare in pairs])
         report.add(**cells)
     return report

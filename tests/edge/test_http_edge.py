@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -369,7 +370,7 @@ async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
 async def test_an_answer_waits_for_no_acknowledgement_of_its_headers(
     puppet: Puppet, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    """Its body is a segment of its own; without TCP_NODELAY each answer takes 40 ms longer."""
+    """A body that comes later is a segment of its own; without TCP_NODELAY it takes 40 ms."""
     at_once: list[int] = []
     connections = Connections(connections_max=9, per_peer_max=9, body_s_max=1.0)
     base: Any = http_listener.bounded_protocol(connections)
@@ -389,6 +390,83 @@ async def test_an_answer_waits_for_no_acknowledgement_of_its_headers(
     listener.stop_accepting()
     await listener.stopped()
     assert at_once == [1]
+
+
+class Written(asyncio.Transport):
+    """A transport that remembers each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.ended = ""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Remember it."""
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        """See `asyncio.BaseTransport`."""
+        self.ended = "closed"
+
+    def abort(self) -> None:
+        """See `asyncio.WriteTransport`."""
+        self.ended = "aborted"
+
+
+def test_a_head_and_the_body_that_follows_it_are_one_write() -> None:
+    answer, large = b"HTTP/1.1 200 OK\r\n\r\n", b"b" * (http_listener.JOINED_BYTES_MAX + 1)
+
+    async def written(*parts: bytes, end: str = "") -> list[bytes]:
+        sink = Written()
+        transport = http_listener.HeadWithBody(sink, asyncio.get_running_loop())
+        for part in parts:
+            transport.write(part)
+        if end:
+            getattr(transport, end)()
+        await asyncio.sleep(0)
+        assert sink.ended == {"": "", "close": "closed", "abort": "aborted"}[end]
+        return sink.writes
+
+    run = asyncio.run
+    assert run(written(answer, b"body", b"more")) == [answer + b"body", b"more"]
+    assert run(written(answer, b"")) == [answer]
+    assert run(written(answer)) == [answer]
+    assert run(written(answer, end="close")) == [answer]
+    assert run(written(answer, end="abort")) == []
+    assert run(written(answer, large)) == [answer, large]
+    assert run(written(answer, b"a", answer, b"b")) == [answer + b"a", answer + b"b"]
+
+
+@pytest.mark.parametrize("body", [b"", b"text", b"large" * 100_000])
+async def test_answers_are_whole_whatever_the_size_of_their_body(
+    puppet: Puppet, http: httpx.AsyncClient, body: bytes
+) -> None:
+    @puppet.app.get("/body")
+    async def answered() -> Response:
+        return Response(body)
+
+    for _ in range(3):
+        assert (await http.get("/body")).content == body
+
+
+async def test_a_head_does_not_wait_for_a_body_that_comes_later(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    more = asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        await more.wait()
+        yield b"HTTP/1.1 is no head here"
+        yield b", is it"
+
+    @puppet.app.get("/parts")
+    async def answered() -> StreamingResponse:
+        return StreamingResponse(parts())
+
+    async with asyncio.timeout(60), http.stream("GET", "/parts") as answer:
+        assert answer.status_code == 200  # the head is here, and no body yet
+        more.set()
+        assert await answer.aread() == b"HTTP/1.1 is no head here, is it"
 
 
 async def test_a_listener_that_is_stopped_does_not_wait_for_its_tick(

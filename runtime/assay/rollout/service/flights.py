@@ -188,6 +188,8 @@ class Flights:
 
     def _start_group(self) -> Start:
         """Start one waiting group; see `Turns`."""
+        if not self._sessions:  # turns of agents only: this is tried three times for each
+            return Start.NONE_WAITS
         busy = functools.cache(self._busy)  # looked for at most once for all sessions
         key = self._turns.first(functools.partial(self._may_start, busy))
         if key is None:
