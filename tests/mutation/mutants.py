@@ -39,7 +39,10 @@ ORDERING: Final = [
     *_of(
         "ordering",
         f"{CORE}/fair_queue.py",
-        ("        tenant = self.shares.first()", "        tenant = max(self.shares.waiting)"),
+        (
+            "        tenant = self.shares.first(left_out)",
+            "        tenant = max(self.shares.waiting)",
+        ),
         ("            self.shares.leave(tenant)\n", "            pass\n"),
         (
             "        _, entry = heappop(heap)\n        while",
@@ -194,8 +197,8 @@ CAPS: Final = [
         "caps",
         f"{WORKER}/supervisor.py",
         (
-            "self._pool.idle * self._spec.batch_max - claimed",
-            "(self._pool.idle + 4) * self._spec.batch_max - claimed",
+            "self._pool.idle * self._spec.batch_max - len",
+            "(self._pool.idle + 4) * self._spec.batch_max - len",
         ),
     ),
     *_of(

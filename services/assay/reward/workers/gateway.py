@@ -39,6 +39,8 @@ from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 
 CLAIMS_MAX: Final = 256
+LEFT_OUT_MAX: Final = 1_024
+"""Tenants that a claim may leave out."""
 CLAIMS_SLICE: Final = 16
 """Claims between two looks at the size of the answer."""
 ANSWER_BYTES_MAX: Final = 4 * 1024**2
@@ -179,6 +181,7 @@ class WorkGateway:
         claims_max: int,
         lease_s: float,
         wait_ms: int,
+        left_out: Sequence[TenantId] = (),
     ) -> Claimed:
         """See `ClaimRequest`.
 
@@ -192,6 +195,7 @@ class WorkGateway:
         _in_range("claims_max", claims_max, 0, CLAIMS_MAX)
         _in_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
         _in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
+        _in_range("left_out", len(left_out), 0, LEFT_OUT_MAX)
         if not names or (len(names) > 1 and not wait_ms):
             raise InvalidRequest("stages: name one, or with wait_ms some", field="stages")
         stage: StageName | None = names[0]
@@ -203,7 +207,7 @@ class WorkGateway:
         if stage is None or (wait_ms and not claims_max):
             return Claimed(stage, (), (), more=False)
         return await self._unless_gone(
-            self._claim(caller, stage, claims_max, lease_s), self._give_back
+            self._claim(caller, stage, claims_max, lease_s, left_out), self._give_back
         )
 
     @contextmanager
@@ -224,14 +228,23 @@ class WorkGateway:
                 del self._waits[owner]
 
     async def _claim(
-        self, caller: WorkerPass, stage: StageName, claims_max: int, lease_s: float
+        self,
+        caller: WorkerPass,
+        stage: StageName,
+        claims_max: int,
+        lease_s: float,
+        left_out: Sequence[TenantId],
     ) -> Claimed:
         found: list[Claim] = []
         size, more = 0, True
         while more and size < ANSWER_BYTES_MAX:
             count = min(claims_max - len(found), CLAIMS_SLICE)
             some = await self._store.claim(
-                stage, claims_max=count, lease_s=lease_s, worker=caller.worker
+                stage,
+                claims_max=count,
+                lease_s=lease_s,
+                worker=caller.worker,
+                left_out=left_out,
             )
             found += some
             size += sum(map(_bytes_of, some))

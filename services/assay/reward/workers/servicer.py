@@ -68,6 +68,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             claims_max=request.claims_max,
             lease_s=request.lease_s,
             wait_ms=request.wait_ms,
+            left_out=[TenantId(one) for one in request.left_out],
         )
         tasks = list(dict.fromkeys(claim.task for claim in found.claims))
         index = {task: at for at, task in enumerate(tasks)}
