@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.ids import TenantId
+from assay.core.ids import TenantId  # noqa: TC001 - seen by mypy and readers alike
 from assay.core.records import Claim, Lease, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition

@@ -7,7 +7,6 @@ replica remembers anything about a worker.
 """
 
 import asyncio
-import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from assay.edge.clock import Clock
 from assay.edge.work.addresses import refuse_own_address
 from assay.edge.work.tokens import NAME_FORM, WorkerKeys, WorkerPass
 from assay.edge.work.wire import Next
+from assay.reward.workers.scopes import ArtifactScopes
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 
@@ -56,7 +56,6 @@ HOST_LEASE_S_MAX: Final = 60.0
 WAITS_MAX: Final = 6_144
 WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
-SCOPE_CHARS: Final = 16
 _PARTS: Final = 4
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class WorkGateway:
         """
         self._store = store
         self._stages = stages
-        self._scopes = scopes_of(pipelines)
+        self._scopes = ArtifactScopes(pipelines)
         self._keys = keys
         self.token_s = token_s
         self.attempts_max = attempts_max
@@ -382,15 +381,12 @@ class WorkGateway:
         return redelivered, dead
 
     # -- artifacts and permits -----------------------------------------------------------------
-    def artifact_key(self, caller: WorkerPass, key: str) -> str:
-        """Where the worker's artifact is: apart from those of other pipelines' stages, so that what
-        a worker stores reaches none that does not depend on it anyway."""
+    def artifact_keys(self, caller: WorkerPass, key: str) -> Sequence[str]:
+        """Where the worker's artifact is, and where else it is to be kept: see `ArtifactScopes`."""
         if not caller.worker:
             raise PermissionDenied("this token permits only to enroll")
         _in_range("key", len(key), 1, 1_024)
-        scopes = sorted({self._scopes.get(stage, stage) for stage in caller.stages})
-        scope = hashlib.sha256("\n".join(scopes).encode()).hexdigest()[:SCOPE_CHARS]
-        return f"worker:{scope}:{key}"
+        return self._scopes.keys(caller.stages, key)
 
     @property
     def store(self) -> Store:
@@ -430,18 +426,3 @@ def _bytes_of(claim: Claim) -> int:
 def _in_range(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise InvalidRequest(f"{field}: {least:g} to {most:g}", field=field)
-
-
-def scopes_of(
-    pipelines: Mapping[PipelineName, PipelineDefinition],
-) -> Mapping[StageName, StageName]:
-    """For each stage the first, by name, of those that it is connected with by pipelines."""
-    scope: dict[StageName, StageName] = {}
-    for definition in pipelines.values():
-        stages = definition.spec.stages
-        joined = {scope.get(stage, stage) for stage in stages}
-        first = min(joined)
-        for stage in stages:
-            scope.setdefault(stage, first)
-        scope = {stage: first if of in joined else of for stage, of in scope.items()}
-    return scope

@@ -175,7 +175,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         """Shared results of the worker's pipelines."""
         del context
         message = parsed_message(worker_pb2.WorkArtifactRequest.FromString, request)
-        key = self._gateway.artifact_key(caller(), message.key)
+        key, *copies = self._gateway.artifact_keys(caller(), message.key)
         store, kinds = self._gateway.store, worker_pb2.WorkArtifactRequest
         seconds = min(max(message.seconds, 0.001), SECONDS_MAX)
         content, begun = None, False
@@ -185,7 +185,8 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             case kinds.ACTION_BEGIN:
                 begun = await store.artifact_begin(key, lease_s=seconds)
             case kinds.ACTION_PUT:
-                await store.artifact_put(key, message.content)
+                for one in (*copies, key):
+                    await store.artifact_put(one, message.content)
             case kinds.ACTION_ABANDON:
                 await store.artifact_abandon(key)
             case kinds.ACTION_WAIT:

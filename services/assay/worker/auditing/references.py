@@ -7,8 +7,8 @@ platform (whether another's audit is known would tell by time what that one has 
 results are artifacts in the store, under keys that the host forms from its own claim and that no
 slot can name. A verdict whose reference is not yet audited waits here, with its lease; its slot
 goes on. A tenant with many slow references gets no further claims meanwhile, and others do
-(`AuditShares`). What the store and the host keep comes from slots that only audit (`AuditingSlots`), never
-from one that saw a response.
+(`AuditShares`). What the store and the host keep comes from slots that only audit
+(`AuditingSlots`), never from one that saw a response.
 
 Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
 `HELD_MAX` verdicts wait, besides those of the tenant that holds most, before the stage stops
