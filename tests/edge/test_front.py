@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from assay.config.access import OperatorSettings
 from assay.edge.connections import front as front_module
-from assay.edge.connections import joining as joining_module
 from assay.edge.connections import passage as passage_module
 from assay.edge.connections.fields import FIELD_BYTES, FieldTable, NotFields
 from assay.edge.connections.passage import (
@@ -384,60 +383,6 @@ async def test_a_crowd_of_strangers_makes_room_for_others(
             writer.close()
 
 
-async def test_a_crowd_of_strangers_comes_to_grpc_at_a_pace_and_who_comes_later_goes_on(
-    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A first call with a token, from the address of a crowd."""
-    monkeypatch.setattr(joining_module, "JOINS", (4.0, 10.0))
-    tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
-    api = await run_api(tenants=tenants)
-    joined = api.api.server.connections.origins
-    opened = [await asyncio.open_connection(*split(api.addresses.grpc)) for _ in range(60)]
-    for _, writer in opened:
-        writer.write(BEGUN + call(1))
-    async with asyncio.timeout(WAIT_S):
-        while len(joined) < 4:
-            await asyncio.sleep(0.01)
-    assert await calls_answered(api, "a", 1) == 1
-    assert len(joined) < 40, "the crowd still waits"
-    for _, writer in opened:
-        writer.close()
-
-
-async def test_a_crowd_with_tokens_waits_for_no_pace(
-    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joining_module, "JOINS", (4.0, 0.001))
-    tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
-    api = await run_api(tenants=tenants)
-    async with asyncio.timeout(WAIT_S):
-        answered = await asyncio.gather(*(calls_answered(api, "a", 1, WAIT_S) for _ in range(40)))
-    assert answered == [1] * 40
-
-
-@given(st.lists(st.tuples(st.floats(0.0, 0.1), st.integers(0, 20), st.booleans())))
-def test_connections_of_an_address_come_at_a_pace_the_newest_first(
-    steps: list[tuple[float, int, bool]],
-) -> None:
-    at_once, per_s = joining_module.JOINS
-    joining, now_s, number = joining_module.Joining[int](), 0.0, 0
-    came, given_back, waiting = 0, 0, list[int]()
-    for pause_s, more, is_known in steps:
-        now_s += pause_s
-        for _ in range(more):
-            number += 1
-            joining.add(number)
-            waiting.append(number)
-        if is_known and came > given_back:
-            joining.known()
-            given_back += 1
-        while (one := joining.take(now_s)) is not None:
-            assert one == waiting.pop()
-            came += 1
-        assert not joining or joining.wait_s(now_s) > 0
-        assert came <= at_once + per_s * now_s + given_back + 1e-6
-
-
 def split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)
@@ -482,7 +427,7 @@ def test_a_strangers_calls_now_and_then_wait_for_no_crowd() -> None:
         assert passage.take(call(2 * number + 1), now_s) == (call(2 * number + 1), 0.0)
 
 
-async def calls_answered(api: Running, name: str, times: int, timeout_s: float = 1.0) -> int:
+async def calls_answered(api: Running, name: str, times: int) -> int:
     """How many of a tenant's calls are answered."""
     answered = 0
     options = [("grpc.use_local_subchannel_pool", 1)]
@@ -492,7 +437,7 @@ async def calls_answered(api: Running, name: str, times: int, timeout_s: float =
             request = reward_pb2.ListPipelinesRequest()
             metadata = (("authorization", f"Bearer {name}"),)
             with suppress(grpc.aio.AioRpcError):
-                await stub.ListPipelines(request, metadata=metadata, timeout=timeout_s)
+                await stub.ListPipelines(request, metadata=metadata, timeout=1.0)
                 answered += 1
     return answered
 

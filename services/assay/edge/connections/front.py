@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import socket
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakValueDictionary
 
 from assay.edge.auth import in_url
-from assay.edge.connections.joining import Joining
 from assay.edge.connections.passage import (
     FAREWELL,
     Broken,
@@ -32,12 +30,9 @@ from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+    import socket
+    from collections.abc import Callable, Hashable
 
-ACCEPTS_MAX: Final = 8
-"""Connections that are accepted at once, between two steps of other calls."""
-ACCEPT_PAUSE_S: Final = 0.1
-"""After one could not be, because there are too many open files."""
 READ_BYTES_MAX: Final = 64 * 1024
 """At once: all other calls wait while it is looked at."""
 BEGIN_S_MAX: Final = 10.0
@@ -48,8 +43,6 @@ PAUSE_S_LEAST: Final = 0.005
 """Of a connection that has to wait: what may pass by then passes together."""
 PAUSE_S_EACH: Final = 0.001
 """For each connection that has to wait: looking at it costs a fiftieth of that."""
-JOIN_PAUSE_S_LEAST: Final = 0.005
-"""Connections whose turn comes by then come to gRPC together."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
 STOP_S_MAX: Final = 1.0
@@ -92,13 +85,12 @@ class Front:
         self._opaque = opaque
         self._one_tenant = one_tenant
         self._strangers: WeakValueDictionary[str, Buckets] = WeakValueDictionary()
-        self._joins: WeakValueDictionary[str, Joining[_Client]] = WeakValueDictionary()
         self._tenants: WeakValueDictionary[Hashable, Buckets] = WeakValueDictionary()
         self._newcomers: dict[_Client, None] = {}
         self._clients: set[_Client] = set()
         self._joining: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Server | None = None
         self._inner_port = 0
 
     def bind(self, host: str, port: int, *, setting: str) -> str:
@@ -118,53 +110,18 @@ class Front:
         """Accept connections, for a gRPC server that listens on this port of the loopback."""
         assert self._socket is not None  # noqa: S101 for the checker: bound before
         self._inner_port = inner_port
-        self._loop = asyncio.get_running_loop()
-        self._socket.setblocking(False)  # noqa: FBT003 the only form
-        self._socket.listen(BACKLOG)
-        self._accept_on()
-        self.connections.gate_at(self._socket)
-
-    def _accept_on(self) -> None:
-        if self._loop is not None and self._socket is not None:
-            self._loop.add_reader(self._socket, self._accept)
-
-    def _accept(self) -> None:
-        """A few of those that wait; an event loop's own server accepts all of a crowd at once."""
-        loop, listener = self._loop, self._socket
-        if loop is None or listener is None:
-            return
-        for _ in range(ACCEPTS_MAX):
-            try:
-                accepted, _ = listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except ConnectionAbortedError:
-                continue
-            except OSError:
-                loop.remove_reader(listener)
-                loop.call_later(ACCEPT_PAUSE_S, self._accept_on)
-                return
-            self._spawn(self._begin(accepted), name="accept")
-
-    async def _begin(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(OSError):
-            accepted.setblocking(False)  # noqa: FBT003
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.connect_accepted_socket(lambda: _Client(self), accepted)
-
-    def _spawn(self, work: Coroutine[object, object, None], *, name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._joining.add(task)
-        task.add_done_callback(self._joining.discard)
+        self._server = await loop.create_server(
+            lambda: _Client(self), sock=self._socket, backlog=BACKLOG
+        )
+        self.connections.gate_at(self._socket)
 
     def stop_accepting(self) -> None:
         """Accept no more connections; those that exist go on."""
-        listener, self._socket = self._socket, None
-        if listener is not None:
-            if self._loop is not None:
-                self._loop.remove_reader(listener)
-            listener.close()
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
 
     async def stop(self) -> None:
         """End all connections; those that gRPC has ended may send what they still have."""
@@ -190,8 +147,6 @@ class Front:
         shared = self._strangers.get(client.address)
         if shared is None:
             shared = self._strangers[client.address] = strangers_pace()
-        client.joining = self._joins.get(client.address) or Joining()
-        self._joins[client.address] = client.joining
         return Passage(shared=shared, opaque=self._opaque)
 
     def _make_room(self) -> None:
@@ -203,13 +158,9 @@ class Front:
     def known(self, client: _Client, caller: Hashable) -> tuple[Buckets, Buckets]:
         """It is no newcomer any more; returns the pace that it shares with this caller's, and its
         own."""
-        is_new = client in self._newcomers
         self._newcomers.pop(client, None)
         if self._one_tenant:
             return endless_pace(), endless_pace()
-        if is_new:
-            client.joining.known()
-            self._join_next(client.joining)
         shared = self._tenants.get(caller)
         if shared is None:
             shared = self._tenants[caller] = tenants_pace()
@@ -219,28 +170,12 @@ class Front:
         """Its connection has ended."""
         self._clients.discard(client)
         self._newcomers.pop(client, None)
-        client.joining.remove(client)
 
     def join(self, client: _Client) -> None:
-        """Connect a client to gRPC, when it is its turn."""
-        if self._one_tenant:
-            self._spawn(self._join(client), name="join")
-            return
-        client.joining.add(client)
-        self._join_next(client.joining)
-
-    def _join_next(self, joining: Joining[_Client]) -> None:
-        now_s = self.time_s()
-        while (client := joining.take(now_s)) is not None:
-            self._spawn(self._join(client), name="join")
-        if joining and not joining.has_timer:
-            joining.has_timer = True
-            wait_s = max(joining.wait_s(now_s), JOIN_PAUSE_S_LEAST)
-            asyncio.get_running_loop().call_later(wait_s, self._join_later, joining)
-
-    def _join_later(self, joining: Joining[_Client]) -> None:
-        joining.has_timer = False
-        self._join_next(joining)
+        """Connect a client to gRPC."""
+        task = asyncio.create_task(self._join(client), name="join")
+        self._joining.add(task)
+        task.add_done_callback(self._joining.discard)
 
     async def _join(self, client: _Client) -> None:
         loop = asyncio.get_running_loop()
@@ -265,7 +200,6 @@ class _Client(asyncio.BufferedProtocol):
         self._full = self._paused = self._received = False
         self.address = ""
         self.peer = ""
-        self.joining: Joining[_Client] = Joining()
 
     # -- from the client -----------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -93,10 +93,6 @@ class TokenBucket:
         self._refill(now_s)
         self.spent = min(self.spent + amount, 2 * self.at_once)
 
-    def give_back(self, amount: float) -> None:
-        """It turned out not to count."""
-        self.spent = max(0.0, self.spent - amount)
-
     def _refill(self, now_s: float) -> None:
         self.spent = max(0.0, self.spent - max(0.0, now_s - self.at_s) * self.per_s)
         self.at_s = max(self.at_s, now_s)
