@@ -32,7 +32,7 @@ ORDERING: Final = [
         f"{CORE}/ordering.py",
         ("deadline_ms=-(-deadline_ns // 1_000_000), s", "deadline_ms=0, s"),
         ("sequence=sequence)", "sequence=-sequence)"),
-        ("return min(self.waiting, key", "return max(self.waiting, key"),
+        ("return min(others, key", "return max(others, key"),
         ("        self.waiting[tenant] += advance\n", ""),
         ("return math.ceil(cost_us / weight)", "return math.ceil(cost_us * weight * weight)"),
     ),
@@ -170,7 +170,7 @@ CAPS: Final = [
     *_of(
         "caps",
         f"{MODEL}/queue_stages.py",
-        ("while queue and len(claims) < claims_max:", "while queue and len(claims) <= claims_max:"),
+        ("left_out) and len(claims) < claims_max:", "left_out) and len(claims) <= claims_max:"),
     ),
     *_of(
         "caps",
@@ -310,8 +310,8 @@ COUNTERS: Final = [
         ("            job.batch.running -= job.requests\n", "            pass\n"),
         ("            self._changes.work.add(job.stage)\n", ""),
         (
-            "        if queue:\n            self._changes.work.add(stage)\n        return claims",
-            "        return claims",
+            "        if queue.others(left_out):\n            self._changes.work.add(stage)\n",
+            "        if not queue:\n            self._changes.work.discard(stage)\n",
         ),
     ),
     *_of(
