@@ -59,6 +59,14 @@ async def nothing(attacker: Attacker) -> None:
     await asyncio.Event().wait()
 
 
+async def spinning(_attacker: Attacker) -> None:
+    """Only takes CPU time, as much as it gets: what an attack costs as mere competition."""
+    while True:
+        for _ in range(10_000):
+            pass
+        await asyncio.sleep(0)
+
+
 async def json_bombs_grpc(attacker: Attacker) -> None:
     """References of 12 MB, and 4 million empty requests in one message."""
     messages = _bomb_messages(BOMB_BYTES)
@@ -324,6 +332,7 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
     attack.__name__: attack
     for attack in (
         nothing,
+        spinning,
         json_bombs_grpc,
         small_bombs_grpc,
         json_bombs_http,

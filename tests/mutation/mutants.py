@@ -32,14 +32,17 @@ ORDERING: Final = [
         f"{CORE}/ordering.py",
         ("deadline_ms=-(-deadline_ns // 1_000_000), s", "deadline_ms=0, s"),
         ("sequence=sequence)", "sequence=-sequence)"),
-        ("return min(self.waiting, key", "return max(self.waiting, key"),
+        ("return min(others, key", "return max(others, key"),
         ("        self.waiting[tenant] += advance\n", ""),
         ("return math.ceil(cost_us / weight)", "return math.ceil(cost_us * weight * weight)"),
     ),
     *_of(
         "ordering",
         f"{CORE}/fair_queue.py",
-        ("        tenant = self.shares.first()", "        tenant = max(self.shares.waiting)"),
+        (
+            "        tenant = self.shares.first(left_out)",
+            "        tenant = max(self.shares.waiting)",
+        ),
         ("            self.shares.leave(tenant)\n", "            pass\n"),
         (
             "        _, entry = heappop(heap)\n        while",
@@ -167,7 +170,7 @@ CAPS: Final = [
     *_of(
         "caps",
         f"{MODEL}/queue_stages.py",
-        ("while queue and len(claims) < claims_max:", "while queue and len(claims) <= claims_max:"),
+        ("left_out) and len(claims) < claims_max:", "left_out) and len(claims) <= claims_max:"),
     ),
     *_of(
         "caps",
@@ -194,8 +197,8 @@ CAPS: Final = [
         "caps",
         f"{WORKER}/supervisor.py",
         (
-            "self._pool.idle * self._spec.batch_max - claimed",
-            "(self._pool.idle + 4) * self._spec.batch_max - claimed",
+            "self._pool.idle * self._spec.batch_max - len",
+            "(self._pool.idle + 4) * self._spec.batch_max - len",
         ),
     ),
     *_of(
@@ -307,8 +310,8 @@ COUNTERS: Final = [
         ("            job.batch.running -= job.requests\n", "            pass\n"),
         ("            self._changes.work.add(job.stage)\n", ""),
         (
-            "        if queue:\n            self._changes.work.add(stage)\n        return claims",
-            "        return claims",
+            "        if queue.others(left_out):\n            self._changes.work.add(stage)\n",
+            "        if not queue:\n            self._changes.work.discard(stage)\n",
         ),
     ),
     *_of(

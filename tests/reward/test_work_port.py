@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.store.driver import FIRST, SECOND, TENANT, Driver, eventually, requests
 from tests.store.remote import KEY, WorkPort, token_for
 
+from assay.config.settings import VerifierSettings
 from assay.core.errors import (
     AssayError,
     DependencyDown,
@@ -24,16 +25,17 @@ from assay.core.errors import (
     Unauthenticated,
 )
 from assay.core.hosts.record import HOSTS_PER_OWNER_MAX, HostRecord
-from assay.core.ids import BatchId, JobId, StageName, WorkerId
+from assay.core.ids import BatchId, JobId, StageName, WorkerId, kept_for
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest, FinishStatus, HandOver, Lease, Report, StageReport
 from assay.edge.clock import Clock
 from assay.edge.work.addresses import peer_ip, refuse_own_address
 from assay.edge.work.store import RemoteStore
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
-from assay.reward.workers.gateway import scopes_of
+from assay.reward.workers.scopes import ArtifactScopes, KeptReports, scopes_of
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
+from assay.verifiers.registry import load_pipelines
 
 NAME = WorkerId("host")
 LONG_S = 600.0
@@ -317,6 +319,26 @@ async def test_artifacts_of_other_pipelines_are_neither_read_nor_written(scene: 
     assert await text.artifact_get("audit:verdict:abc") is None
     assert await scene.store.artifact_get("audit:verdict:abc") == b"the platform's"
     assert await cpp.artifact_get("audit:verdict:abc") == b"mine"
+
+
+@pytest.mark.parametrize("stages", [("python.run",), ("python.run", "math.verify", "match")])
+async def test_a_report_is_found_by_its_pipeline_whatever_else_its_worker_serves(
+    scene: Scene, stages: tuple[str, ...]
+) -> None:
+    pipelines = load_pipelines(VerifierSettings())
+    kept = KeptReports(scene.store.artifact_get, ArtifactScopes(pipelines))
+    name, other = kept_for("owner", "report-a"), kept_for("owner", "program-a")
+    worker = scene.worker(*stages)
+    for key in (name, other):
+        await worker.artifact_put(key, b"made")
+        assert await worker.artifact_get(key) == b"made"
+    assert await kept("run.python", name) == b"made"
+    assert await kept("math", name) == (b"made" if "math.verify" in stages else None)
+    assert await kept("run.python", kept_for("other", "report-a")) is None
+    await scene.store.artifact_put(kept_for("owner", "report-b"), b"of a host with the store")
+    assert await kept("run.python", kept_for("owner", "report-b")) == b"of a host with the store"
+    await scene.worker("shape").artifact_put(kept_for("owner", "report-c"), b"forged")
+    assert await kept("run.python", kept_for("owner", "report-c")) is None
 
 
 async def test_a_host_that_runs_untrusted_code_gets_no_leave_for_providers(scene: Scene) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ import grpc
 
 from assay.config.settings import RewardSettings
 from assay.core.hosts.record import HostRecord
-from assay.core.ids import JobId, StageName, WorkerId
+from assay.core.ids import JobId, StageName, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     Claim,
@@ -150,10 +150,18 @@ class ByTheApi:
         return self._workers[name]
 
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         remote = await self._worker(worker)
-        found = await remote.claim(stage, claims_max=claims_max, lease_s=lease_s, worker=worker)
+        found = await remote.claim(
+            stage, claims_max=claims_max, lease_s=lease_s, worker=worker, left_out=left_out
+        )
         return [await self._as_in_the_store(claim, worker) for claim in found]
 
     async def _as_in_the_store(self, claim: Claim, worker: str) -> Claim:

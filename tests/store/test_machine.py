@@ -377,16 +377,22 @@ class StoreMachine(RuleBasedStateMachine):
         data=st.data(),
         count=st.integers(0, 4),
         lease_s=st.sampled_from([NEVER_S, NEVER_S, AT_ONCE_S]),
+        left_out=st.just(()) | st.lists(st.sampled_from([*TASKS, TenantId("none")])).map(tuple),
     )
-    def claim(self, data: st.DataObject, count: int, lease_s: float) -> None:
+    def claim(
+        self, data: st.DataObject, count: int, lease_s: float, left_out: tuple[TenantId, ...]
+    ) -> None:
         stage = data.draw(st.sampled_from(self.stages_with_work()))
         claims = self.both(
-            self.store.claim(stage, claims_max=count, lease_s=lease_s, worker=WORKER),
+            self.store.claim(
+                stage, claims_max=count, lease_s=lease_s, worker=WORKER, left_out=left_out
+            ),
             lambda: self.model.claim(
                 stage,
                 claims_max=count,
                 lease_ns=int(lease_s * 1e9),
                 worker=WORKER,
+                left_out=left_out,
                 now_ns=self.now_ns,
             ),
         )

@@ -7,7 +7,7 @@ Earliest Batch First.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -271,12 +271,14 @@ class Tenants:
         new = requests(*(f"r{k}" for k in range(first, first + count)))
         await self.store.submit(tenant, BatchId(name), new, Quota())
 
-    async def claim(self, count: int = 1) -> Sequence[Claim]:
-        return await self.store.claim(FIRST, claims_max=count, lease_s=600, worker=WORKER)
+    async def claim(self, count: int = 1, left_out: Collection[TenantId] = ()) -> Sequence[Claim]:
+        return await self.store.claim(
+            FIRST, claims_max=count, lease_s=600, worker=WORKER, left_out=left_out
+        )
 
-    async def served(self, count: int) -> str:
+    async def served(self, count: int, left_out: Collection[TenantId] = ()) -> str:
         """Whose requests come next."""
-        return "".join(claim.task.tenant for claim in await self.claim(count))
+        return "".join(claim.task.tenant for claim in await self.claim(count, left_out))
 
 
 @pytest.fixture
@@ -310,6 +312,35 @@ async def test_shares_follow_the_weights(two: Tenants) -> None:
     await two.submit(A, "heavy", 100)
     await two.submit(B, "light", 100)
     assert (await two.served(50)).count("a") == 40
+
+
+async def test_a_tenant_that_is_left_out_keeps_its_work_and_earns_nothing(two: Tenants) -> None:
+    await two.open(A, "slow", deadline_after_ms=1)
+    await two.open(B, "other", deadline_after_ms=1)
+    await two.submit(A, "slow", 100)
+    assert await two.served(4, left_out=[A]) == ""
+    await two.submit(B, "other", 100)
+    assert await two.served(50, left_out=[A]) == 50 * "b"
+    assert 9 <= (await two.served(20)).count("a") <= 11
+    assert await two.served(100, left_out=[A, B]) == ""
+    assert len(await two.served(200)) == 130
+
+
+async def test_work_that_is_left_out_wakes_no_one_and_other_work_does(two: Tenants) -> None:
+    await two.open(A, "slow", deadline_after_ms=1)
+    await two.open(B, "other", deadline_after_ms=1)
+    await two.submit(A, "slow", 9)
+    assert await two.store.wait_for_work([FIRST], timeout_s=9.0) == FIRST
+    assert await two.served(4, left_out=[A]) == ""
+    assert await two.store.wait_for_work([FIRST], timeout_s=0.05) is None
+    await two.submit(B, "other", 9)
+    assert await two.store.wait_for_work([FIRST], timeout_s=9.0) == FIRST
+    assert await two.served(4, left_out=[A]) == "bbbb"
+    assert await two.store.wait_for_work([FIRST], timeout_s=9.0) == FIRST, "five wait"
+    await two.store.reap(FIRST, attempts_max=3, jobs_max=9)
+    assert await two.served(9, left_out=[A]) == "bbbbb"
+    assert await two.store.wait_for_work([FIRST], timeout_s=9.0) == FIRST, "from the sweep"
+    assert len(await two.served(99)) == 9
 
 
 async def test_time_without_work_saves_up_no_claim_to_service(two: Tenants) -> None:

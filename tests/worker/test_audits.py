@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Never
 
 import pytest
-from tests.worker.hosts import Judged, RunHost, StartHost, Trainer
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.worker.hosts import Judged, RunHost, StartHost, Trainer, until
 from tests.worker.test_pure import claim
 
 from assay.core.ids import StageName, TenantId
@@ -19,6 +22,8 @@ from assay.edge.metrics import Metrics
 from assay.store.port import Store
 from assay.verifiers.audit import reference_key
 from assay.verifiers.port import PipelineSettings, StageDefinition
+from assay.worker.auditing import references
+from assay.worker.auditing.shares import AuditShares
 from assay.worker.auditing.slots import AuditingSlots
 from assay.worker.host import BackgroundTasks
 
@@ -135,6 +140,56 @@ async def test_a_slot_that_saw_responses_cannot_forge_an_audit(
     assert "of a stage without" in pretender.record.error
 
 
+@pytest.mark.parametrize("stage", ["audited", "faults"])
+async def test_slow_references_of_a_tenant_keep_no_other_tenant_waiting(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for a claim nor for an audit, however many there are."""
+    monkeypatch.setattr(references, "HELD_MAX", 4)
+    service = await run_host(stage, slots=1)
+    audits = service.host._supervisors[StageName(stage)]._audits
+    log, end = tmp_path / "audits", tmp_path / "end"
+    slow: dict[str, object] = {"log": str(log), "waits_for": str(end)}
+    batches = [
+        await trainer.submit(stage, ["pass"], {**slow, "number": number}) for number in range(12)
+    ]
+    await until(lambda: trainer.tenant in audits.at_share)
+    await asyncio.sleep(0.5)  # sweeps wake the host for what it has left
+    assert len(audits) + len(audits.findings) < 8, "the others wait in the store"
+    other = replace(trainer, tenant=TenantId("other"))
+    for number in range(3):
+        async with asyncio.timeout(10):  # an audit of the first would take 20 s
+            (found,) = await judged(other, stage, 1, log=str(log), number=number)
+        assert found.record.reward == 1.0
+    assert trainer.tenant in audits.at_share, "its audits still wait"
+    end.touch()
+    for batch in batches:
+        (found,) = await trainer.results(batch)
+        assert found.record.reward == 1.0
+
+
+TENANTS = [TenantId(name) for name in "abcdef"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(TENANTS), st.booleans())), st.integers(1, 20))
+def test_shares_of_audits_leave_room_for_who_comes_next(
+    steps: list[tuple[TenantId, bool]], room: int
+) -> None:
+    shares, held = AuditShares(), Counter[TenantId]()
+    for tenant, comes in steps:
+        if comes and tenant not in shares.at_share(room) and not shares.is_full(room):
+            shares.add(tenant)
+            held[tenant] += 1
+        elif not comes and held[tenant]:
+            shares.remove(tenant)
+            held[tenant] -= 1
+        waiting = {one for one in TENANTS if held[one]}
+        assert shares.at_share(room) <= waiting, "who holds nothing is never left out"
+        assert len(shares) == held.total() <= room + len(waiting)
+        assert len(waiting) != 1 or not shares.is_full(room)
+        assert len(waiting) != 1 or held.total() <= max(1, (room + 1) // 2)
+
+
 async def test_tenants_that_wait_for_audits_are_served_in_turn(tmp_path: Path) -> None:
     slots = AuditingSlots(
         StageDefinition(spec=StageSpec(name=StageName("s")), handler="none:none", audits=True),
@@ -146,7 +201,11 @@ async def test_tenants_that_wait_for_audits_are_served_in_turn(tmp_path: Path) -
     )
     asked = [asyncio.create_task(slots.lets_pass(claim_of(name))) for name in "aaab"]
     await asyncio.sleep(0)
-    assert [slots._next().claim.task.tenant for _ in range(4)] == ["a", "b", "a", "a"]
+    turns = []
+    while (following := slots._next()) is not None:
+        turns.append(following.claim.task.tenant)
+        slots._take(following)
+    assert turns == ["a", "b", "a", "a"]
     for one in asked:
         one.cancel()
     await asyncio.gather(*asked, return_exceptions=True)

@@ -385,6 +385,7 @@ class ClaimRequest(_message.Message):
     CLAIMS_MAX_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     claims_max: _builtins.int
     """0 = none: with `wait_ms` the answer says which stage has work; without, another waiter is woken."""
     lease_s: _builtins.float
@@ -394,6 +395,10 @@ class ClaimRequest(_message.Message):
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """With `wait_ms`: those that have idle slots. Otherwise one."""
 
+    @_builtins.property
+    def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tenants whose requests are not claimed now."""
+
     def __init__(
         self,
         *,
@@ -401,10 +406,11 @@ class ClaimRequest(_message.Message):
         claims_max: _builtins.int = ...,
         lease_s: _builtins.float = ...,
         wait_ms: _builtins.int = ...,
+        left_out: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims_max", b"claims_max", "lease_s", b"lease_s", "stages", b"stages", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims_max", b"claims_max", "lease_s", b"lease_s", "left_out", b"left_out", "stages", b"stages", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,7 +5,7 @@ every pop takes the first request of the first tenant.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
@@ -44,14 +44,21 @@ class FairQueue(Generic[T, E]):
         heappush(self._heaps[tenant], (key, entry))
         self._counts[tenant] += 1
 
-    def pop(self, price: Callable[[E], Price | None]) -> tuple[E, int | None]:
+    def others(self, left_out: Collection[T]) -> bool:
+        """Whether entries wait of tenants that are not left out."""
+        return bool(self.shares.waiting.keys() - left_out)
+
+    def pop(
+        self, price: Callable[[E], Price | None], left_out: Collection[T] = ()
+    ) -> tuple[E, int | None]:
         """Return the next entry and what its tenant was charged.
 
         Args:
             price: price of an entry; `None` = it was charged before (and so is the returned
                 charge).
+            left_out: tenants whose entries stay.
         """
-        tenant = self.shares.first()
+        tenant = self.shares.first(left_out)
         heap = self._heaps[tenant]
         _, entry = heappop(heap)
         while not self._waits(entry):

@@ -44,6 +44,8 @@ def is_file_path(path: str) -> bool:
 
 
 OWNER_CHARS: Final = 32
+REPORT: Final = "report-"
+"""Beginning of the names of reports of runs."""
 
 
 def owner_of(tenants: Iterable[str]) -> str:
@@ -54,6 +56,11 @@ def owner_of(tenants: Iterable[str]) -> str:
 def kept_for(owner: str, key: str) -> str:
     """The name of an artifact that only the works of `owner` share."""
     return f"of:{owner}:{key}"
+
+
+def is_report(key: str) -> bool:
+    """Whether the artifact of this name is the report of a run, which is read outside of hosts."""
+    return key.partition(":")[2].partition(":")[2].startswith(REPORT)
 
 
 def blob_name(tenant: TenantId, content: bytes) -> str:

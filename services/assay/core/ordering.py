@@ -11,6 +11,8 @@ simulators:
 * within a tenant, the batch whose deadline comes first (DistRS, NSDI'26, section 5.2), then the
   order of arrival. A request that is delivered again keeps its place and is not charged again.
 
+A claim may leave tenants out; for them it is as if they came back after it.
+
 A tenant that has had a stage's queue to itself since the queue was last empty is not charged, so a
 single tenant is served by Earliest Batch First alone. Virtual times are whole microseconds of
 service at weight 1; they start at 0 whenever the queue of the stage has become empty.
@@ -20,6 +22,7 @@ While two tenants both wait, what each was charged, divided by its weight, diffe
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -94,9 +97,15 @@ class Shares(Generic[T]):
             self.debts.clear()
             self.now_us, self.since = 0, None
 
-    def first(self) -> T:
-        """The tenant whose request is next."""
-        return min(self.waiting, key=lambda tenant: (self.waiting[tenant], tenant))
+    def first(self, left_out: Collection[T] = ()) -> T:
+        """The tenant whose request is next, of those that are not left out."""
+        others = self.waiting.keys() - left_out if left_out else self.waiting
+        return min(others, key=lambda tenant: (self.waiting[tenant], tenant))
+
+    def leave_out(self, tenants: Collection[T]) -> None:
+        """Others were served in their place, and they earn no credit by that."""
+        for tenant in self.waiting.keys() & tenants:
+            self.waiting[tenant] = max(self.waiting[tenant], self.now_us)
 
     def charge(self, tenant: T, cost_us: int, weight: float) -> int:
         """Charge the first tenant for a request; returns the advance, 0 where no one is charged."""

@@ -34,6 +34,7 @@ from assay.reward.server import Addresses, Readiness, RewardServer
 from assay.reward.service import RewardService
 from assay.reward.workers.build import open_work_port
 from assay.reward.workers.listener import WorkListener
+from assay.reward.workers.scopes import ArtifactScopes, KeptReports
 from assay.store.fitness import until_fit
 from assay.store.port import Store
 from assay.store.valkey import open_store
@@ -129,7 +130,7 @@ def build(
         registry=metrics.registry,
         metrics_reader=MetricsReader(operator, tenants),
         body_bytes_max=reward.message_bytes_max,
-        kept=store.artifact_get,
+        kept=KeptReports(store.artifact_get, ArtifactScopes(pipelines)),
         shelf=StoreShelf(store, clock),
         settings=reward,
     )

@@ -5,7 +5,7 @@ repeated after a lost reply (submit, open, seal, cancel and finish are idempoten
 only leaves a lease to expire); all instants are from the store's own clock.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from assay.core.hosts.record import HostRecord
@@ -53,12 +53,19 @@ class WorkerStore(Protocol):
 
     # -- workers -------------------------------------------------------------------------------
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         """Lease up to `claims_max` requests in the order of `core.ordering`: each from the tenant
         with the smallest virtual time; within a tenant, earliest batch deadline first (unless
         `prioritize` changed it), then arrival. If more waits, another caller of `wait_for_work` is
-        woken: with `claims_max` 0, one that has no room passes that on."""
+        woken: with `claims_max` 0, one that has no room passes that on. Requests of tenants that
+        are `left_out` stay, earn their tenant no credit, and wake no one: `reap` does."""
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]

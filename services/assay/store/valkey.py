@@ -6,7 +6,7 @@ tasks and large payload parts, which never change. Operations that take several 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -283,11 +283,17 @@ class ValkeyStore(HostCalls):
     # -- workers -------------------------------------------------------------------------------
 
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         return await self._leases.claim(
-            stage, claims_max=claims_max, lease_s=lease_s, worker=worker
+            stage, claims_max=claims_max, lease_s=lease_s, worker=worker, left_out=left_out
         )
 
     async def beat(

@@ -6,7 +6,7 @@ suite. Nothing survives the process.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -236,7 +236,13 @@ class MemoryStore(HostCommands):
     # -- workers -------------------------------------------------------------------------------
 
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         claims = self._model.claim(
@@ -244,6 +250,7 @@ class MemoryStore(HostCommands):
             claims_max=claims_max,
             lease_ns=int(lease_s * 1e9),
             worker=worker,
+            left_out=left_out,
             now_ns=self._clock.now_ns(),
         )
         self._wake()

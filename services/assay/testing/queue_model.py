@@ -13,7 +13,7 @@ Each call records its changes in `changes` for the caller to collect.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from assay.core.hosts.record import HOST_GONE
@@ -259,11 +259,23 @@ class QueueModel:
     # -- workers -------------------------------------------------------------------------------
 
     def claim(
-        self, stage: StageName, *, claims_max: int, lease_ns: int, worker: WorkerId, now_ns: int
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_ns: int,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
+        now_ns: int,
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         return self.stages.claim(
-            stage, claims_max=claims_max, lease_ns=lease_ns, worker=worker, now_ns=now_ns
+            stage,
+            claims_max=claims_max,
+            lease_ns=lease_ns,
+            worker=worker,
+            left_out=left_out,
+            now_ns=now_ns,
         )
 
     def beat(

@@ -6,7 +6,7 @@ virtual times are corrected.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import JobId, StageName, TenantId, WorkerId
@@ -32,19 +32,29 @@ class StageQueues:
         self._joining: list[Job] = []
 
     def claim(
-        self, stage: StageName, *, claims_max: int, lease_ns: int, worker: WorkerId, now_ns: int
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_ns: int,
+        worker: WorkerId,
+        left_out: Collection[TenantId],
+        now_ns: int,
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         queue = self.queues[stage]
         claims: list[Claim] = []
-        while queue and len(claims) < claims_max:
-            job, charged = queue.pop(self._price)
+        while queue.others(left_out) and len(claims) < claims_max:
+            job, charged = queue.pop(self._price, left_out)
             if charged is not None:
                 job.charged = charged
             claims.append(self._lease(job, now_ns, now_ns + lease_ns, worker))
-        self._changes.work.discard(stage)
-        if queue:
+        if claims:
+            queue.shares.leave_out(left_out)
+        if queue.others(left_out):
             self._changes.work.add(stage)
+        elif not queue:
+            self._changes.work.discard(stage)
         return claims
 
     def _price(self, job: Job) -> Price | None:

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
+from assay.core.ids import TenantId  # noqa: TC001 - seen by mypy and readers alike
 from assay.core.records import Claim, Lease, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
@@ -91,6 +92,7 @@ class Supervisor:
         self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
+        self._left_out: frozenset[TenantId] = frozenset()
         self._claiming: asyncio.Task[None] | None = None
         self._wakes = self._wakes_served = 0  # served: before a claim, which tells another host
         self._is_draining = False
@@ -159,8 +161,7 @@ class Supervisor:
     def _capacity(self) -> int:
         if self._audits.is_full:
             return 0
-        claimed = len(self._waiting) + len(self._audits.findings)
-        return self._pool.idle * self._spec.batch_max - claimed
+        return self._pool.idle * self._spec.batch_max - len(self._waiting)
 
     def _room(self) -> int:
         slots = 0 if self._audits.is_full else self._pool.desired
@@ -171,6 +172,8 @@ class Supervisor:
         self._give_out()
         if self._is_draining or self._claiming is not None:
             return
+        if not self._left_out <= self._audits.at_share:  # work that was left may be taken now
+            self._left_out, self._may_be_work = frozenset(), True
         if self._may_be_work and self._room() > 0:
             self._claiming = self._parts.spawn(self._claim(), name=f"claim {self.stage}")
         elif self._capacity() > 0:
@@ -182,12 +185,14 @@ class Supervisor:
             while self._may_be_work and not self._is_draining and (room := self._room()) > 0:
                 self._may_be_work = False
                 wakes, began_ns = self._wakes, self._clock.monotonic_ns()
+                self._left_out = self._audits.at_share
                 try:
                     claims = await self._parts.store.claim(
                         self.stage,
                         claims_max=room,
                         lease_s=self._spec.lease_s,
                         worker=self._parts.worker,
+                        left_out=self._left_out,
                     )
                 except AssayError as error:
                     self._may_be_work = True

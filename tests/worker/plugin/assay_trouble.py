@@ -38,6 +38,9 @@ class AuditedReference(Reference):
     log: str = ""
     finds: str = "sound"
     """`sound`, `weak`, `exception`, `death` or `spin`."""
+    waits_for: str = ""
+    """A file without which the audit does not end."""
+    number: int = 0
 
 
 def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
@@ -320,6 +323,8 @@ class AuditHandler(TroubleHandler):
     def lets_pass(self, work: Work) -> bool | None:
         with open(work.reference.log, "a") as file:
             file.write(f"{os.getpid()}\n")
+        while work.reference.waits_for and not Path(work.reference.waits_for).exists():
+            time.sleep(0.01)
         if work.reference.finds == "exception":
             self.do_raise()
         if work.reference.finds == "death":

@@ -7,7 +7,7 @@ call goes to the next address.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
@@ -166,14 +166,22 @@ class RemoteStore:
 
     # -- work ----------------------------------------------------------------------------------
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         del worker
         found: list[Claim] = []
         while True:
             count = min(claims_max - len(found), CLAIMS_MAX)
-            request = worker_pb2.ClaimRequest(stages=[stage], claims_max=count, lease_s=lease_s)
+            request = worker_pb2.ClaimRequest(
+                stages=[stage], claims_max=count, lease_s=lease_s, left_out=left_out
+            )
             try:
                 answer = await self._call("Claim", request)
             except DependencyDown:

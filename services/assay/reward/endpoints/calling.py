@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 JSON: Final = "application/json"
-Kept = Callable[[str], Awaitable[bytes | None]]
-"""Returns an artifact, if it is still kept."""
+Kept = Callable[[str, str], Awaitable[bytes | None]]
+"""Returns the report of a run by its pipeline and key, if it is still kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,8 @@ async def _run_answer(answer: Answer, kept: Kept) -> dict[str, Any]:
     if not result.outcome.carries_reward:
         return _run_body("SandboxError", message=answer.reward("run")[1])
     owner = owner_of((tenant().tenant_id,))
-    packed = await kept(kept_for(owner, str(answer.context["report"])))
+    key = kept_for(owner, str(answer.context["report"]))
+    packed = await kept(str(answer.context["pipeline"]), key)
     if packed is None:
         return _run_body("SandboxError", message="the report is no longer kept")
     return _report_body(unpack_report(packed))

@@ -183,6 +183,7 @@ def run_message(body: object) -> Message:
     program = response_bytes(asked.code)
     context = {
         "language": asked.language,
+        "pipeline": f"run.{language.name}",
         "report": report_key(program, run),
         "wait_s": WAIT_S + min(asked.compile_timeout, TIME_S_MAX) + run_s,
     }

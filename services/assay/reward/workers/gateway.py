@@ -7,7 +7,6 @@ replica remembers anything about a worker.
 """
 
 import asyncio
-import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -35,10 +34,13 @@ from assay.edge.clock import Clock
 from assay.edge.work.addresses import refuse_own_address
 from assay.edge.work.tokens import NAME_FORM, WorkerKeys, WorkerPass
 from assay.edge.work.wire import Next
+from assay.reward.workers.scopes import ArtifactScopes
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 
 CLAIMS_MAX: Final = 256
+LEFT_OUT_MAX: Final = 1_024
+"""Tenants that a claim may leave out."""
 CLAIMS_SLICE: Final = 16
 """Claims between two looks at the size of the answer."""
 ANSWER_BYTES_MAX: Final = 4 * 1024**2
@@ -54,7 +56,6 @@ HOST_LEASE_S_MAX: Final = 60.0
 WAITS_MAX: Final = 6_144
 WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
-SCOPE_CHARS: Final = 16
 _PARTS: Final = 4
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class WorkGateway:
         """
         self._store = store
         self._stages = stages
-        self._scopes = scopes_of(pipelines)
+        self._scopes = ArtifactScopes(pipelines)
         self._keys = keys
         self.token_s = token_s
         self.attempts_max = attempts_max
@@ -179,6 +180,7 @@ class WorkGateway:
         claims_max: int,
         lease_s: float,
         wait_ms: int,
+        left_out: Sequence[TenantId] = (),
     ) -> Claimed:
         """See `ClaimRequest`.
 
@@ -192,6 +194,7 @@ class WorkGateway:
         _in_range("claims_max", claims_max, 0, CLAIMS_MAX)
         _in_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
         _in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
+        _in_range("left_out", len(left_out), 0, LEFT_OUT_MAX)
         if not names or (len(names) > 1 and not wait_ms):
             raise InvalidRequest("stages: name one, or with wait_ms some", field="stages")
         stage: StageName | None = names[0]
@@ -203,7 +206,7 @@ class WorkGateway:
         if stage is None or (wait_ms and not claims_max):
             return Claimed(stage, (), (), more=False)
         return await self._unless_gone(
-            self._claim(caller, stage, claims_max, lease_s), self._give_back
+            self._claim(caller, stage, claims_max, lease_s, left_out), self._give_back
         )
 
     @contextmanager
@@ -224,14 +227,23 @@ class WorkGateway:
                 del self._waits[owner]
 
     async def _claim(
-        self, caller: WorkerPass, stage: StageName, claims_max: int, lease_s: float
+        self,
+        caller: WorkerPass,
+        stage: StageName,
+        claims_max: int,
+        lease_s: float,
+        left_out: Sequence[TenantId],
     ) -> Claimed:
         found: list[Claim] = []
         size, more = 0, True
         while more and size < ANSWER_BYTES_MAX:
             count = min(claims_max - len(found), CLAIMS_SLICE)
             some = await self._store.claim(
-                stage, claims_max=count, lease_s=lease_s, worker=caller.worker
+                stage,
+                claims_max=count,
+                lease_s=lease_s,
+                worker=caller.worker,
+                left_out=left_out,
             )
             found += some
             size += sum(map(_bytes_of, some))
@@ -369,15 +381,12 @@ class WorkGateway:
         return redelivered, dead
 
     # -- artifacts and permits -----------------------------------------------------------------
-    def artifact_key(self, caller: WorkerPass, key: str) -> str:
-        """Where the worker's artifact is: apart from those of other pipelines' stages, so that what
-        a worker stores reaches none that does not depend on it anyway."""
+    def artifact_keys(self, caller: WorkerPass, key: str) -> Sequence[str]:
+        """Where the worker's artifact is, and where else it is to be kept: see `ArtifactScopes`."""
         if not caller.worker:
             raise PermissionDenied("this token permits only to enroll")
         _in_range("key", len(key), 1, 1_024)
-        scopes = sorted({self._scopes.get(stage, stage) for stage in caller.stages})
-        scope = hashlib.sha256("\n".join(scopes).encode()).hexdigest()[:SCOPE_CHARS]
-        return f"worker:{scope}:{key}"
+        return self._scopes.keys(caller.stages, key)
 
     @property
     def store(self) -> Store:
@@ -417,18 +426,3 @@ def _bytes_of(claim: Claim) -> int:
 def _in_range(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise InvalidRequest(f"{field}: {least:g} to {most:g}", field=field)
-
-
-def scopes_of(
-    pipelines: Mapping[PipelineName, PipelineDefinition],
-) -> Mapping[StageName, StageName]:
-    """For each stage the first, by name, of those that it is connected with by pipelines."""
-    scope: dict[StageName, StageName] = {}
-    for definition in pipelines.values():
-        stages = definition.spec.stages
-        joined = {scope.get(stage, stage) for stage in stages}
-        first = min(joined)
-        for stage in stages:
-            scope.setdefault(stage, first)
-        scope = {stage: first if of in joined else of for stage, of in scope.items()}
-    return scope

@@ -68,6 +68,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             claims_max=request.claims_max,
             lease_s=request.lease_s,
             wait_ms=request.wait_ms,
+            left_out=[TenantId(one) for one in request.left_out],
         )
         tasks = list(dict.fromkeys(claim.task for claim in found.claims))
         index = {task: at for at, task in enumerate(tasks)}
@@ -174,7 +175,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         """Shared results of the worker's pipelines."""
         del context
         message = parsed_message(worker_pb2.WorkArtifactRequest.FromString, request)
-        key = self._gateway.artifact_key(caller(), message.key)
+        key, *copies = self._gateway.artifact_keys(caller(), message.key)
         store, kinds = self._gateway.store, worker_pb2.WorkArtifactRequest
         seconds = min(max(message.seconds, 0.001), SECONDS_MAX)
         content, begun = None, False
@@ -184,7 +185,8 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
             case kinds.ACTION_BEGIN:
                 begun = await store.artifact_begin(key, lease_s=seconds)
             case kinds.ACTION_PUT:
-                await store.artifact_put(key, message.content)
+                for one in (*copies, key):
+                    await store.artifact_put(one, message.content)
             case kinds.ACTION_ABANDON:
                 await store.artifact_abandon(key)
             case kinds.ACTION_WAIT:

@@ -5,7 +5,7 @@ is returned, even when a later call fails. If its payload parts are gone it has 
 its lease is already lost and it is left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from assay.config.settings import StoreSettings
@@ -45,14 +45,20 @@ class Leases:
         self._reap = load_script("reap")
 
     async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        *,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId] = (),
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         found: list[Claim] = []
         while True:
             count = min(claims_max - len(found), CLAIMS_SLICE)
             try:
-                some, claimed = await self._claim_some(stage, count, lease_s, worker)
+                some, claimed = await self._claim_some(stage, count, lease_s, worker, left_out)
             except DependencyDown:
                 if not found:
                     raise
@@ -62,11 +68,16 @@ class Leases:
                 return found
 
     async def _claim_some(
-        self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
+        self,
+        stage: StageName,
+        claims_max: int,
+        lease_s: float,
+        worker: WorkerId,
+        left_out: Collection[TenantId],
     ) -> tuple[list[Claim], int]:
         """Return the claims, and how many the script made."""
         now_us, batches, claims = await self._link.run(
-            self._claim, stage, claims_max, int(lease_s * 1000), worker
+            self._claim, stage, claims_max, int(lease_s * 1000), worker, *left_out
         )
         if not claims:
             return [], 0

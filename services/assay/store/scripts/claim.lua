@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 -- Lease what is next in a stage's queue: pop, lease, fence and attempt in one. Keys: requests.lua.
--- ARGV: stage claims_max lease_ms worker
+-- ARGV: stage claims_max lease_ms worker, and the tenants whose requests stay where they are ...
 -- Returns {now_us, batches, claims}
 --   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
 --             enqueued_us, members} each
 --   members: {job, static, payload, handover} each, in one list; only of a group's own job
 -- With claims_max 0 nothing is leased: work that waits wakes the next sleeper.
+-- A tenant that is left out neither earns credit nor wakes a sleeper.
 -- With one tenant, a plain pop. Otherwise a heap of the tenants with the smallest virtual times: at
 -- most `claims_max` of them can be served.
 --@include requests.lua
@@ -15,10 +16,23 @@
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
-local first = call('ZRANGE', waiting, 0, math.max(claims_max, 1) - 1, 'WITHSCORES')
+local left_out = { unpack(ARGV, 5) }
+local first = call('ZRANGE', waiting, 0, math.max(claims_max, 1) - 1 + #left_out, 'WITHSCORES')
 if #first == 0 then
   call('ZREM', P .. 'm:' .. stage, '0')
   return { NOW_US, {}, {} }
+end
+if #left_out > 0 then
+  local is_left_out, others = {}, {}
+  for _, tenant in ipairs(left_out) do is_left_out[tenant] = true end
+  for i = 1, #first, 2 do
+    if not is_left_out[first[i]] then
+      others[#others + 1] = first[i]
+      others[#others + 1] = first[i + 1]
+    end
+  end
+  if #others == 0 then return { NOW_US, {}, {} } end
+  first = others
 end
 if claims_max == 0 then
   mark(stage)
@@ -143,6 +157,19 @@ local function expected_us(costs, tenant)
   return costs[tenant]
 end
 
+-- Whether others wait than those left out, who have earned nothing meanwhile.
+local function others_wait(now_us)
+  local others = call('ZCARD', waiting)
+  for _, tenant in ipairs(left_out) do
+    local virtual_us = tonumber(call('ZSCORE', waiting, tenant) or '')
+    if virtual_us then
+      others = others - 1
+      if virtual_us < now_us then call('ZADD', waiting, now_us, tenant) end
+    end
+  end
+  return others > 0
+end
+
 local function claim_in_turn(since, now_us)
   local heap, costs, moved = {}, {}, {}
   fence = take_fences(0)
@@ -176,7 +203,7 @@ local function claim_in_turn(since, now_us)
     leave_if_empty(stage, tenant)
   end
   call('ZREMRANGEBYSCORE', P .. 'sd:' .. stage, '-inf', now_us)
-  return call('EXISTS', waiting) == 1
+  return others_wait(now_us)
 end
 
 local since, more = {}, false
@@ -191,7 +218,7 @@ in_slices('ZADD', P .. 'l:' .. stage, leases)
 for uid, count in pairs(running) do call('HINCRBY', P .. 'b:' .. uid, 'running', count) end
 if more then
   mark(stage) -- wakes the next sleeper
-else
+elseif #left_out == 0 or call('EXISTS', waiting) == 0 then
   call('ZREM', P .. 'm:' .. stage, '0')
 end
 return { NOW_US, batches, claims }

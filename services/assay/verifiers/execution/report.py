@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.core.codec import CodecError, pack, unpack
+from assay.core.ids import REPORT
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, ResourceUse
 from assay.sandbox.port import RunResult
@@ -66,7 +67,7 @@ def report_key(program: bytes, run: ProgramRun) -> str:
     digest = hashlib.sha256()
     for part in (program, run.model_dump_json().encode()):
         digest.update(len(part).to_bytes(8, "big") + part)
-    return f"report-{digest.hexdigest()}"
+    return f"{REPORT}{digest.hexdigest()}"
 
 
 def step_of(result: RunResult) -> Step:

@@ -12,12 +12,13 @@ If an audit fails, each slot finds out for itself.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from assay.core.ids import PipelineName
+from assay.core.ids import PipelineName, TenantId
 from assay.core.records import Claim
 from assay.core.tools.lru import LruCache, TenantCache
 from assay.verifiers.audit import REFERENCES_MAX, audit_setting, reference_key
 from assay.verifiers.port import ReferenceAudit
 from assay.worker.assignment import HeldClaim
+from assay.worker.auditing.shares import AuditShares
 from assay.worker.auditing.slots import AuditingSlots
 from assay.worker.slots.pool import Spawn
 
@@ -46,11 +47,19 @@ class Findings:
         self._known: TenantCache[str, tuple[str | None]] = TenantCache(weight_max=REFERENCES_MAX)
         self._is_off: LruCache[bytes, bool] = LruCache(weight_max=SETTINGS_MAX)
         self._waiting: dict[str, dict[HeldClaim, None]] = {}
-        self._waiting_count = 0
+        self._shares = AuditShares()
 
     def __len__(self) -> int:
         """Works that wait."""
-        return self._waiting_count
+        return len(self._shares)
+
+    def at_share(self, room: int) -> frozenset[TenantId]:
+        """See `AuditShares`."""
+        return self._shares.at_share(room)
+
+    def is_full(self, room: int) -> bool:
+        """See `AuditShares`."""
+        return self._shares.is_full(room)
 
     def admit(self, held: HeldClaim) -> bool:
         """Whether a work may be judged now; if not, `on_found` gets it later."""
@@ -66,7 +75,7 @@ class Findings:
             waiting = self._waiting[key] = {}
             self._spawn(self._find(key, held.claim), name="find faults")
         waiting[held] = None
-        self._waiting_count += 1
+        self._shares.add(held.claim.task.tenant)
         return False
 
     def _off(self, settings_json: bytes) -> bool:
@@ -91,9 +100,9 @@ class Findings:
         known = (_EACH_FOR_ITSELF if fault is None else fault,)
         self._known.put(claim.task.tenant, key, known)
         found = self._waiting.pop(key, {})
-        self._waiting_count -= len(found)
         for held in found:
             held.fault = fault
+            self._shares.remove(held.claim.task.tenant)
         if found:
             self._on_found(list(found))
 
@@ -104,12 +113,12 @@ class Findings:
         waiting = self._waiting.get(self._key(held.claim), {})
         if held in waiting:
             del waiting[held]
-            self._waiting_count -= 1
+            self._shares.remove(held.claim.task.tenant)
 
     def take_all(self) -> list[HeldClaim]:
         """Remove all that wait."""
         taken = [held for waiting in self._waiting.values() for held in waiting]
         for waiting in self._waiting.values():
             waiting.clear()
-        self._waiting_count = 0
+        self._shares.clear()
         return taken

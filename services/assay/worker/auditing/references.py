@@ -6,11 +6,13 @@ fails under its reference. Then each distinct reference of a tenant is audited o
 platform (whether another's audit is known would tell by time what that one has sent): the
 results are artifacts in the store, under keys that the host forms from its own claim and that no
 slot can name. A verdict whose reference is not yet audited waits here, with its lease; its slot
-goes on. What the store and the host keep comes from slots that only audit (`AuditingSlots`), never
-from one that saw a response.
+goes on. A tenant with many slow references gets no further claims meanwhile, and others do
+(`AuditShares`). What the store and the host keep comes from slots that only audit
+(`AuditingSlots`), never from one that saw a response.
 
 Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
-`HELD_MAX` verdicts wait before the stage stops claiming; an audit that fails is no evidence about
+`HELD_MAX` verdicts wait, besides those of the tenant that holds most, before the stage stops
+claiming; an audit that fails is no evidence about
 the reference, is not kept, and leaves the verdict as it is.
 """
 
@@ -21,6 +23,7 @@ import structlog
 
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
+from assay.core.ids import TenantId
 from assay.core.records import Claim, StageReport
 from assay.core.tools.lru import TenantCache
 from assay.verifiers.audit import REFERENCES_MAX, reference_key
@@ -28,13 +31,16 @@ from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.assignment import HeldClaim
 from assay.worker.auditing.findings import Findings
+from assay.worker.auditing.shares import AuditShares
 from assay.worker.auditing.slots import AuditingSlots
 from assay.worker.finish import refused_by_audit
 from assay.worker.parts import HostParts
 from assay.worker.slots.messages import HOSTS_KEYS, Said, SaidEnded, SaidFailed
 
 HELD_MAX: Final = 256
-"""Verdicts that wait for audits, per stage."""
+"""Verdicts that wait for audits, per stage; of one tenant alone half as many."""
+FOUND_EACH: Final = 2
+"""Claims that wait for findings, per claim that the slots take at once; the same."""
 _SOUND, _WEAK = b"sound", b"weak"
 
 log = structlog.get_logger(__name__)
@@ -86,11 +92,19 @@ class ReferenceAudits:
         self._on_audited = on_audited
         self._lets_pass: TenantCache[str, bool] = TenantCache(weight_max=REFERENCES_MAX)
         self._held: dict[HeldClaim, None] = {}
+        self._shares = AuditShares()
+        self._batch_max = definition.spec.batch_max
+        self._findings_room = FOUND_EACH * self._batch_max
 
     @property
     def is_full(self) -> bool:
-        """No more verdicts may wait."""
-        return len(self._held) >= HELD_MAX
+        """No more may wait."""
+        return self._shares.is_full(HELD_MAX) or self.findings.is_full(self._findings_room)
+
+    @property
+    def at_share(self) -> frozenset[TenantId]:
+        """Tenants of whom no more may wait."""
+        return self._shares.at_share(HELD_MAX) | self.findings.at_share(self._findings_room)
 
     def __len__(self) -> int:
         """Verdicts that wait."""
@@ -99,6 +113,7 @@ class ReferenceAudits:
     def resize(self, slots: int) -> None:
         """Adapt to the number of ordinary slots."""
         self._slots.resize(slots)
+        self._findings_room = FOUND_EACH * self._batch_max * max(1, slots)
 
     def hold(self, held: HeldClaim, report: StageReport, said: SaidEnded) -> None:
         """Call `on_audited` with the verdict that holds, at once if the reference is known."""
@@ -115,12 +130,13 @@ class ReferenceAudits:
             self._on_audited(held, report, _verdict(held.claim, said, lets_pass=known))
             return
         self._held[held] = None
+        self._shares.add(task.tenant)
         self._spawn(self._audit(key, held, report, said), name="audit")
 
     async def _audit(self, key: str, held: HeldClaim, report: StageReport, said: SaidEnded) -> None:
         lets_pass = await self._found(key, held.claim)
         if held in self._held:
-            del self._held[held]
+            self._remove(held)
             self._on_audited(held, report, _verdict(held.claim, said, lets_pass=bool(lets_pass)))
 
     async def _found(self, key: str, claim: Claim) -> bool | None:
@@ -153,12 +169,18 @@ class ReferenceAudits:
         """Remove all that wait."""
         held = list(self._held)
         self._held.clear()
+        self._shares.clear()
         return held
 
     def lose(self, held: HeldClaim) -> None:
         """Its lease is lost."""
-        self._held.pop(held, None)
+        if held in self._held:
+            self._remove(held)
         self.findings.lose(held)
+
+    def _remove(self, held: HeldClaim) -> None:
+        del self._held[held]
+        self._shares.remove(held.claim.task.tenant)
 
     async def close(self) -> None:
         """End the slots."""

@@ -3,18 +3,19 @@
 Invariants: an audit ends by its answer, by the end of its slot, by its CPU time (where the stage
 bounds that) or by its time, whichever is first; only an answer and the CPU time, which no other
 work on the machine changes, say something about the reference. Tenants that wait are served in
-turn, so that a tenant's slow references delay another's audit by one audit per slot at most.
+turn, and one tenant's audits never take all slots once there is a second tenant: its slow
+references delay no one else's.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from assay.core.ids import TenantId  # noqa: TC001 - seen by mypy and readers alike
+from assay.core.ids import TenantId
 from assay.core.records import Claim
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -70,9 +71,11 @@ class AuditingSlots:
             is_shown=False,
         )
         self._desired = 1
-        self._is_used = False
         self._waiting: OrderedDict[TenantId, deque[_Asked]] = OrderedDict()
         """By tenant; the first in order is served next."""
+        self._first: TenantId | None = None
+        self._has_spare = False
+        """A slot more, as soon as there are two tenants."""
         self._running: dict[SlotProcess, tuple[_Asked, int]] = {}
         """With the slot's CPU clock at the beginning, where the stage bounds CPU time."""
         self._slots_each = FAULT_SLOTS_EACH if definition.finds_faults else SLOTS_EACH
@@ -80,8 +83,8 @@ class AuditingSlots:
     def resize(self, slots: int) -> None:
         """Adapt to the number of ordinary slots."""
         self._desired = max(1, slots // self._slots_each)
-        if self._is_used:
-            self._pool.resize(self._desired)
+        if self._first is not None:
+            self._pool.resize(self._desired + self._has_spare)
 
     async def lets_pass(self, claim: Claim) -> bool | None:
         """Whether an empty response passes by the reference of `claim`; `None` if unknown."""
@@ -94,9 +97,7 @@ class AuditingSlots:
         return found if isinstance(found, str) else None
 
     async def _found(self, claim: Claim) -> messages.Found:
-        if not self._is_used:
-            self._is_used = True
-            self._pool.resize(self._desired)
+        self._note(claim.task.tenant)
         asked = _Asked(claim, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(claim.task.tenant, deque()).append(asked)
         self._give_out()
@@ -110,6 +111,14 @@ class AuditingSlots:
             return None
         finally:
             self._forget(asked)
+
+    def _note(self, tenant: TenantId) -> None:
+        """The first audit starts slots; with a second tenant there is one more."""
+        is_new = self._first is None or (not self._has_spare and tenant != self._first)
+        self._has_spare = self._has_spare or (self._first is not None and tenant != self._first)
+        self._first = self._first if self._first is not None else tenant
+        if is_new:
+            self._pool.resize(self._desired + self._has_spare)
 
     @property
     def _look_s(self) -> float | None:
@@ -126,8 +135,11 @@ class AuditingSlots:
                 self._answer(asked, why)
 
     def _give_out(self) -> None:
-        while self._waiting and (slot := self._pool.take_idle(fresh=False)) is not None:
-            asked = self._next()
+        while (asked := self._next()) is not None:
+            slot = self._pool.take_idle(fresh=False)
+            if slot is None:
+                return
+            self._take(asked)
             begun_ns = slot.cpu_ns() if self._spec.cpu_s_max is not None else 0
             self._running[slot] = (asked, begun_ns)
             task = asked.claim.task
@@ -137,12 +149,21 @@ class AuditingSlots:
                 tuple(messages.WireWork(0, b"", asked.claim.reference, b"", tenant=task.tenant)),
             )
 
-    def _next(self) -> _Asked:
-        tenant, asked = self._waiting.popitem(last=False)
-        first = asked.popleft()
-        if asked:
-            self._waiting[tenant] = asked
-        return first
+    def _next(self) -> _Asked | None:
+        """Of the tenant whose turn it is, of those that have not all slots but the spare one."""
+        running = Counter(one.claim.task.tenant for one, _ in self._running.values())
+        for tenant, asked in self._waiting.items():
+            if running[tenant] < self._desired:
+                return asked[0]
+        return None
+
+    def _take(self, asked: _Asked) -> None:
+        """It is served; its tenant's next turn comes after those of the others."""
+        tenant = asked.claim.task.tenant
+        rest = self._waiting.pop(tenant)
+        rest.popleft()
+        if rest:
+            self._waiting[tenant] = rest
 
     def _forget(self, asked: _Asked) -> None:
         """It is answered, or no one waits for it any more."""
