@@ -105,6 +105,11 @@ def _in_ones(match: re.Match[str]) -> str:
     return f"{count} " + (match["open"] or "" if not match["close"] else "")
 
 
+def _between(match: re.Match[str]) -> str:
+    sign = "\\le" if match["ends"] else "<"
+    return f"{match['low']} {sign} {match['name'] or 'x'} {sign} {match['high']}"
+
+
 def _power_of_ten(match: re.Match[str]) -> str:
     said = f"{match['value']} \\times 10^{{{_POWERS[match['scale']]}}} "
     if match["open"] and not match["close"]:
@@ -170,6 +175,14 @@ SPELLINGS: Final = (
             r"(?:\u3067\u3059|\uc785\ub2c8\ub2e4|\uc774\ub2e4)[.\u3002]?$"
         ),
         lambda _: "",
+    ),
+    (
+        re.compile(
+            r"(?i)^\s*(?:\$?(?P<name>[a-z])\$?\s+(?:is|lies|must be)\s+)?(?:strictly\s+)?"
+            r"between\s+\$?(?P<low>[^\s,$]{1,30})\$?\s+and\s+\$?(?P<high>[^\s,$]{1,30}?)\$?"
+            r"(?:,?\s*\(?(?:exclusive|(?P<ends>inclusive))\)?)?\s*\.?$"
+        ),
+        _between,
     ),
     # Chinese: minus, percent, fractions whose denominator stands first.
     (re.compile(r"^\u8d1f(?=\d)"), lambda _: "-"),
