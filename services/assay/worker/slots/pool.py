@@ -128,6 +128,7 @@ class SlotPool:
         self._startup = StartTimes()
         self._restocking: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._recovered = asyncio.Event()
 
     # -- size ----------------------------------------------------------------------------------
     def resize(self, desired: int) -> None:
@@ -221,6 +222,7 @@ class SlotPool:
         match frame:
             case ["ready", list() as missing] if slot.state is SlotState.STARTING:
                 self._failures = 0
+                self._recovered.set()
                 slot.state = SlotState.IDLE
                 self._idle.append(slot)
                 self._started(slot)
@@ -287,10 +289,8 @@ class SlotPool:
     async def _start_wanted(self) -> None:
         try:
             while len(self._slots) < self._desired:
-                if self._failures:
-                    await self._clock.sleep(
-                        pause_s(self._failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX)
-                    )
+                if self._failures and not await self._paused():
+                    continue
                 try:
                     await self._start_one()
                 except ForkFailed as error:
@@ -298,6 +298,16 @@ class SlotPool:
                     log.warning("slot_not_started", stage=self._stage, error=str(error))
         finally:
             self._restocking = None
+
+    async def _paused(self) -> bool:
+        """Whether the pause after failures is over; a slot that starts after all ends it before."""
+        self._recovered.clear()
+        pause = pause_s(self._failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._recovered.wait()
+                return False
+        return len(self._slots) < self._desired
 
     async def _start_one(self) -> None:
         self._number += 1
