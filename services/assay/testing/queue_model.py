@@ -259,24 +259,14 @@ class QueueModel:
     # -- workers -------------------------------------------------------------------------------
 
     def claim(
-        self,
-        stage: StageName,
-        *,
-        claims_max: int,
-        lease_ns: int,
-        worker: WorkerId,
-        left_out: Collection[TenantId] = (),
-        now_ns: int,
-    ) -> Sequence[Claim]:
+        self, stage: StageName, *, claims_max: int, lease_ns: int, worker: WorkerId,
+        left_out: Collection[TenantId] = (), now_ns: int,
+    ) -> Sequence[Claim]:  # fmt: skip
         """See `Store.claim`."""
         return self.stages.claim(
-            stage,
-            claims_max=claims_max,
-            lease_ns=lease_ns,
-            worker=worker,
-            left_out=left_out,
+            stage, claims_max=claims_max, lease_ns=lease_ns, worker=worker, left_out=left_out,
             now_ns=now_ns,
-        )
+        )  # fmt: skip
 
     def beat(
         self, stage: StageName, *, lease_ns: int, leases: Sequence[Lease], now_ns: int

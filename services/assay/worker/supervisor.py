@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.ids import TenantId  # noqa: TC001 - seen by mypy and readers alike
 from assay.core.records import Claim, Lease, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
@@ -92,7 +91,7 @@ class Supervisor:
         self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
-        self._left_out: frozenset[TenantId] = frozenset()
+        self._left_out = self._audits.at_share
         self._claiming: asyncio.Task[None] | None = None
         self._wakes = self._wakes_served = 0  # served: before a claim, which tells another host
         self._is_draining = False
@@ -188,12 +187,9 @@ class Supervisor:
                 self._left_out = self._audits.at_share
                 try:
                     claims = await self._parts.store.claim(
-                        self.stage,
-                        claims_max=room,
-                        lease_s=self._spec.lease_s,
-                        worker=self._parts.worker,
-                        left_out=self._left_out,
-                    )
+                        self.stage, claims_max=room, lease_s=self._spec.lease_s,
+                        worker=self._parts.worker, left_out=self._left_out,
+                    )  # fmt: skip
                 except AssayError as error:
                     self._may_be_work = True
                     self._parts.health.failed(error)
@@ -437,8 +433,7 @@ class Supervisor:
 
     def _lose(self, leases: Sequence[Lease]) -> None:
         taken = [held for lease in leases if (held := self._held.pop(lease, None)) is not None]
-        lost = [held for held in taken if not held.is_reported]
-        if not lost:
+        if not (lost := [held for held in taken if not held.is_reported]):
             return
         self._parts.metrics.leases_lost(stage=self.stage, seen_by="holder", count=len(lost))
         for held in lost:
