@@ -47,7 +47,7 @@ MENDS: Final[Mapping[str, Mend]] = {
     # Verdicts that a candidate gives itself.
     "record_names": Mend(
         "the fields of a named tuple are attributes of its class",
-        ("shapes", "forgers", "lies"),
+        ("python", "functions", "lies"),
         (
             Change(
                 f"{_REFEREE}/values.py",
@@ -216,7 +216,10 @@ MENDS: Final[Mapping[str, Mend]] = {
     "minus_sign": Mend(
         "U+2212 is no minus",
         _ANSWERS,
-        (Change(f"{_MATH}/lexicon/unicode.py", '"-": "MINUS SIGN,EN DASH,', '"-": "EN DASH,'),),
+        (
+            Change(f"{_MATH}/lexicon/unicode.py", '"-": "MINUS SIGN,EN DASH,', '"-": "EN DASH,'),
+            Change(f"{_MATH}/lexicon/unicode.py", '.replace("\\N{MINUS SIGN}", "-")', ""),
+        ),
     ),
     "lists": Mend(
         "of several values the last one is the answer",
