@@ -76,7 +76,7 @@ def test_variables_make_the_settings_that_pydantic_settings_makes(
     assert ours(named) == theirs(named)
 
 
-@pytest.mark.parametrize("text", ["1", "[]", '{"some": 1}', '["a"]'])
+@pytest.mark.parametrize("text", ["1", "null", "[]", '{"some": 1}', '["a"]'])
 def test_each_variable_alone_does(text: str) -> None:
     for path in PATHS:
         named = {f"{ENV_PREFIX}{path.upper()}": text}

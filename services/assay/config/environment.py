@@ -1,7 +1,8 @@
 """Settings from environment variables: `ASSAY_STORE__URL` is `store.url`.
 
 A value is text. Of a branch, a list or a mapping it is JSON; an entry of a mapping and a leaf of a
-branch may also have a variable of their own, which wins. Names are not case-sensitive.
+branch may also have a variable of their own, which wins. `null` for a whole branch sets nothing.
+Names are not case-sensitive.
 """
 
 import json
@@ -57,7 +58,7 @@ def read_tree(
                 message = f"{name}: what holds it is set to something else than a JSON object"
                 raise SettingError(message)
         branch[leaf] = _value(name, environment[name], _below(kinds, leaf))
-    return tree
+    return {name: value for name, value in tree.items() if value is not None}
 
 
 def _value(name: str, text: str, kinds: tuple[Any, ...]) -> Any:  # noqa: ANN401 any JSON
