@@ -73,7 +73,16 @@ def test_variables_make_the_settings_that_pydantic_settings_makes(
     variables: dict[str, str],
 ) -> None:
     named = {f"{ENV_PREFIX}{path.upper()}": value for path, value in variables.items()}
-    assert ours(named) == theirs(named)
+    if holds_below_null(variables):
+        assert ours(named) is None, "pydantic-settings forgets such a variable in silence"
+    else:
+        assert ours(named) == theirs(named)
+
+
+def holds_below_null(variables: dict[str, str]) -> bool:
+    """Whether a variable lies below one that is null."""
+    nulls = [f"{path}__" for path, value in variables.items() if value == "null"]
+    return any(path.startswith(null) for path in variables for null in nulls)
 
 
 @pytest.mark.parametrize("text", ["1", "null", "[]", '{"some": 1}', '["a"]'])
@@ -95,3 +104,8 @@ def test_variables_of_parts_without_settings_stand_beside_them() -> None:
     names = *client, "ASSAY_CUDA_CACHE", "ASSAY_ROLLOUT_API_KEY"
     variables = dict.fromkeys(names, "x")
     assert read_tree(Settings, variables, prefix=ENV_PREFIX, ignored=NOT_SETTINGS) == {}
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-1"])
+def test_the_start_up_time_of_a_stage_is_a_number_of_seconds(text: str) -> None:
+    assert ours({"ASSAY_PLANNER__STARTUP_S_BY_STAGE__RUN": text}) is None

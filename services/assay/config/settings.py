@@ -284,7 +284,9 @@ class PlannerSettings(PlanSettings):
     that matches counts. A host's own word about its cost would attract slots."""
     startup_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Typical time from requesting a slot until it is ready, until three starts were measured."""
-    startup_s_by_stage: dict[str, float] = Field(default_factory=dict)
+    startup_s_by_stage: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
     """Other values of `startup_s`, by stage."""
     scaler: Literal["local", "kubernetes", "keda"] = "local"
     """What the pools are: `local`, the worker host of this machine; `kubernetes`, one Deployment
