@@ -26,7 +26,9 @@ from assay.verifiers.text.thoughts import answer_part
 _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
 _END_MARKS: Final = " \t\r\n."
 _SENTENCES: Final = re.compile(r"\n|[.:;]\s")
+_DECORATION: Final = " \t\n:*_$"
 _ANNOUNCED: Final = re.compile(r"(?:\banswer(?:\s+is)?\s*:?|####)\s*$", re.IGNORECASE)
+_ANNOUNCES: Final = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?|####|\\boxed|<answer>", re.IGNORECASE)
 _ANNOUNCEMENT_CHARS_MAX: Final = 40
 _ENDS_WITH_RESPONSE: Final = frozenset(
     {Strategy.HASHES, Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL}
@@ -75,9 +77,17 @@ def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
         if not _SENTENCES.search(wanted) or not said.endswith(wanted):
             continue
         head = said[: len(said) - len(wanted)]
+        if _announces_another(head, wanted):
+            continue
         if not head.strip() or _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
             return Extracted(text, Strategy.WHOLE)
     return None
+
+
+def _announces_another(head: str, wanted: str) -> bool:
+    """Whether something else than `wanted` is announced before it: several answers are guesses."""
+    behind = (head[match.end() :].lstrip(_DECORATION) for match in _ANNOUNCES.finditer(head))
+    return any(text and not text.startswith(wanted) for text in behind)
 
 
 def final_answer(
