@@ -47,7 +47,7 @@ MENDS: Final[Mapping[str, Mend]] = {
     # Verdicts that a candidate gives itself.
     "record_names": Mend(
         "the fields of a named tuple are attributes of its class",
-        ("python", "functions", "lies"),
+        ("python", "lies"),
         (
             Change(
                 f"{_REFEREE}/values.py",
