@@ -27,6 +27,7 @@ _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
 _END_MARKS: Final = " \t\r\n."
 _SENTENCES: Final = re.compile(r"\n|[.:;]\s")
 _DECORATION: Final = " \t\n:*_$"
+_BARE: Final = f"{_DECORATION}.,;"
 _ANNOUNCED: Final = re.compile(r"(?:\banswer(?:\s+is)?\s*:?|####)\s*$", re.IGNORECASE)
 _ANNOUNCES: Final = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?|####|\\boxed|<answer>", re.IGNORECASE)
 _ANNOUNCEMENT_CHARS_MAX: Final = 40
@@ -54,7 +55,7 @@ class ExtractHandler:
         if len(work.response) > self._response_chars_max:
             return _too_long(settings, f"response has {len(work.response)} characters")
         reference: MathReference = work.reference
-        quoted = quoted_answer(work.response, reference.answers)
+        quoted = quoted_answer(work.response, reference.answers, settings.strategies)
         if quoted is not None:
             return HandedOver(artifact=pack(quoted))
         found = final_answer(work.response, settings, reference.answers)
@@ -66,10 +67,13 @@ class ExtractHandler:
         return HandedOver(artifact=pack(found))
 
 
-def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
+def quoted_answer(
+    response: str, references: Sequence[str], strategies: Sequence[Strategy]
+) -> Extracted | None:
     """A reference of several sentences or lines that the response ends with, word for word.
 
-    What announces an answer announces one sentence, so such a reference is found no other way.
+    What announces an answer announces one sentence, so such a reference is found no other way. What
+    the strategies find has to be its beginning: anything else is another answer.
     """
     said = response.rstrip(_END_MARKS)
     for text in references:
@@ -79,7 +83,11 @@ def quoted_answer(response: str, references: Sequence[str]) -> Extracted | None:
         head = said[: len(said) - len(wanted)]
         if _announces_another(head, wanted):
             continue
-        if not head.strip() or _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
+        if not head.strip():
+            return Extracted(text, Strategy.WHOLE)
+        found = extract(response, strategies)
+        begins = found is None or wanted.lstrip(_DECORATION).startswith(found.text.strip(_BARE))
+        if begins and _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
             return Extracted(text, Strategy.WHOLE)
     return None
 
