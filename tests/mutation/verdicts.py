@@ -1195,7 +1195,7 @@ COMMENTS: Final = [
     ),
     *_of(
         "comments",
-        f"{TEXT}/answers.py",
+        f"{TEXT}/markers.py",
         ("math_comments",),
         ("        if not _is_an_operand(response, box.start, box.end)\n", ""),
         ('    return "=" not in response[end :', '    return "" in response[end :'),
@@ -1206,6 +1206,67 @@ COMMENTS: Final = [
         ("math_comments",),
         ("|{CLAUSE}|{_OTHERS}){_MARKS}$", "|{CLAUSE}){_MARKS}$"),
         ("|by\\s+mistake|", "|"),
+    ),
+]
+SEVERAL: Final = [
+    *_of(
+        "several",
+        f"{TEXT}/answers.py",
+        ("several_answers",),
+        (
+            "            return _extracted(run, strategy)._replace(others=others)",
+            "            return _extracted(run, strategy)",
+        ),
+        ("        before.insert(0, nearest.text)\n", ""),
+        ("        behind.append(nearest.text)\n", ""),
+        (
+            "        if one.text and not markers.is_comment(one.text)\n    ]\n    before",
+            "        if one.text\n    ]\n    before",
+        ),
+    ),
+    *_of(
+        "several",
+        f"{TEXT}/markers.py",
+        ("several_answers",),
+        ("    return _HEADING.fullmatch(text) is not None or (", "    return ("),
+        ("(has_below and is_words)", "False"),
+    ),
+    *_of(
+        "several",
+        f"{TEXT}/choice.py",
+        ("several_answers",),
+        (
+            "                read |= _named_otherwise(part, strategy, strategies, labels) if read else set()\n",
+            "",
+        ),
+    ),
+    *_of(
+        "several",
+        f"{MATH}/verify.py",
+        ("several_answers",),
+        (
+            "        if not found.others or said.passed is None:",
+            "        if said.passed is not False or not found.others:",
+        ),
+        (
+            "        return self._judge(work.reference.answers, found.joined, work.settings, work.tenant)",
+            "        return said._replace(passed=False)",
+        ),
+    ),
+    *_of(
+        "several",
+        f"{MATH}/extract.py",
+        ("quoted_answers",),
+        (
+            "        if not all(_says(head, one, wanted) for one in stated(head, strategies)):",
+            "        if False:",
+        ),
+    ),
+    *_of(
+        "several",
+        f"{TEXT}/match.py",
+        ("several_answers",),
+        ("(found.text, *found.others))", "(found.text,))"),
     ),
 ]
 VERDICT_MUTANTS: Final = (
@@ -1224,5 +1285,6 @@ VERDICT_MUTANTS: Final = (
     *READINGS,
     *FORMS,
     *COMMENTS,
+    *SEVERAL,
 )
 """All of them."""

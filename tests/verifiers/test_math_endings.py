@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.verdict import Ended
-from assay.verifiers.text.answers import breaks_off
+from assay.verifiers.text.endings import breaks_off
 
 Judge = Callable[..., Ended]
 

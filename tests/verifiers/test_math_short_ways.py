@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.verifiers.math import notation, reading
 from assay.verifiers.math.grammar import Number
-from assay.verifiers.text import answers
+from assay.verifiers.text import endings
 
 DIGITS = st.text("0123456789", max_size=22)
 NEARLY = st.text("0123456789-+.,:/ $%eEx\\{}^", min_size=1, max_size=12)
@@ -93,9 +93,9 @@ def test_repetition_is_found_as_by_its_definition(
     found = False
     for size in (len(text), len(text) // 4, len(text) // 16):
         part = text[::-1][:size]
-        periods = range(1, size // answers.REPEATED_MIN + 1)
+        periods = range(1, size // endings.REPEATED_MIN + 1)
         repeated = any(part[period:] == part[: size - period] for period in periods)
         if size >= 120 and repeated:
             found = any(letter.isalnum() for letter in part)
             break
-    assert answers.repeats(text) is found
+    assert endings.repeats(text) is found

@@ -1,8 +1,7 @@
 """The stage `extract`: finds the answer in the response, in linear time.
 
 What is thought aloud is no part of it. A response that was cut off or that ends in repetition has
-no answer. The artifact is the strategy
-that found the answer, a line feed, and the answer.
+no answer. `pack` makes the artifact of it.
 """
 
 import re
@@ -12,15 +11,9 @@ from typing import Final
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
-from assay.verifiers.text.answers import (
-    Extracted,
-    Strategy,
-    breaks_off,
-    extract,
-    is_cut,
-    repeats,
-    unfinished,
-)
+from assay.verifiers.text.answers import Extracted, Strategy, extract, stated
+from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
+from assay.verifiers.text.markers import Statement
 from assay.verifiers.text.thoughts import answer_part
 
 _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
@@ -29,7 +22,6 @@ _SENTENCES: Final = re.compile(r"\n|[.:;]\s")
 _DECORATION: Final = " \t\n:*_$"
 _BARE: Final = f"{_DECORATION}.,;"
 _ANNOUNCED: Final = re.compile(r"(?:\banswer(?:\s+is)?\s*:?|####)\s*$", re.IGNORECASE)
-_ANNOUNCES: Final = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?|####|\\boxed|<answer>", re.IGNORECASE)
 _ANNOUNCEMENT_CHARS_MAX: Final = 40
 _ENDS_WITH_RESPONSE: Final = frozenset(
     {Strategy.HASHES, Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL}
@@ -81,8 +73,8 @@ def quoted_answer(
         if not _SENTENCES.search(wanted) or not said.endswith(wanted):
             continue
         head = said[: len(said) - len(wanted)]
-        if _announces_another(head, wanted):
-            continue
+        if not all(_says(head, one, wanted) for one in stated(head, strategies)):
+            continue  # several answers are guesses
         if not head.strip():
             return Extracted(text, Strategy.WHOLE)
         found = extract(response, strategies)
@@ -92,10 +84,10 @@ def quoted_answer(
     return None
 
 
-def _announces_another(head: str, wanted: str) -> bool:
-    """Whether something else than `wanted` is announced before it: several answers are guesses."""
-    behind = (head[match.end() :].lstrip(_DECORATION) for match in _ANNOUNCES.finditer(head))
-    return any(text and not text.startswith(wanted) for text in behind)
+def _says(head: str, statement: Statement, wanted: str) -> bool:
+    """Whether all of `wanted` stands where `statement` states something."""
+    at = head.index(statement.text, statement.start)
+    return head[at:].lstrip(_DECORATION).startswith(wanted)
 
 
 def final_answer(
@@ -126,14 +118,24 @@ def _is_cut(found: Extracted, response: str) -> bool:
 
 
 def pack(found: Extracted) -> bytes:
-    """The artifact for `math.verify`."""
-    return f"{found.strategy}\n{found.text}".encode("utf-8", "replace")
+    """The artifact for `math.verify`.
+
+    One line with the strategy and, where others stand beside the answer, the number of characters
+    of each; then the answer and the others.
+    """
+    head = "\t".join((found.strategy, *(str(len(other)) for other in found.others)))
+    return "\n".join((head, found.text + "".join(found.others))).encode("utf-8", "replace")
 
 
-def unpack(artifact: bytes) -> tuple[Strategy, str]:
+def unpack(artifact: bytes) -> Extracted:
     """Decode the result of `pack`."""
-    strategy, _, text = artifact.decode("utf-8").partition("\n")
-    return Strategy(strategy), text
+    head, _, text = artifact.decode("utf-8").partition("\n")
+    strategy, *lengths = head.split("\t")
+    others: list[str] = []
+    for length in reversed([int(length) for length in lengths]):
+        others.insert(0, text[len(text) - length :])
+        text = text[: len(text) - length]
+    return Extracted(text, Strategy(strategy), others=tuple(others))
 
 
 def _too_long(settings: MathSettings, error: str) -> Ended:

@@ -47,7 +47,7 @@ from assay.verifiers.math.reading import (
     read_labelled,
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
-from assay.verifiers.text.answers import Strategy
+from assay.verifiers.text.answers import Extracted, Strategy
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 _log = logging.getLogger(__name__)
@@ -197,20 +197,35 @@ class VerifyHandler:
 
     def _judged(self, work: Work, fault: str) -> Ended:
         settings: MathSettings = work.settings
-        strategy, text = unpack(work.handover)
-        said = self._judge(work.reference.answers, text, settings, work.tenant)
-        if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
-            bare = text.rstrip("!*_ ")
-            said = self._judge(work.reference.answers, bare, settings, work.tenant)
+        found = unpack(work.handover)
+        said = self._judge_all(work, found)
         self._check_imports(said)
         if said.passed is None:
             return _invalid("no reference answer can be read", ResourceUse())
         evidence = Evidence(
             verdict="pass" if said.passed else "wrong_answer",
-            extracted=text[:TEXT_CHARS_MAX],
+            extracted=found.joined[:TEXT_CHARS_MAX],
             error=_second_opinion(said, settings) or fault or said.error,
         )
         return scored(passed=said.passed, settings=settings, evidence=evidence)
+
+    def _judge_all(self, work: Work, found: Extracted) -> Judged:
+        """What stands beside the answer is a part of it, or the same value again."""
+        said = self._judge_stated(work, found.text, found.strategy)
+        if not found.others or said.passed is None:
+            return said
+        if said.passed and all(
+            self._judge_stated(work, other, Strategy.ANSWER_IS).passed for other in found.others
+        ):
+            return said
+        return self._judge(work.reference.answers, found.joined, work.settings, work.tenant)
+
+    def _judge_stated(self, work: Work, text: str, strategy: Strategy) -> Judged:
+        golds, settings = work.reference.answers, work.settings
+        said = self._judge(golds, text, settings, work.tenant)
+        if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
+            return self._judge(golds, text.rstrip("!*_ "), settings, work.tenant)
+        return said
 
     def _judge(
         self,

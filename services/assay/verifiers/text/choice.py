@@ -21,10 +21,11 @@ The rules, in the order in which they are applied (docs/pipelines.md has them as
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
-from assay.verifiers.text import denials
-from assay.verifiers.text.answers import Strategy, extract, is_blank
+from assay.verifiers.text import denials, markers
+from assay.verifiers.text.answers import Strategy, extract
 from assay.verifiers.text.choices.labels import (
     CONSIDERED,
     DENIED,
@@ -68,10 +69,7 @@ _IS: Final = re.compile(
     r"(?:go(?:ing)?[ ]with|choose|pick|select|opt[ ]for)\b",
     re.IGNORECASE,
 )
-_COLON: Final = re.compile(
-    r"^[ >#-]{0,12}(?:(?:my|the)[ ])?(?:final[ ]|correct[ ])?(?:answer|ans)[ ]{0,4}:",
-    re.IGNORECASE | re.MULTILINE,
-)
+_COLON: Final = re.compile(rf"^[ >#-]{{0,12}}{markers.HEADING}", re.IGNORECASE | re.MULTILINE)
 _HASHED: Final = re.compile(r"####([^\n]*)")
 _HASHES: Final = re.compile(r"####[^\n#]*(?:\s*####[^\n#]*){0,16}\s*\Z")
 _RETRACTION: Final = re.compile(
@@ -154,8 +152,7 @@ def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:
     for part in _parts(text, labels):
         rejected: set[str] = set()
         for strategy in strategies:  # a strategy that only rejects leaves the rest to the next
-            found = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
-            statements = _without_options(part, found, strategy, labels)
+            statements = _of(part, strategy, labels)
             if not statements:
                 continue
             named, denied = labels.read_all(statements)
@@ -165,8 +162,38 @@ def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:
                 rejected |= labels.read(plain_text(part[statements[-1].end :]), is_direct=False)[1]
             if named or not rejected or strategy in _WIDE:
                 read = named if len(named) > 1 else named - rejected
+                read |= _named_otherwise(part, strategy, strategies, labels) if read else set()
                 return Reading(frozenset(read), statements[-1].text)
     return Reading(frozenset(), text.strip() or None)
+
+
+def _named_otherwise(
+    part: str, by: Strategy, strategies: Sequence[Strategy], labels: Labels
+) -> set[str]:
+    """Labels that other explicit strategies find: `Answer: A`, then `The answer is B`."""
+    if by not in _EXPLICIT:
+        return set()
+    others = [one for one in strategies if one in _EXPLICIT and one is not by]
+    said = [one for other in others for one in list(_statements(part, other))[-_STATEMENTS_MAX:]]
+    if Strategy.HASHES in strategies:
+        said += _hashes_before(part, [*said, *_of(part, by, labels)])
+    alone = [one for one in said if labels.named_by(one.text.strip(_MARKS)) is not None]
+    listed = [one for other in others for one in _of(part, other, labels)]
+    named, denied = labels.read_all(list(dict.fromkeys((*listed, *alone))))
+    return named - denied
+
+
+def _hashes_before(part: str, statements: Sequence[Statement]) -> list[Statement]:
+    """`#### A` directly before another statement is one too; elsewhere it begins a section."""
+    plain = plain_text(part)
+    begins = [statement.start for statement in statements]
+    begins += [statement.start for statement in markers.answers_is(part)]
+    return [
+        Statement(line.start(1), line[1], is_direct=True, end=line.end())
+        for line in islice(_HASHED.finditer(plain), _STATEMENTS_MAX)
+        if (at := min((one for one in begins if one >= line.end()), default=-1)) >= 0
+        and markers.adjoin(plain, line.end(), at)
+    ]
 
 
 def _parts(text: str, labels: Labels) -> Iterator[str]:
@@ -205,7 +232,8 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
     elif strategy is Strategy.HASHES:
         yield from _hashes(plain)
     elif strategy is Strategy.ANSWER_IS:
-        yield from _answers_is(plain)
+        found = [*_answers_is(plain), *_in_other_languages(text, plain)]
+        yield from sorted(found, key=lambda statement: statement.start)
     elif strategy is Strategy.ANSWER_COLON:
         yield from _behind_colons(plain)
     elif strategy in _WIDE:
@@ -213,9 +241,9 @@ def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
         said = _without_reason(plain[begin:])
         if said.strip():
             yield Statement(begin, said, is_direct=False, end=len(plain))
-    elif (found := extract(text, (strategy,))) is not None:
-        begin = max(0, text.rfind(found.text))
-        yield Statement(begin, plain_text(found.text), is_direct=True, end=len(text))
+    elif (one := extract(text, (strategy,))) is not None:
+        begin = max(0, text.rfind(one.text))
+        yield Statement(begin, plain_text(one.text), is_direct=True, end=len(text))
 
 
 def _hashes(plain: str) -> Iterator[Statement]:
@@ -270,7 +298,7 @@ def _boxes(text: str, plain: str) -> Iterator[Statement]:
         while end < len(text) and depth:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
-        if not depth and not is_blank(text[match.end() : end - 1]):
+        if not depth and not markers.is_blank(text[match.end() : end - 1]):
             denied = _is_rejected(plain, match.start(), end)
             said = plain[match.end() : end - 1]
             yield Statement(match.end(), said, is_direct=True, end=end, is_denied=denied)
@@ -295,6 +323,17 @@ def _answers_is(plain: str) -> Iterator[Statement]:
         yield Statement(match.end(), statement, is_direct=True, end=end, is_denied=denied)
 
 
+def _in_other_languages(text: str, plain: str) -> Iterator[Statement]:
+    if text.isascii() or len(text) != len(plain):
+        return
+    for found in markers.answers_is(text):
+        asks = plain[found.end : found.end + 1] == "?" or found.text.endswith(("?", "\uff1f"))
+        if not asks and not text[found.start].isascii() and text[found.start] != "\u9009":
+            said = plain_text(found.text)
+            begin = found.end - len(found.text)
+            yield Statement(begin, said, is_direct=True, end=found.end)
+
+
 def _past_line_end(plain: str, at: int) -> int:
     """A statement may continue after a colon and a line end: `The answer is:` ... `B`."""
     rest = _LINE_END.match(plain, at)
@@ -304,6 +343,11 @@ def _past_line_end(plain: str, at: int) -> int:
 def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
+
+
+def _of(part: str, strategy: Strategy, labels: Labels) -> list[Statement]:
+    found = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
+    return _without_options(part, found, strategy, labels)
 
 
 def _without_options(

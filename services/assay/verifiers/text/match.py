@@ -185,8 +185,9 @@ def _exact(work: Work) -> Evidence:
         text = " ".join(text.split()) if settings.ignore_space else text.strip()
         return text.casefold() if settings.ignore_case else text
 
-    equal = form(found.text) in {form(answer) for answer in reference.answers}
-    return _told(passed=equal, extracted=found.text)
+    right = {form(answer) for answer in reference.answers}
+    equal = all(form(text) in right for text in (found.text, *found.others))
+    return _told(passed=equal or form(found.joined) in right, extracted=found.joined)
 
 
 def _choice(work: Work) -> Evidence:

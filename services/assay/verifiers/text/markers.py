@@ -1,0 +1,318 @@
+"""Where a response marks an answer: one linear pass per marker, total on any text.
+
+An empty box, tag or `####` states nothing, and so does one that the words around it reject
+(`not \\boxed{5}`).
+"""
+
+import re
+from collections import deque
+from itertools import islice
+from typing import Final, NamedTuple
+
+from assay.verifiers.text import denials
+
+
+class Statement(NamedTuple):
+    """A marked answer, with its marker in `[start, end)`."""
+
+    start: int
+    end: int
+    text: str
+
+
+_STATEMENTS_MAX: Final = 16
+"""Of one marker, from the end of the response."""
+_STATEMENT_LINES_MAX: Final = 40
+_SENTENCES_MAX: Final = 16
+_AFTER_HASHES_MAX: Final = 2
+_SHOWN_CHARS_MAX: Final = 50
+_BRIEF_CHARS_MAX: Final = 60
+_HEADING_CHARS_MAX: Final = 80
+FILLER: Final = (
+    r"and|or|also|either|maybe|perhaps|possibly|alternatively|again|the|final|so|thus|hence|"
+    r"therefore|then|another|other|second|third|correct|is|it"
+)
+"""Words that add nothing between two statements, as part of a regular expression."""
+_BETWEEN: Final = re.compile(
+    r"(?:[^\w\\]|_|\\[()\[\],;!: ]|\\q?quad|\\(?:text|mbox|textbf|mathrm)\s?\{[^{}]{0,40}\}|"
+    rf"(?<![A-Za-z])(?:{FILLER}|my|our|this|that|we|I|get|have|conclude|conclusion|in|to|total"
+    r"|overall|numerical|exact|complete|full|required|requested|desired|short|summary|question"
+    r"|problem|finally|lastly|answer|ans|result|are|gives|right|best|likely)(?![A-Za-z])"
+    r"|\u6240\u4ee5|\u56e0\u6b64|\u6545|\u5219|\u7efc\u4e0a|\u6700\u7ec8|\u6700\u540e|\u6b63\u786e\u7684?"
+    r"|(?<!\w)(?:\u0438\u0442\u0430\u043a|\ub530\ub77c\uc11c|\uadf8\ub7ec\ubbc0\ub85c|\ucd5c\uc885))*",
+    re.IGNORECASE,
+)
+_BLANK: Final = re.compile(
+    r"(?:[\s?_~.]|\\(?:[_ ,;:!]|$)|\\(?:q?quad|square|Box|textbackslash)(?![A-Za-z])|\{\}"
+    r"|\\(?:h?phantom|hspace)\*?\s?\{[^{}]*\}|\\(?:text|mathrm|mbox)\s?\{[\s?_.~]*\})*"
+)
+TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
+_ANSWER_IS: Final = re.compile(
+    r"\banswer(?:\s{1,4}is\b[ \t]{0,4}:?|[ \t]{0,4}=(?!=))"
+    r"|\u7b54\u6848\s{0,4}(?:(?:\u5e94\u8be5|\u5e94)?(?:\u662f|\u4e3a)|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
+    r"|(?<![\u4e0d\u80fd\u53ef\u8981\u8be5])\u9009\s{0,4}[:\uff1a]?\s{0,4}(?=[(\uff08]?[A-J])"
+    r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]"
+    r"|\u7b54\u3048\s{0,4}(?:\u306f|[:\uff1a])\s{0,4}"  # Japanese
+    r"|\u0627\u0644\u0625\u062c\u0627\u0628\u0629\s{1,4}"  # Arabic, the answer (the final) is
+    r"(?:\u0627\u0644\u0646\u0647\u0627\u0626\u064a\u0629\s{1,4})?\u0647\u064a\b\s{0,4}:?"
+    r"|(?<!\w)(?:\uc815)?\ub2f5\uc740\s{1,4}"  # Korean, the answer is
+    r"|(?<!\w)(?:\u043e\u0442\u0432\u0435\u0442|(?:\uc815)?\ub2f5)"  # Russian, Korean
+    r"\s{0,4}[:\uff1a]\s{0,4}",
+    re.IGNORECASE,
+)
+HEADING: Final = (
+    r"(?:(?:the|my|our|so|thus|hence|then|therefore|finally|final|correct|right"
+    r"|in[ ](?:summary|conclusion))[ ,:*_]{1,4}){0,5}"
+    r"(?:answer|ans)[ \t*_]{0,4}(?:[:\uff1a]|=(?!=))"
+)
+"""Of a line that states an answer, as part of a regular expression without regard to case."""
+_ANSWER_COLON: Final = re.compile(
+    r"^(?:_|[^\w\n()\[\]{}<$\\]){0,12}"  # marks, also bytes that are not text, but not words
+    rf"(?:a[ \t*_]{{0,4}}[:\uff1a]|{HEADING})[*_]{{0,4}}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HASHES: Final = re.compile(r"####")
+_HEADING: Final = re.compile(
+    r"[*_\s\d.:)-]{0,8}(?:(?:the|my|our|final|correct|detailed|step|by|full|complete|short)[\s-]{1,3}){0,4}"
+    r"(?:answers?|results?|solution|conclusion|explanation|reasoning|verification|check|summary"
+    r"|calculations?|analysis|steps?|proof|notes?)(?:\s\d{1,2})?[*_\s:.]{0,6}|",
+    re.IGNORECASE,
+)
+"""What `####` states nothing with."""
+_WORDS_ALONE: Final = re.compile(r"[^\d\\$=.]*[^\W\d_]{2,}[\s,;:-]+[^\W\d_]{2,}[^\d\\$=.]*")
+"""Several words and no value."""
+_COMMENT: Final = re.compile(
+    r"(?:(?:clearly|indeed|therefore|thus|also|now|definitely|probably|already|the|as|in|given|shown"
+    r"|stated|written)\s+)*(?:correct|right|verified|confirmed|reasonable|plausible|consistent"
+    r"|follows|above|below|here)[\s:.,!*_]*",
+    re.IGNORECASE,
+)
+"""What is said of an answer rather than as one."""
+_SENTENCE_END: Final = re.compile(
+    r"\u3002|(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))"
+    r"(?!(?:(?<=\bRs\.)|(?<=\bSept\.)|(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.))\s*\d)"
+)
+"""Not the point of an abbreviation that a number follows."""
+_SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
+"""Before the last of three dots of a decimal, which ends no sentence."""
+_LEAD_IN: Final = re.compile(
+    rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
+)
+_REJECTS: Final = re.compile(
+    r"(?<![A-Za-z])(?:(?:is|was|are|were)n't|not|never|rather than|instead of)"
+    r"(?:\s+(?:the|an?|equal|to|just|simply|answer|is))*[\s$\\(\[{:*_]*$",
+    re.IGNORECASE,
+)
+"""Words that end directly before the answer that they reject; a comma ends them."""
+_REJECTS_CHARS_MAX: Final = 60
+_OPERATOR_BEFORE: Final = re.compile(
+    r"(?:(?<![-\w\s])[-\u2212]|(?:^|[\s$(=])[-\u2212]|\\(?:cdot|times|div)(?:\s|\{\})*|[\w)}]\s?/\s?|\^\s?\{?"
+    r"|\\(?:sqrt|d?frac|tfrac|log|ln|sin|cos|tan)\s?(?:\[\d\])?\s?\{)$"
+)
+_OPERATOR_BEHIND: Final = re.compile(
+    r"(?a)\s{0,3}(?:\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
+)
+"""Directly beside a box, where it is no answer but an operand."""
+
+
+def tags(response: str) -> list[Statement]:
+    """`<answer>18</answer>`."""
+    opened: re.Match[str] | None = None
+    found: list[Statement] = []
+    for match in TAG.finditer(response):
+        if not match[1]:
+            opened = match
+        elif opened is not None:
+            text = response[opened.end() : match.start()].strip()
+            if text and not _is_rejected(response, opened.start(), match.end()):
+                found.append(Statement(opened.start(), match.end(), text))
+            opened = None
+    return found[-_STATEMENTS_MAX:]
+
+
+def boxes(response: str) -> list[Statement]:
+    """Outer boxes that state something."""
+    return [
+        box
+        for box in all_boxes(response)[0]
+        if not is_blank(box.text) and not _is_rejected(response, box.start, box.end)
+        if not _is_an_operand(response, box.start, box.end)
+    ]
+
+
+def all_boxes(response: str) -> tuple[list[Statement], int]:
+    """Outer boxes, and the position of an unclosed one (-1 if none).
+
+    One pass with a stack of open braces; a box inside a box is part of its content.
+    """
+    open_braces: list[tuple[int, int]] = []
+    found: list[Statement] = []
+    for match in _BRACES.finditer(response):
+        brace = match[0]
+        if brace == "{":
+            open_braces.append((-1, -1))
+        elif brace == "}":
+            began_at, content_at = open_braces.pop() if open_braces else (-1, -1)
+            if began_at >= 0:
+                while found and found[-1].start > began_at:
+                    found.pop()
+                content = response[content_at : match.start()].strip()
+                found.append(Statement(began_at, match.end(), content))
+        elif brace.endswith("{") and len(brace) > 2:
+            open_braces.append((match.start(), match.end()))
+    return found, max((began_at for began_at, _ in open_braces), default=-1)
+
+
+def adjoin(text: str, end: int, start: int) -> bool:
+    """Whether nothing that counts stands between two statements, so that they are one answer."""
+    return _BETWEEN.fullmatch(text, end, start) is not None
+
+
+def is_comment(text: str) -> bool:
+    """Whether `The answer is correct` or `... is as follows:` says nothing as an answer."""
+    return _COMMENT.fullmatch(text) is not None
+
+
+def unboxed(text: str) -> str:
+    """What is in the box, if all of `text` is one."""
+    found, _ = all_boxes(text)
+    if len(found) != 1 or (text[: found[0].start] + text[found[0].end :]).strip("$*_ .:"):
+        return text
+    return found[0].text
+
+
+def is_blank(content: str) -> bool:
+    """Whether a box is one to fill in, as in the question: `\\frac{6}{\\boxed{?}}`."""
+    return _BLANK.fullmatch(content) is not None
+
+
+def _is_rejected(response: str, start: int, end: int) -> bool:
+    """Whether the words around a box or tag say that it is not the answer."""
+    rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
+    return rejects is not None or denials.before(response, start) or denials.behind(response, end)
+
+
+def _is_an_operand(response: str, start: int, end: int) -> bool:
+    """Whether a box is only a part of an expression: `-\\boxed{5}`, `\\sqrt{\\boxed{5}}`.
+
+    In `3 + \\boxed{4} = 7` it is a place to fill in.
+    """
+    if not (
+        _OPERATOR_BEFORE.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
+        or _OPERATOR_BEHIND.match(response, end)
+    ):
+        return False
+    line_end = response.find("\n", end)
+    return "=" not in response[end : len(response) if line_end < 0 else line_end]
+
+
+def hashes(response: str) -> list[Statement]:
+    """`#### 18`, to the end of the line.
+
+    A line in the form of a heading with text below it is a heading.
+    """
+    found = hash_lines(response)
+    below = response[found[-1].end :].split("\n", 12) if found else []
+    return [] if sum(map(bool, map(str.strip, below))) > _AFTER_HASHES_MAX else found
+
+
+def hash_lines(response: str) -> list[Statement]:
+    """All lines `#### 18`, without those that are headings by what they say."""
+    found = [
+        Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("# \t"))
+        for match in few_last(_HASHES, response)
+        for text in [_lines_at(response, match.end())]
+    ]
+    return [
+        one
+        for one in found
+        if not _is_heading(one.text, has_below=bool(response[one.end :].strip()))
+    ]
+
+
+def _is_heading(text: str, *, has_below: bool) -> bool:
+    is_words = len(text) <= _HEADING_CHARS_MAX and _WORDS_ALONE.fullmatch(text) is not None
+    return _HEADING.fullmatch(text) is not None or (has_below and is_words)
+
+
+def answers_is(response: str) -> list[Statement]:
+    """`The answer is 18`, to the end of the sentence or to the next such words."""
+    found: list[Statement] = []
+    next_at = len(response)
+    for match in reversed(few_last(_ANSWER_IS, response)):
+        if denials.of_answer(response, match.start()):
+            continue
+        lines = _lines_at(response, match.end())
+        begin = response.index(lines, match.end())
+        said = sentence(lines)
+        if begin + len(said) > next_at:
+            said = _without_lead_in(response[begin:next_at])
+        found.insert(0, Statement(match.start(), begin + len(said), said.strip("*_ ")))
+        next_at = match.start()
+    return found
+
+
+def _without_lead_in(text: str) -> str:
+    """What stands before the words that lead to the next statement."""
+    return _LEAD_IN.sub("", text).rstrip(" .,;\n") if len(text) <= _BRIEF_CHARS_MAX else text
+
+
+def sentence(text: str) -> str:
+    """The first sentence; a full stop in `$$...$$` or `\\(...\\)` does not end it.
+
+    A single `$` may be money.
+    """
+    for end in islice(_SENTENCE_END.finditer(text), _SENTENCES_MAX):
+        sentence = text[: end.start()]
+        if _SHOWN_DIGITS.search(sentence[-_SHOWN_CHARS_MAX:]):
+            continue
+        if not sentence.count("$$") % 2 and sentence.count("\\(") <= sentence.count("\\)"):
+            return sentence
+    return text
+
+
+def answers_colon(response: str) -> list[Statement]:
+    """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
+    return [
+        Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("*_ "))
+        for match in few_last(_ANSWER_COLON, response)
+        for text in [_lines_at(response, match.end())]
+    ]
+
+
+def few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """The last matches, at most `_STATEMENTS_MAX`."""
+    return list(deque(pattern.finditer(text), maxlen=_STATEMENTS_MAX))
+
+
+def line_at(text: str, start: int) -> str:
+    """The rest of the line."""
+    end = text.find("\n", start)
+    return text[start : end if end >= 0 else len(text)].strip()
+
+
+def _lines_at(text: str, start: int) -> str:
+    """The rest of the line, or the next line if that is empty; more while brackets are open."""
+    end = start
+    said = ""
+    for _ in range(_STATEMENT_LINES_MAX):
+        newline = text.find("\n", end)
+        stop = newline if newline >= 0 else len(text)
+        said = text[start:stop].strip()
+        if newline < 0 or (said and _is_closed(said)):
+            return said
+        end = newline + 1
+    return line_at(text, start)
+
+
+def _is_closed(text: str) -> bool:
+    if text in {"$$", "\\["}:
+        return False
+    return (
+        text.count("{") - text.count("\\{") <= text.count("}") - text.count("\\}")
+        and text.count("\\begin") <= text.count("\\end")
+        and text.count("\\[") <= text.count("\\]")
+        and text.count("$$") % 2 == 0
+    )
