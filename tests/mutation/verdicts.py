@@ -329,7 +329,7 @@ LIMITS: Final = [
     ),
     *_of(
         "limits",
-        f"{TEXT}/answers.py",
+        f"{TEXT}/endings.py",
         ("math_endings",),
         ("    if opened or text.count", "    if text.count"),
         ('or text.count("$$") % 2 or', "or"),
@@ -455,11 +455,11 @@ STATED_TWICE: Final = [
     ),
     *_of(
         "stated twice",
-        f"{TEXT}/answers.py",
+        f"{TEXT}/markers.py",
         ("math_remarks",),
         (
-            "        if not is_blank(box.content) and not _is_rejected(response, box.start, box.end)\n",
-            "        if not is_blank(box.content)\n",
+            "        if not is_blank(box.text) and not _is_rejected(response, box.start, box.end)\n",
+            "        if not is_blank(box.text)\n",
         ),
     ),
 ]
@@ -870,13 +870,16 @@ READINGS: Final = [
         ("text_choice",),
         ("    ending = _HASHES.search(plain)\n", "    ending = _HASHED.search(plain)\n"),
         ("len(plain) if ending is None else ending.start()", "len(plain)"),
-        ("not is_blank(text[match.end() : end - 1])", "text[match.end() : end - 1].strip()"),
+        (
+            "not markers.is_blank(text[match.end() : end - 1])",
+            "text[match.end() : end - 1].strip()",
+        ),
     ),
     *_of(
         "readings",
-        f"{TEXT}/answers.py",
+        f"{TEXT}/markers.py",
         ("math_endings",),
-        ("        if not is_blank(box.content) and not", "        if box.content and not"),
+        ("        if not is_blank(box.text) and not", "        if box.text and not"),
     ),
     *_of(
         "readings",
