@@ -120,7 +120,7 @@ def _is_cut(found: Extracted, response: str) -> bool:
 def pack(found: Extracted) -> bytes:
     """The artifact for `math.verify`.
 
-    One line with the strategy and, where others stand beside the answer, the number of characters
+    One line with the strategy and, where others are beside the answer, the number of characters
     of each; then the answer and the others.
     """
     head = "\t".join((found.strategy, *(str(len(other)) for other in found.others)))

@@ -210,7 +210,7 @@ class VerifyHandler:
         return scored(passed=said.passed, settings=settings, evidence=evidence)
 
     def _judge_all(self, work: Work, found: Extracted) -> Judged:
-        """What stands beside the answer is a part of it, or the same value again."""
+        """What is stated beside the answer is a part of it, or the same value again."""
         said = self._judge_stated(work, found.text, found.strategy)
         if not found.others or said.passed is None:
             return said

@@ -231,7 +231,7 @@ _MARKED: Final[dict[Strategy, Callable[[str], list[Statement]]]] = {
     Strategy.ANSWER_COLON: markers.answers_colon,
 }
 _MARKED_BESIDE: Final = _MARKED | {Strategy.HASHES: markers.hash_lines}
-"""What stands below makes a line with `####` a heading, but not another statement."""
+"""Text below makes a line with `####` a heading, but not another statement."""
 _UNMARKED: Final[dict[Strategy, Callable[[str], str | None]]] = {
     Strategy.LAST_NUMBER: _last_number,
     Strategy.TAIL: _tail,

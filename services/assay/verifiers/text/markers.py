@@ -166,7 +166,7 @@ def all_boxes(response: str) -> tuple[list[Statement], int]:
 
 
 def adjoin(text: str, end: int, start: int) -> bool:
-    """Whether nothing that counts stands between two statements, so that they are one answer."""
+    """Whether nothing that counts is between two statements, so that they are one answer."""
     return _BETWEEN.fullmatch(text, end, start) is not None
 
 
