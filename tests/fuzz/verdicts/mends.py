@@ -169,7 +169,7 @@ MENDS: Final[Mapping[str, Mend]] = {
     ),
     "cold_modules": Mend(
         "modules of the computer algebra are imported when they are needed",
-        ("answers", "spellings", "notations", "bombs"),
+        ("operations",),
         (
             Change(
                 f"{_MATH}/warm.py",
@@ -378,12 +378,18 @@ MENDS: Final[Mapping[str, Mend]] = {
     ),
     "nul": Mend(
         "a NUL in a program ends what stands before it",
-        ("texts", *_PYTHON),
+        ("python",),
         (
             Change(
                 f"{_REFEREE}/candidate.py",
                 'payload.partition("\\0")\n',
                 'payload.rpartition("\\0")\n',
+            ),
+            # What stands before the last NUL is compiled too, as a preamble, and has a NUL then.
+            Change(
+                f"{_REFEREE}/candidate.py",
+                'compile(preamble, "preamble"',
+                'compile(preamble.partition("\\0")[0], "preamble"',
             ),
         ),
     ),
