@@ -238,25 +238,33 @@ def _ratio(rng: random.Random) -> Answer:
 
 def _unit(rng: random.Random) -> Answer:
     value = rng.randint(2, 9_999)
+    minus, flipped = rng.choice((("", "-"), ("", "-"), ("-", "")))
     unit = rng.choice(
         ("cm", "kg", "meters", "m/s", "\\text{ cm}", "\\text{ hours}", "^\\circ", "dollars")
     )
     glue = "" if unit.startswith(("\\", "^")) else " "
     return Answer(
         kind="unit",
-        gold=f"{value}{glue}{unit}",
-        same=(f"{value}{glue}{unit}", str(value)),
-        other=(str(value + 1), f"-{value}", f"{value + 10}{glue}{unit}", f"{value}, {value + 1}"),
+        gold=f"{minus}{value}{glue}{unit}",
+        same=(f"{minus}{value}{glue}{unit}", f"{minus}{value}"),
+        other=(
+            f"{minus}{value + 1}",
+            f"{flipped}{value}",
+            f"{flipped}{value}{glue}{unit}",
+            f"{minus}{value + 10}{glue}{unit}",
+            f"{minus}{value}, {value + 1}",
+        ),
     )
 
 
 def _percent(rng: random.Random) -> Answer:
     value = rng.randint(2, 99)
+    minus, flipped = rng.choice((("", "-"), ("", "-"), ("-", "")))
     return Answer(
         kind="percent",
-        gold=f"{value}{rng.choice(('%', chr(92) + '%'))}",
-        same=(f"{value}%", f"{value}\\%"),
-        other=(f"{value + 1}%", f"-{value}%", f"{value * 7}\\%"),
+        gold=f"{minus}{value}{rng.choice(('%', chr(92) + '%'))}",
+        same=(f"{minus}{value}%", f"{minus}{value}\\%"),
+        other=(f"{minus}{value + 1}%", f"{flipped}{value}%", f"{minus}{value * 7}\\%"),
     )
 
 
