@@ -31,6 +31,8 @@ class Mend(NamedTuple):
     what: str
     only: tuple[str, ...]
     changes: tuple[Change, ...]
+    shown_by: str
+    """Regular expression of the kinds of cases that show it, by pipeline and kind."""
     on_platform: bool = False
     """The class is only seen in workers of a platform, not in a process that judges alone."""
 
@@ -60,6 +62,7 @@ MENDS: Final[Mapping[str, Mend]] = {
             Change(f"{_REFEREE}/values.py", '        and not name.startswith("_")\n', ""),
             Change(f"{_REFEREE}/values.py", "        and not hasattr(tuple, name)\n", ""),
         ),
+        shown_by=r"agreeable value$",
     ),
     "undefined_names": Mend(
         "a name that the tests leave undefined is the program's",
@@ -72,6 +75,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '        module, _, attribute = self._library.get(name, "").partition(":")\n',
             ),
         ),
+        shown_by=r"undefined: names$",
     ),
     # Responses that make themselves unscorable.
     "control": Mend(
@@ -79,6 +83,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         ("judges", "readers", "judged", "unusual"),
         (_CONTROL,),
         on_platform=True,
+        shown_by=r"^python_function/",
     ),
     "constructors": Mend(
         "a class `Solution` whose constructor raises ends the referee",
@@ -91,6 +96,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"        {_DIES}\n",
             ),
         ),
+        shown_by=r"constructor$",
     ),
     "printed_errors": Mend(
         "the referee prints the exceptions of the program",
@@ -121,6 +127,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '        if message[0] == "raise" and len(message) == 7:\n',
             ),
         ),
+        shown_by=r"exception|patches",
     ),
     "large_results": Mend(
         "a result of more than 32 MiB ends the referee",
@@ -138,6 +145,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"            {_DIES}\n",
             ),
         ),
+        shown_by=r"descriptors|huge$",
     ),
     "lengths": Mend(
         "a value that says another length than it has ends the referee",
@@ -150,11 +158,13 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"    if len(set(fields)) != len(fields) or len(fields) != len(items):\n        {_DIES}\n",
             ),
         ),
+        shown_by=r"agreeable",
     ),
     "multiples": Mend(
         "`multipleOf` as the library computes it",
         ("schema", "documents", "keywords"),
         (Change(f"{_TEXT}/dialects.py", '    "multipleOf": _multiple_of,\n', ""),),
+        shown_by=r"schema: (odd|multiple)$",
     ),
     "deep_json": Mend(
         "JSON is read on the stack of the thread",
@@ -166,6 +176,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        raise\n",
             ),
         ),
+        shown_by=r"schema: deep$",
     ),
     "cold_modules": Mend(
         "modules of the computer algebra are imported when they are needed",
@@ -184,6 +195,7 @@ MENDS: Final[Mapping[str, Mend]] = {
             ),
         ),
         on_platform=True,
+        shown_by=r"operation: integral$",
     ),
     "killed_compilers": Mend(
         "the compiler's text says whether it was killed",
@@ -206,6 +218,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "from assay.sandbox.port import SandboxError\nfrom assay.sandbox.port import ",
             ),
         ),
+        shown_by=r"cpp: message$",
     ),
     # Answers that are read wrongly.
     "minus_apart": Mend(
@@ -218,6 +231,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'rf"(?a)(?:[-+]\s+)?(?P<sign>[-+]?)(?P<money>[{notation.CURRENCY}',
             ),
         ),
+        shown_by=r"^math/integer",
     ),
     "minus_sign": Mend(
         "U+2212 is dropped, as invisible characters are",
@@ -231,6 +245,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '"": "MINUS SIGN,ZERO WIDTH SPACE,',
             ),
         ),
+        shown_by=r"^math/(integer|percent|unit|set)",
     ),
     "lists": Mend(
         "of several values the last one is the answer",
@@ -242,6 +257,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    found = read_items("list", parts, text, reader)\n    if found is not None and reader.depth == 0:\n        return found.items[-1]\n    if found is not None:\n',
             ),
         ),
+        shown_by=r"^math/list: other$",
     ),
     "fractions_listed": Mend(
         "fractions in a list are one expression",
@@ -253,6 +269,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    if "/" in text or "frac" in text:\n        return None\n    parts = non_empty(notation.split(text, SEMICOLON))\n    if len(parts) < 2:\n',
             ),
         ),
+        shown_by=r"list of fractions: same$",
     ),
     "times": Mend(
         "a time is a ratio",
@@ -264,6 +281,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "    read_union,\n",
             ),
         ),
+        shown_by=r"^math/time: same$",
     ),
     "numbers_apart": Mend(
         "of numbers with spaces between them the last one is the answer",
@@ -280,6 +298,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'(?:{notation.JOINERS})\s+|\s*[,;]\s*)"',
             ),
         ),
+        shown_by=r"^math/list: (same|echo)$",
     ),
     "comments": Mend(
         "of a value and a comment behind it, the last number is the answer",
@@ -291,6 +310,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        if False:\n",
             ),
         ),
+        shown_by=r"comment: stated$",
     ),
     "label_a": Mend(
         "`A` before a word in lower case is an article",
@@ -302,6 +322,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        return True\n",
             ),
         ),
+        shown_by=r"selection: selected$",
     ),
     "instead_of": Mend(
         "`instead of` rejects nothing",
@@ -313,6 +334,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 'r"|rather[ ]than|',
             ),
         ),
+        shown_by=r"label: adornment$",
     ),
     "not_a_label": Mend(
         "`not` rejects nothing",
@@ -324,6 +346,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'r"(?:\b(?:never|neither|nor|cannot',
             ),
         ),
+        shown_by=r"label: adornment$",
     ),
     "dialects": Mend(
         "every schema is one of draft 2020-12",
@@ -340,6 +363,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    if not isinstance(schema, dict) or "$schema" not in schema:\n        return Dialect.DRAFT_2020_12\n',
             ),
         ),
+        shown_by=r"keyword: draft",
     ),
     "boolean_schemas": Mend(
         "`true` and `false` are no schemas",
@@ -351,6 +375,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "            if isinstance(inner, bool):\n                raise SchemaRefused('a truth value', place.path)\n",
             ),
         ),
+        shown_by=r"schema: fits$",
     ),
     # Load that changes rewards, and tolerance where there is none.
     "wall_time": Mend(
@@ -363,6 +388,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "    idle_ns = interval.wall_ns\n",
             ),
         ),
+        shown_by=r"computes",
     ),
     "exact_integers": Mend(
         "an expected integer has the tolerance of a float",
@@ -374,6 +400,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "return close(",
             ),
         ),
+        shown_by=r"calls: wrong$",
     ),
     # Any bytes are a response.
     "any_bytes": Mend(
@@ -386,6 +413,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 'response.decode("utf-8")\n',
             ),
         ),
+        shown_by=r"^math/",
     ),
     "nul": Mend(
         "a NUL in a program ends what stands before it",
@@ -403,6 +431,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 'compile(preamble.partition("\\0")[0], "preamble"',
             ),
         ),
+        shown_by=r"NUL$",
     ),
 }
 """By name."""
