@@ -50,8 +50,8 @@ ADDRESS_STREAMS: Final = 32.0, 32.0
 """Of all strangers' connections of an address, besides the first of each."""
 
 ADDRESS_BEGINS: Final = 64.0, 128.0
-"""Connections of an address that begin. Each costs the event loop a millisecond, until its first
-call is refused, and all other calls wait for those that begin at once."""
+"""Connections of an address that begin: each costs the event loop time until its first call is
+refused, and all other calls wait for those that begin at once."""
 
 KNOWN_STREAMS: Final = 1_024.0, 1_024.0
 """Four times as many as may be open at once."""
