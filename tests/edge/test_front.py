@@ -19,6 +19,7 @@ from assay.edge.connections import front as front_module
 from assay.edge.connections import passage as passage_module
 from assay.edge.connections.fields import FIELD_BYTES, FieldTable, NotFields
 from assay.edge.connections.passage import (
+    ADDRESS_BEGINS,
     ADDRESS_STREAMS,
     BLOCK_BYTES_MAX,
     BLOCK_FRAMES_MAX,
@@ -33,6 +34,7 @@ from assay.edge.connections.passage import (
     TENANT_FRAMES,
     Broken,
     Passage,
+    lone_strangers_pace,
     own_pace,
     strangers_pace,
     tenants_pace,
@@ -201,13 +203,40 @@ def test_a_stranger_gets_no_more_through_than_its_pace(
 
 def test_strangers_of_one_address_share_a_pace_and_each_has_a_first_call() -> None:
     address, other = strangers_pace(), strangers_pace()
-    passages = [Passage(shared=address) for _ in range(100)]
+    passages = [Passage(shared=address) for _ in range(int(ADDRESS_BEGINS[0]))]
     calls = BEGUN + b"".join(call(stream) for stream in range(1, 17, 2))
     passed = [passage.take(calls, 0.0)[0] for passage in passages]
     through = [(len(each) - len(BEGUN)) // len(call(1)) for each in passed]
     assert min(through) == 1
     assert sum(through) <= ADDRESS_STREAMS[0] + len(passages)
     assert Passage(shared=other).take(calls, 0.0)[0] == calls
+
+
+@given(
+    pauses=st.lists(st.floats(0.0, 0.2), min_size=5, max_size=40),
+    opaque=st.booleans(),
+)
+def test_connections_of_an_address_begin_at_a_pace_and_each_in_the_end(
+    pauses: list[float], *, opaque: bool
+) -> None:
+    """Nothing of one passes before, and all of it as it was sent."""
+    address, now_s = strangers_pace(), 0.0
+    began: dict[int, float] = {}
+    passages = [Passage(shared=address, opaque=opaque) for _ in range(100)]
+    passed = [b""] * len(passages)
+    for step, pause_s in enumerate([0.0, *pauses, *[0.1] * 10]):
+        now_s += pause_s
+        for number, passage in enumerate(passages):
+            some, wait_s = passage.take(b"" if step else BEGUN, now_s)
+            assert bool(wait_s) is not bool(some or passed[number])
+            passed[number] += some
+            if some:
+                began.setdefault(number, now_s)
+        at_once, per_s = ADDRESS_BEGINS
+        assert len(began) <= at_once + per_s * now_s + 1
+    assert passed == [BEGUN] * len(passages)
+    alone = Passage(shared=lone_strangers_pace(), opaque=opaque)
+    assert alone.take(BEGUN, 0.0) == (BEGUN, 0.0)
 
 
 def test_nothing_of_a_header_block_passes_before_its_end() -> None:
@@ -451,6 +480,40 @@ async def test_tenants_behind_one_address_do_not_wait_for_each_other(
 
     assert 1 <= await calls_answered(api, "a", 7) < 7
     assert await calls_answered(api, "b", 4) == 4
+
+
+async def begun(api: Running, count: int) -> int:
+    """How many of so many connections without a token gRPC takes up."""
+    opened = [await asyncio.open_connection(*split(api.addresses.grpc)) for _ in range(count)]
+    for _, writer in opened:
+        writer.write(BEGUN)
+    heads = [asyncio.create_task(reader.readexactly(9)) for reader, _ in opened]
+    done, waiting = await asyncio.wait(heads, timeout=0.5)
+    for head in waiting:
+        head.cancel()
+    for _, writer in opened:
+        writer.close()
+    return len(done)
+
+
+async def test_of_a_crowd_that_begins_at_once_some_wait_and_no_one_for_them(
+    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_module, "ADDRESS_BEGINS", (4.0, 0.001))
+    tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
+    api = await run_api(tenants=tenants)
+    async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
+        stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
+
+        async def answered() -> None:
+            metadata = (("authorization", "Bearer a"),)
+            await stub.ListPipelines(reward_pb2.ListPipelinesRequest(), metadata=metadata)
+
+        async with asyncio.timeout(WAIT_S):
+            await answered()
+            assert await begun(api, 7) == 4
+            await answered()
+    assert await begun(await run_api(), 7) == 7, "with one tenant no one else waits"
 
 
 async def test_a_service_with_one_tenant_has_no_pace(

@@ -1,6 +1,6 @@
 """Mends that are taken out of a copy of the tree: the fuzzer finds their classes again.
 
-All of them: `python -m tests.fuzz.verdicts --seed N --without all`.
+After how many cases of all kinds: `python -m tests.fuzz.verdicts --seed N --without all`.
 """
 
 from pathlib import Path
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.fuzz.verdicts.findings import GENERATORS
 from tests.fuzz.verdicts.mends import MENDS
-from tests.fuzz.verdicts.without import Found, tried, untrue_in_the_tree
+from tests.fuzz.verdicts.without import tried, untrue_in_the_tree
 from tests.mutation.overlay import ROOT, overlaid
 
 SEED = 1
-TRIED = ("label_a", "dialects", "deep_json")
-"""Mends whose classes are found soon: the way from a mend to a finding."""
+DRAWN = 4_000
+"""Cases, of which those of the kinds that show a mend are judged up to the first finding."""
 
 
 @pytest.mark.parametrize("name", MENDS)
@@ -42,12 +42,8 @@ def test_a_copy_has_all_changes_and_the_tree_has_none(tmp_path: Path) -> None:
         assert (ROOT / change.file).read_bytes() == before[change.file]
 
 
-@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize("name", MENDS)
 def test_the_fuzzer_finds_the_class_of_a_mend_that_is_taken_out(name: str) -> None:
-    found = tried(name, SEED, cases=600)
+    found = tried(name, SEED, DRAWN, kind=MENDS[name].shown_by)
     assert found.is_found
-
-
-def test_a_case_that_is_judged_truly_with_all_mends_proves_a_mend() -> None:
-    found = Found(mend="minus_sign", seed=SEED, cases=5, only=("answers",), is_found=True)
     assert untrue_in_the_tree([found]) == []

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.driver import FIRST, SECOND, TENANT, Driver, eventually, requests
+from tests.store.driver import FIRST, SECOND, TASK, TENANT, Driver, eventually, requests
 from tests.store.remote import KEY, WorkPort, token_for
 
 from assay.config.settings import VerifierSettings
@@ -25,13 +25,23 @@ from assay.core.errors import (
     Unauthenticated,
 )
 from assay.core.hosts.record import HOSTS_PER_OWNER_MAX, HostRecord
-from assay.core.ids import BatchId, JobId, StageName, WorkerId, kept_for
+from assay.core.ids import BatchId, JobId, StageName, TenantId, WorkerId, kept_for
 from assay.core.outcome import Outcome
-from assay.core.records import EndRequest, FinishStatus, HandOver, Lease, Report, StageReport
+from assay.core.records import (
+    BatchSpec,
+    EndRequest,
+    FinishStatus,
+    HandOver,
+    Lease,
+    Quota,
+    Report,
+    StageReport,
+)
 from assay.edge.clock import Clock
 from assay.edge.work.addresses import peer_ip, refuse_own_address
 from assay.edge.work.store import RemoteStore
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.reward.workers.gateway import LEFT_OUT_MAX
 from assay.reward.workers.scopes import ArtifactScopes, KeptReports, scopes_of
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -305,6 +315,37 @@ async def test_one_reply_is_bounded_and_says_that_there_is_more(scene: Scene) ->
         )
     assert (len(answer.claims), answer.more) == (16, True)
     assert len(await claims_of(one, count=40)) == 24
+
+
+async def test_work_of_tenants_that_a_claim_leaves_out_stays_where_it_is(scene: Scene) -> None:
+    """A host at the share of a tenant asks for that of others, through the port as without it."""
+    other = TenantId("other")
+    for tenant in (TENANT, other):
+        await scene.store.put_task(replace(TASK, tenant=tenant))
+        spec = BatchSpec(
+            tenant=tenant, batch_id=BatchId("b"), task_id=TASK.task_id, size=0, group_size=0,
+            deadline_after_ms=60_000,
+        )  # fmt: skip
+        await scene.store.open_batch(spec, Quota())
+        await scene.store.submit(tenant, spec.batch_id, requests("r1", "r2"), Quota())
+    one = scene.worker(FIRST)
+
+    async def claimed(*left_out: TenantId) -> list[TenantId]:
+        claims = await one.claim(
+            FIRST, claims_max=9, lease_s=LONG_S, worker=NAME, left_out=left_out
+        )
+        return [claim.task.tenant for claim in claims]
+
+    assert await claimed(TENANT, other) == []
+    assert await claimed(TENANT) == [other] * 2
+    assert await claimed(other) == [TENANT] * 2
+
+
+async def test_a_claim_leaves_out_so_many_tenants_and_no_more(scene: Scene) -> None:
+    one = scene.worker(FIRST)
+    too_many = [TenantId(f"t{number}") for number in range(LEFT_OUT_MAX + 1)]
+    with pytest.raises(InvalidRequest, match="left_out"):
+        await one.claim(FIRST, claims_max=1, lease_s=LONG_S, worker=NAME, left_out=too_many)
 
 
 # -- what is kept --------------------------------------------------------------------------------

@@ -94,6 +94,38 @@ def test_a_result_at_the_end_is_the_answer(
     assert not _passes(str(pair[0]), response)
 
 
+CONDITIONED: Final = (
+    "{v}, but many get {w} for n = {n}",
+    "{v}, although with x = {n} it seems to be {w}",
+    "{v} [confidence: {w}% at t = {n}]",
+    "{v} because {w} is too small when k = {n}",
+)
+"""The sign in the comment is that of a condition, and announces no result."""
+
+
+@FEW
+@given(st.sampled_from(CONDITIONED), st.sampled_from(CARRIERS), PAIRS, st.integers(2, 9))
+def test_a_condition_in_a_comment_is_no_result(
+    template: str, carrier: str, pair: tuple[int, int], case: int
+) -> None:
+    response = _said(template.replace("{n}", str(case)), carrier, pair)
+    assert _passes(str(pair[0]), response)
+    assert not _passes(str(pair[1]), response)
+    assert not _passes(str(case), response)
+
+
+@FEW
+@given(
+    st.integers(12, 99),
+    st.sampled_from(("hundred", "squared", "cubed", "factorial", "fifths", "hundredths")),
+    st.sampled_from(("The answer is {0}.", "So there are {0} in the box.", "In all it is {0}.")),
+)
+def test_a_value_that_the_next_word_changes_is_not_stated(
+    value: int, word: str, sentence: str
+) -> None:
+    assert not _passes(str(value), sentence.format(f"{value} {word}"))
+
+
 @FEW
 @given(
     PAIRS,
@@ -138,6 +170,8 @@ BOXES: Final = (
     ("-24", "The answer is -\\boxed{24}."),
     ("48", "The answer is $2 \\cdot \\boxed{24}$."),
     ("4", "$3 + \\boxed{4} = 7$"),
+    ("4", "$\\boxed{4} + 3 = 7$"),
+    ("4", "$3 \\cdot \\boxed{4} = 12$, as it was asked."),
     ("24", "$12 \\cdot 2 = \\boxed{24}$"),
     ("24", "$\\boxed{24}^\\circ$"),
     ("24", "- \\boxed{24}"),

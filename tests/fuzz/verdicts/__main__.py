@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -80,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="index of the first case")
     parser.add_argument("--only-index", type=int, help="draw this case alone")
     parser.add_argument("--only", action="append", choices=list(GENERATORS), default=[])
+    parser.add_argument("--kind", help="judge only cases whose pipeline/kind has this expression")
     parser.add_argument("--until-found", action="store_true", help="end at the first finding")
     parser.add_argument(
         "--here", action="store_true", help="in this process, up to the first finding"
@@ -119,7 +121,9 @@ def _cases(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:
         drawn = index - options.first
         if drawn >= options.cases if options.cases else time.monotonic() >= until_s:
             return
-        yield index, draw(options.seed, index, options.only)
+        case = draw(options.seed, index, options.only)
+        if not options.kind or re.search(options.kind, f"{case.pipeline}/{case.kind}"):
+            yield index, case
 
 
 def _show(summary: dict[str, object], found: list[dict[str, object]], seed: int) -> None:

@@ -31,6 +31,8 @@ class Mend(NamedTuple):
     what: str
     only: tuple[str, ...]
     changes: tuple[Change, ...]
+    shown_by: str
+    """Regular expression of the kinds of cases that show it, by pipeline and kind."""
     on_platform: bool = False
     """The class is only seen in workers of a platform, not in a process that judges alone."""
 
@@ -60,6 +62,7 @@ MENDS: Final[Mapping[str, Mend]] = {
             Change(f"{_REFEREE}/values.py", '        and not name.startswith("_")\n', ""),
             Change(f"{_REFEREE}/values.py", "        and not hasattr(tuple, name)\n", ""),
         ),
+        shown_by=r"agreeable value$",
     ),
     "undefined_names": Mend(
         "a name that the tests leave undefined is the program's",
@@ -72,6 +75,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '        module, _, attribute = self._library.get(name, "").partition(":")\n',
             ),
         ),
+        shown_by=r"undefined: names$",
     ),
     # Responses that make themselves unscorable.
     "control": Mend(
@@ -79,6 +83,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         ("judges", "readers", "judged", "unusual"),
         (_CONTROL,),
         on_platform=True,
+        shown_by=r"^python_function/",
     ),
     "constructors": Mend(
         "a class `Solution` whose constructor raises ends the referee",
@@ -91,6 +96,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"        {_DIES}\n",
             ),
         ),
+        shown_by=r"constructor$",
     ),
     "printed_errors": Mend(
         "the referee prints the exceptions of the program",
@@ -121,6 +127,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '        if message[0] == "raise" and len(message) == 7:\n',
             ),
         ),
+        shown_by=r"exception|patches",
     ),
     "large_results": Mend(
         "a result of more than 32 MiB ends the referee",
@@ -138,6 +145,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"            {_DIES}\n",
             ),
         ),
+        shown_by=r"descriptors|huge$",
     ),
     "lengths": Mend(
         "a value that says another length than it has ends the referee",
@@ -150,11 +158,13 @@ MENDS: Final[Mapping[str, Mend]] = {
                 f"    if len(set(fields)) != len(fields) or len(fields) != len(items):\n        {_DIES}\n",
             ),
         ),
+        shown_by=r"agreeable",
     ),
     "multiples": Mend(
         "`multipleOf` as the library computes it",
         ("schema", "documents", "keywords"),
         (Change(f"{_TEXT}/dialects.py", '    "multipleOf": _multiple_of,\n', ""),),
+        shown_by=r"schema: (odd|multiple)$",
     ),
     "deep_json": Mend(
         "JSON is read on the stack of the thread",
@@ -166,18 +176,26 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        raise\n",
             ),
         ),
+        shown_by=r"schema: deep$",
     ),
     "cold_modules": Mend(
         "modules of the computer algebra are imported when they are needed",
-        ("answers", "spellings", "notations", "bombs"),
+        ("operations",),
         (
             Change(
                 f"{_MATH}/warm.py",
                 '            for path in sorted(_modules(list(package.__path__), f"{name}.")):\n',
                 "            for path in () if package else ():\n",
             ),
+            # A confined process may read Python's own files, so that it can import them late.
+            Change(
+                "services/assay/sandbox/confine.py",
+                "{*system, sys.prefix, sys.base_prefix, *sys.path, *(",
+                "{*system, *(",
+            ),
         ),
         on_platform=True,
+        shown_by=r"operation: integral$",
     ),
     "killed_compilers": Mend(
         "the compiler's text says whether it was killed",
@@ -200,6 +218,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "from assay.sandbox.port import SandboxError\nfrom assay.sandbox.port import ",
             ),
         ),
+        shown_by=r"cpp: message$",
     ),
     # Answers that are read wrongly.
     "minus_apart": Mend(
@@ -212,14 +231,21 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'rf"(?a)(?:[-+]\s+)?(?P<sign>[-+]?)(?P<money>[{notation.CURRENCY}',
             ),
         ),
+        shown_by=r"^math/integer",
     ),
     "minus_sign": Mend(
-        "U+2212 is no minus",
+        "U+2212 is dropped, as invisible characters are",
         _ANSWERS,
         (
             Change(f"{_MATH}/lexicon/unicode.py", '"-": "MINUS SIGN,EN DASH,', '"-": "EN DASH,'),
-            Change(f"{_MATH}/lexicon/unicode.py", '.replace("\\N{MINUS SIGN}", "-")', ""),
+            # math-verify reads the sign itself where it gets to see it.
+            Change(
+                f"{_MATH}/lexicon/unicode.py",
+                '"": "ZERO WIDTH SPACE,',
+                '"": "MINUS SIGN,ZERO WIDTH SPACE,',
+            ),
         ),
+        shown_by=r"^math/(integer|percent|unit|set)",
     ),
     "lists": Mend(
         "of several values the last one is the answer",
@@ -231,6 +257,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    found = read_items("list", parts, text, reader)\n    if found is not None and reader.depth == 0:\n        return found.items[-1]\n    if found is not None:\n',
             ),
         ),
+        shown_by=r"^math/list: other$",
     ),
     "fractions_listed": Mend(
         "fractions in a list are one expression",
@@ -242,6 +269,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    if "/" in text or "frac" in text:\n        return None\n    parts = non_empty(notation.split(text, SEMICOLON))\n    if len(parts) < 2:\n',
             ),
         ),
+        shown_by=r"list of fractions: same$",
     ),
     "times": Mend(
         "a time is a ratio",
@@ -253,6 +281,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "    read_union,\n",
             ),
         ),
+        shown_by=r"^math/time: same$",
     ),
     "numbers_apart": Mend(
         "of numbers with spaces between them the last one is the answer",
@@ -269,6 +298,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'(?:{notation.JOINERS})\s+|\s*[,;]\s*)"',
             ),
         ),
+        shown_by=r"^math/list: (same|echo)$",
     ),
     "comments": Mend(
         "of a value and a comment behind it, the last number is the answer",
@@ -280,6 +310,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        if False:\n",
             ),
         ),
+        shown_by=r"comment: stated$",
     ),
     "label_a": Mend(
         "`A` before a word in lower case is an article",
@@ -291,6 +322,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "        return True\n",
             ),
         ),
+        shown_by=r"selection: selected$",
     ),
     "instead_of": Mend(
         "`instead of` rejects nothing",
@@ -302,6 +334,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 'r"|rather[ ]than|',
             ),
         ),
+        shown_by=r"label: adornment$",
     ),
     "not_a_label": Mend(
         "`not` rejects nothing",
@@ -313,6 +346,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 r'r"(?:\b(?:never|neither|nor|cannot',
             ),
         ),
+        shown_by=r"label: adornment$",
     ),
     "dialects": Mend(
         "every schema is one of draft 2020-12",
@@ -329,6 +363,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 '    if not isinstance(schema, dict) or "$schema" not in schema:\n        return Dialect.DRAFT_2020_12\n',
             ),
         ),
+        shown_by=r"keyword: draft",
     ),
     "boolean_schemas": Mend(
         "`true` and `false` are no schemas",
@@ -340,6 +375,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "            if isinstance(inner, bool):\n                raise SchemaRefused('a truth value', place.path)\n",
             ),
         ),
+        shown_by=r"schema: fits$",
     ),
     # Load that changes rewards, and tolerance where there is none.
     "wall_time": Mend(
@@ -352,6 +388,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "    idle_ns = interval.wall_ns\n",
             ),
         ),
+        shown_by=r"computes",
     ),
     "exact_integers": Mend(
         "an expected integer has the tolerance of a float",
@@ -363,6 +400,7 @@ MENDS: Final[Mapping[str, Mend]] = {
                 "return close(",
             ),
         ),
+        shown_by=r"calls: wrong$",
     ),
     # Any bytes are a response.
     "any_bytes": Mend(
@@ -375,17 +413,25 @@ MENDS: Final[Mapping[str, Mend]] = {
                 'response.decode("utf-8")\n',
             ),
         ),
+        shown_by=r"^math/",
     ),
     "nul": Mend(
         "a NUL in a program ends what stands before it",
-        ("texts", *_PYTHON),
+        ("python",),
         (
             Change(
                 f"{_REFEREE}/candidate.py",
                 'payload.partition("\\0")\n',
                 'payload.rpartition("\\0")\n',
             ),
+            # What stands before the last NUL is compiled too, as a preamble, and has a NUL then.
+            Change(
+                f"{_REFEREE}/candidate.py",
+                'compile(preamble, "preamble"',
+                'compile(preamble.partition("\\0")[0], "preamble"',
+            ),
         ),
+        shown_by=r"NUL$",
     ),
 }
 """By name."""

@@ -40,20 +40,23 @@ class Found:
     """What was expected, and outcome and verdict of the case."""
 
 
-def tried(name: str, seed: int, cases: int, only: Sequence[str] = ()) -> Found:
-    """Draw up to `cases` cases without the mend, from the generators of its class or `only`."""
+def tried(name: str, seed: int, cases: int, only: Sequence[str] = (), kind: str = "") -> Found:
+    """Draw up to `cases` cases without the mend, from the generators of its class or `only`.
+
+    Of these, judge those of some kinds: a regular expression, as in `Mend.shown_by`.
+    """
     only = tuple(only or MENDS[name].only)
     drawn = [flag for one in only for flag in ("--only", one)]
     how = "--until-found" if MENDS[name].on_platform else "--here"
-    flags = ["--seed", str(seed), "--cases", str(cases), how, *drawn]
+    flags = ["--seed", str(seed), "--cases", str(cases), "--kind", kind, how, *drawn]
     with tempfile.TemporaryDirectory(prefix="assay-without-") as empty:
         first = _first(flags, overlaid(MENDS[name].changes, Path(empty)))
     if first is None:
         return Found(mend=name, seed=seed, cases=cases, only=only)
-    kind = f"{first['pipeline']}/{first['kind']}"
+    found = f"{first['pipeline']}/{first['kind']}"
     said = f"expected {first['expected']}: {first['outcome']} {first['verdict']}".strip()
     after = int(first["index"]) + 1
-    return Found(mend=name, seed=seed, cases=after, only=only, is_found=True, kind=kind, said=said)
+    return Found(mend=name, seed=seed, cases=after, only=only, is_found=True, kind=found, said=said)
 
 
 def _first(flags: Sequence[str], place: Path) -> dict[str, Any] | None:

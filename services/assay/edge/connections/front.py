@@ -22,6 +22,7 @@ from assay.edge.connections.passage import (
     OtherProtocol,
     Passage,
     endless_pace,
+    lone_strangers_pace,
     own_pace,
     strangers_pace,
     tenants_pace,
@@ -146,7 +147,8 @@ class Front:
         self._newcomers[client] = None
         shared = self._strangers.get(client.address)
         if shared is None:
-            shared = self._strangers[client.address] = strangers_pace()
+            pace = lone_strangers_pace if self._one_tenant else strangers_pace
+            shared = self._strangers[client.address] = pace()
         return Passage(shared=shared, opaque=self._opaque)
 
     def _make_room(self) -> None:

@@ -49,6 +49,10 @@ OPAQUE_BYTES: Final = 20.0 * 1024, float(STRANGER_BYTES_PER_S)
 ADDRESS_STREAMS: Final = 32.0, 32.0
 """Of all strangers' connections of an address, besides the first of each."""
 
+ADDRESS_BEGINS: Final = 64.0, 128.0
+"""Connections of an address that begin: each costs the event loop time until its first call is
+refused, and all other calls wait for those that begin at once."""
+
 KNOWN_STREAMS: Final = 1_024.0, 1_024.0
 """Four times as many as may be open at once."""
 KNOWN_FRAMES: Final = 2_048.0, 2_048.0
@@ -108,6 +112,8 @@ class Unit:
     """Further bytes that pass as they come."""
     streams: float = 0.0
     frames: int = 0
+    begins: bool = False
+    """A connection begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -117,6 +123,7 @@ class Buckets:
     streams: TokenBucket
     frames: TokenBucket | None = None
     bytes: TokenBucket | None = None
+    begins: TokenBucket | None = None
 
     def wait_s(self, unit: Unit, now_s: float) -> float:
         """How long until a unit may pass."""
@@ -136,10 +143,18 @@ class Buckets:
             yield self.frames, unit.frames
         if self.bytes is not None:
             yield self.bytes, unit.size + unit.rest
+        if unit.begins and self.begins is not None:
+            yield self.begins, 1
 
 
 def strangers_pace() -> Buckets:
     """Of all connections of one address over which no call has shown a valid token."""
+    begins = TokenBucket(*ADDRESS_BEGINS)
+    return Buckets(streams=TokenBucket(*ADDRESS_STREAMS), begins=begins)
+
+
+def lone_strangers_pace() -> Buckets:
+    """The same of a service with one tenant: no one else waits for those that begin."""
     return Buckets(streams=TokenBucket(*ADDRESS_STREAMS))
 
 
@@ -171,7 +186,8 @@ class Passage:
         self._opaque = opaque
         self._held = b""
         self._rest = 0
-        self._begun = opaque
+        self._speaks = opaque
+        self._begun = False
         self._table = FieldTable()
         self._opened_s = -math.inf
         self._measured: Unit | None = None
@@ -200,7 +216,7 @@ class Passage:
     @property
     def begun(self) -> bool:
         """The client speaks HTTP/2, or that cannot be seen."""
-        return self._begun
+        return self._speaks
 
     def take(self, data: bytes, now_s: float) -> tuple[bytes, float]:
         """The client has sent this; returns what passes, and how long the next bytes have to wait:
@@ -224,8 +240,11 @@ class Passage:
         budget = self._pace.bytes
         if budget is None or not here:
             return len(here), 0.0
-        if wait_s := budget.wait_s(1, now_s):
+        first = Unit(0, begins=not self._begun)
+        if wait_s := max(budget.wait_s(1, now_s), self._shared.wait_s(first, now_s)):
             return 0, wait_s
+        self._shared.spend(first, now_s)
+        self._begun = True
         size = min(len(here), max(1, int(budget.at_once - budget.spent)))
         budget.spend(size, now_s)
         return size, 0.0 if size == len(here) else budget.wait_s(1, now_s)
@@ -245,6 +264,7 @@ class Passage:
             self._shared.spend(unit, now_s)
             if unit.streams:
                 self._opened_s = now_s
+            self._begun = True
             self._measured = None
             at += unit.size
             self._rest = unit.rest
@@ -278,8 +298,8 @@ class Passage:
             raise OtherProtocol("no HTTP/2")
         if len(shown) < len(PREFACE):
             return None
-        self._begun = True
-        return Unit(len(PREFACE))
+        self._speaks = True
+        return Unit(len(PREFACE), begins=True)
 
     def _streams_of(self, block: bytes) -> float:
         """As how many streams a call with these headers counts."""

@@ -95,14 +95,6 @@ _ATTACKS: Final = (
     "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(A(A(A(x)))))))\nint main() {{ B(B(;)) }}",
     'int main() {{ return [](auto... v) {{ return (v + ...); }}("x", 1, {salt}); }} \\',
     "??=error\nint main() {{}} /*",
-    "#error Killed signal terminated program\nint main() {{}}",
-    "#error cc1plus: out of memory allocating {salt} bytes\nint main() {{}}",
-    "#error internal compiler error: Segmentation fault\nint main() {{}}",
-    '#line 1 "cc1plus: fatal error: Killed signal terminated program cc1plus"\nint main() {{ x; }}',
-    'static_assert(false, "g++: internal compiler error: Killed (program cc1plus)"); int main() {{}}',
-    '__attribute__((error("Cannot allocate memory"))) void f(); int main() {{ f(); }}',
-    "#warning virtual memory exhausted\nint main() {{ return 1; }}",
-    '#pragma GCC error "signal 9"\nint main() {{}}',
     "#pragma GCC poison main\nint main() {{}}",
     '#include "/dev/zero"\nint main() {{}}',
     '#include "/dev/stdin"\nint main() {{}}',
@@ -169,6 +161,17 @@ _ATTACKS: Final = (
     "",
 )
 """Compute nothing."""
+_MESSAGES: Final = (
+    "#error Killed signal terminated program\nint main() {{}}",
+    "#error cc1plus: out of memory allocating {salt} bytes\nint main() {{}}",
+    "#error internal compiler error: Segmentation fault\nint main() {{}}",
+    '#line 1 "cc1plus: fatal error: Killed signal terminated program cc1plus"\nint main() {{ x; }}',
+    'static_assert(false, "g++: internal compiler error: Killed (program cc1plus)"); int main() {{}}',
+    '__attribute__((error("Cannot allocate memory"))) void f(); int main() {{ f(); }}',
+    "#warning virtual memory exhausted\nint main() {{ return 1; }}",
+    '#pragma GCC error "signal 9"\nint main() {{}}',
+)
+"""What a compiler prints, in words of the program's choosing."""
 _HEAD: Final = "".join(
     f"#include <{name}>\n"
     for name in (
@@ -182,7 +185,9 @@ def cpp_case(rng: random.Random) -> Case:
     """A program that adds numbers, one that adds them and spoils it, or one that attacks."""
     numbers = [rng.randint(-999, 999) for _ in range(5)]
     salt = rng.randint(1, 10**6)
-    kind, bodies = rng.choice((("right", _RIGHT), ("spoilt", _NEAR), ("attack", _ATTACKS)))
+    worth = rng.choice(("right", "spoilt", "attack"))
+    kind = "message" if worth == "attack" and rng.random() < 0.2 else worth
+    bodies = {"right": _RIGHT, "spoilt": _NEAR, "attack": _ATTACKS, "message": _MESSAGES}[kind]
     body = rng.choice(bodies)
     source = body.replace("{sum}", _SUM).replace("{salt}", str(salt))
     source = source.replace("{{", "{").replace("}}", "}")

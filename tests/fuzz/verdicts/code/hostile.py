@@ -244,7 +244,7 @@ def _value(rng: random.Random) -> tuple[str, str]:
         {"fields": 2, "class": 7, "metaclass": 1, "named": 1, "data": 1, "enum": 0.5, "made": 0.5},
     )
     if kind == "fields":
-        return _with_fields(rng)
+        return _with_fields(rng) if rng.random() < 0.7 else _of_other_length(rng)
     if kind == "metaclass":
         return f"class M(type):\n{body}class X(metaclass=M):\n    pass\n", rng.choice(("X", "X()"))
     if kind == "named":
@@ -301,6 +301,21 @@ def _with_fields(rng: random.Random) -> tuple[str, str]:
     return (
         f"import types\nX = types.SimpleNamespace(**dict(zip({fields}, ({values},))))\n",
         "X",
+    )
+
+
+def _of_other_length(rng: random.Random) -> tuple[str, str]:
+    """What looks like a named tuple, and has more or fewer items than fields, or a field twice."""
+    names = rng.choices(
+        ("low", "high", "x", "y", "name", "size", "real", "items"), k=rng.randint(1, 4)
+    )
+    values = rng.choices(("True", "0", "Agreeable()", "[1]", "'x'"), k=rng.randint(1, 5))
+    length = rng.choice(
+        ("", "", "    __len__ = lambda s: 10 ** 9\n", "    __iter__ = lambda s: iter(())\n")
+    )
+    return (
+        f"class X(tuple):\n    _fields = {tuple(names)!r}\n{length}",
+        f"X(({', '.join(values)},))",
     )
 
 

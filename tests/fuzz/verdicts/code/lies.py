@@ -10,6 +10,7 @@ import random
 from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
+from tests.fuzz.verdicts.code.hostile import spoiler, value_program
 from tests.fuzz.verdicts.code.problems import PROBLEMS
 from tests.fuzz.verdicts.code.references import FORMS, reference_of
 
@@ -309,7 +310,15 @@ _ENDS: Final = (
 
 def lie_program(rng: random.Random, function: str) -> tuple[str, str]:
     """A kind of lie and a program."""
-    kind = rng.choice(("value", "value", "object", "object", "end", "end"))
+    kind = rng.choice(
+        ("value", "value", "object", "object", "end", "end", "agreeable", "spoiler", "huge")
+    )
+    if kind == "agreeable":
+        return kind, value_program(rng, function)
+    if kind == "spoiler":
+        return spoiler(rng, function)
+    if kind == "huge":
+        return kind, _carried(rng, function, _huge(rng), "")
     if kind == "value":
         return kind, _carried(rng, function, rng.choice(_VALUES), "")
     if kind == "object":
@@ -321,6 +330,22 @@ def lie_program(rng: random.Random, function: str) -> tuple[str, str]:
         return "end at load", f"{act}\ndef {function}(*a, **k):\n    return {value}\n"
     indented = act.replace("\n", "\n    ")
     return kind, f"def {function}(*a, **k):\n    {indented}\n    return {value}\n"
+
+
+def _huge(rng: random.Random) -> str:
+    """A value whose message is of 20 to 80 MB: below and above what a referee reads."""
+    millions = rng.randint(20, 80)
+    return rng.choice(
+        (
+            f"'x' * {millions}_000_000",
+            f"b'x' * {millions}_000_000",
+            f"[0] * {millions // 3}_000_000",
+            f"['x' * 1_000_000] * {millions}",
+            f"{{i: 'x' * 10_000 for i in range({millions}00)}}",
+            f"('\\0' * {millions // 6}_000_000,)",
+            f"1 << {millions}_000_000",
+        )
+    )
 
 
 def _carried(rng: random.Random, function: str, expression: str, made: str) -> str:

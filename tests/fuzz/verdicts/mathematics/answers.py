@@ -5,8 +5,9 @@ so that right and wrong are known without any judge.
 """
 
 import random
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -109,11 +110,14 @@ def _list(rng: random.Random) -> Answer:
     gold = separator.join(map(str, values))
     if len(values) == 2 and rng.random() < 0.4:
         gold = f"{values[0]} and {values[1]}"
+    apart = all(0 <= value < 100 for value in values) and rng.random() < 0.5
+    if apart:  # of at most two digits each: no blank is one between thousands
+        gold = " ".join(map(str, values))
     wrong = [values[0] + 300, *values[1:]]
     return Answer(
         kind="list",
         gold=gold,
-        same=(gold, ", ".join(map(str, values))),
+        same=(gold, ", ".join(map(str, values)), ", ".join(map(str, values[::-1]))),
         other=(
             one,
             str(values[0]),
@@ -125,13 +129,33 @@ def _list(rng: random.Random) -> Answer:
 
 
 def _fractions(rng: random.Random) -> Answer:
-    first, second = rng.sample((2, 3, 5, 7, 9, 11), 2)
-    gold = f"1/{first}, 1/{second}"
+    """Two or three fractions, whose own signs are read as part of a list, in any order."""
+    below = rng.sample((2, 3, 5, 7, 9, 11), rng.randint(2, 3))
+    values = [Fraction(rng.choice((1, 1, rng.randint(1, 40))), one) for one in below]
+    values = [one + 1 if one.denominator == 1 else one for one in values]
+    plain = [f"{one.numerator}/{one.denominator}" for one in values]
+    turned = plain[::-1]
+    last = values[-1] + 1
     return Answer(
         kind="list of fractions",
-        gold=gold,
-        same=(gold, f"\\frac{{1}}{{{first}}}, \\frac{{1}}{{{second}}}"),
-        other=(f"1/{second}", f"1/{first}", f"1/{first}, -1/{second}", f"1/{first}, 2/{second}"),
+        gold=", ".join(plain),
+        same=(
+            ", ".join(turned),
+            " and ".join((", ".join(plain[:-1]), plain[-1])),
+            " or ".join(plain),
+            "; ".join(turned),
+            f"\\{{{', '.join(turned)}\\}}",
+            ", ".join(f"\\frac{{{one.numerator}}}{{{one.denominator}}}" for one in values),
+            ", ".join(f"{one.numerator * 2}/{one.denominator * 2}" for one in values),
+        ),
+        other=(
+            plain[0],
+            plain[-1],
+            ", ".join([*plain[:-1], f"-{plain[-1]}"]),
+            ", ".join([*plain[:-1], f"{last.numerator}/{last.denominator}"]),
+            " and ".join([*plain[:-1], f"{last.numerator}/{last.denominator}"]),
+            ", ".join([*plain, "1/13"]),
+        ),
     )
 
 
@@ -214,25 +238,33 @@ def _ratio(rng: random.Random) -> Answer:
 
 def _unit(rng: random.Random) -> Answer:
     value = rng.randint(2, 9_999)
+    minus, flipped = rng.choice((("", "-"), ("", "-"), ("-", "")))
     unit = rng.choice(
         ("cm", "kg", "meters", "m/s", "\\text{ cm}", "\\text{ hours}", "^\\circ", "dollars")
     )
     glue = "" if unit.startswith(("\\", "^")) else " "
     return Answer(
         kind="unit",
-        gold=f"{value}{glue}{unit}",
-        same=(f"{value}{glue}{unit}", str(value)),
-        other=(str(value + 1), f"-{value}", f"{value + 10}{glue}{unit}", f"{value}, {value + 1}"),
+        gold=f"{minus}{value}{glue}{unit}",
+        same=(f"{minus}{value}{glue}{unit}", f"{minus}{value}"),
+        other=(
+            f"{minus}{value + 1}",
+            f"{flipped}{value}",
+            f"{flipped}{value}{glue}{unit}",
+            f"{minus}{value + 10}{glue}{unit}",
+            f"{minus}{value}, {value + 1}",
+        ),
     )
 
 
 def _percent(rng: random.Random) -> Answer:
     value = rng.randint(2, 99)
+    minus, flipped = rng.choice((("", "-"), ("", "-"), ("-", "")))
     return Answer(
         kind="percent",
-        gold=f"{value}{rng.choice(('%', chr(92) + '%'))}",
-        same=(f"{value}%", f"{value}\\%"),
-        other=(f"{value + 1}%", f"-{value}%", f"{value * 7}\\%"),
+        gold=f"{minus}{value}{rng.choice(('%', chr(92) + '%'))}",
+        same=(f"{minus}{value}%", f"{minus}{value}\\%"),
+        other=(f"{minus}{value + 1}%", f"{flipped}{value}%", f"{minus}{value * 7}\\%"),
     )
 
 
@@ -354,9 +386,29 @@ _CARRIERS: Final = (
 )
 
 
+def _signed(rng: random.Random, text: str) -> str:
+    """With the sign that books print, or with a blank behind a sign that begins a value."""
+    if "-" not in text or rng.random() < 0.7:
+        return text
+    if rng.random() < 0.3:
+        return re.sub(r"(^|[(,] ?)-(?=[0-9])", r"\1- ", text)
+    return text.replace("-", "\u2212")
+
+
+def _guesses(rng: random.Random, gold: str) -> list[str]:
+    """Several guesses of the same size with the gold among them; often it is the last one."""
+    is_short = len(gold) < 4
+    low, high = (1, 99) if is_short else (10**5, 10**6)
+    tried = [str(rng.randint(low, high)) for _ in range(rng.randint(2, 6))]
+    tried = [one for one in tried if one != gold] or [str(high + 1)]
+    tried.insert(rng.choice((len(tried), rng.randint(0, len(tried)))), gold)
+    return tried
+
+
 def answer_case(rng: random.Random) -> Case:
     """A gold, and a response that says it or something else."""
     answer = rng.choice(_KINDS)(rng)
+    answer = replace(answer, gold=_signed(rng, answer.gold))
     kind = one_of(
         rng, {"echo": 3, "same": 3, "other": 5, "shotgun": 1, "cut": 0.7, "repeated": 0.5}
     )
@@ -366,10 +418,10 @@ def answer_case(rng: random.Random) -> Case:
     elif kind != "echo":
         expected = Expected.WRONG
         said = rng.choice(answer.other)
+    said = _signed(rng, said)
     response: str = rng.choice(_CARRIERS).format(said)
     if kind == "shotgun":
-        tried = [str(rng.randint(10**5, 10**6)) for _ in range(rng.randint(2, 6))]
-        tried.insert(rng.randint(0, len(tried)), answer.gold)
+        tried = _guesses(rng, answer.gold)
         response = rng.choice(
             (
                 "The answer is " + ", ".join(tried) + ".",
