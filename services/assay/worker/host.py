@@ -16,6 +16,7 @@ import structlog
 
 from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
+from assay.core.records import StageDepth  # noqa: TC001 - seen by mypy and readers alike
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
@@ -111,6 +112,8 @@ class WorkerHost:
         self.store_unfit = ""
         """Why the store can no longer be trusted with work."""
         self._loops: list[asyncio.Task[None]] = []
+        self._depths: dict[StageName, StageDepth] = {}
+        """As the metrics show them."""
 
     # -- pools ---------------------------------------------------------------------------------
     @property
@@ -252,7 +255,7 @@ class WorkerHost:
             except AssayError:  # each sweep notes that
                 at_work = list(self._supervisors)
             chosen = turns.next(at_work)
-            found = [await self._supervisors[stage].reap() for stage in chosen]
+            found = await asyncio.gather(*(self._supervisors[stage].reap() for stage in chosen))
             if any(found):  # there may be more than one sweep takes
                 for stage in sorted(self._supervisors.keys() - set(chosen)):
                     await self._supervisors[stage].reap()
@@ -262,6 +265,9 @@ class WorkerHost:
         depths = await self._store.depths(list(self._supervisors))
         self._health.worked()  # an idle host has no other call that ends soon
         for depth in depths:
+            if self._depths.get(depth.stage) == depth:
+                continue  # an idle platform has dozens of empty queues
+            self._depths[depth.stage] = depth
             self._metrics.queue_seen(
                 stage=depth.stage,
                 queued=depth.queued,

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from assay.config.ready_files import REPLACES
@@ -33,6 +33,8 @@ LOG_BYTES_MAX: Final = 64 * 1024**2
 LOG_TAIL_BYTES: Final = 4_000
 REASON_CHARS_MAX: Final = 500
 POLL_S: Final = 0.2
+CALM_S: Final = 1.0
+"""In its place while all children are well: a death wakes the watch."""
 STOP_MARGIN_S: Final = 5.0
 """What a child is given beyond its own drain time before it is killed."""
 START_S_MAX: Final = 60.0
@@ -89,6 +91,8 @@ class Child:
     asked_ns: int = 0
     missed: int = 0
     asking: asyncio.Task[bool] | None = field(default=None, repr=False)
+    life: asyncio.Task[int] | None = field(default=None, repr=False)
+    """Ends with the process."""
 
     @property
     def pid(self) -> int | None:
@@ -183,6 +187,7 @@ class Platform:
                     # Ctrl-C at the terminal is ours to pass on, in order.
                     start_new_session=True,
                 )
+                child.life = asyncio.create_task(child.process.wait(), name=f"life of {child.name}")
         finally:
             os.close(lock)
 
@@ -231,12 +236,27 @@ class Platform:
             while not self._stopping:
                 for child in self._children:
                     await self._look_after(child)
-                await self._clock.sleep(POLL_S)
+                await self._until_due()
         finally:
-            asking = [child.asking for child in self._children if child.asking is not None]
-            for task in asking:
+            tasks: list[asyncio.Task[Any]] = []
+            for child in self._children:
+                tasks += [task for task in (child.asking, child.life) if task is not None]
+                child.asking = child.life = None
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_due(self) -> None:
+        """Sleep until a child may need something."""
+        lives = [child.life for child in self._children if child.life is not None]
+        calm = all(
+            child.was_ready and not child.missed and child.asking is None and not _dead(child)
+            for child in self._children
+        )
+        if calm and lives:
+            await asyncio.wait(lives, timeout=CALM_S, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await self._clock.sleep(POLL_S)
 
     async def _look_after(self, child: Child) -> None:
         now_ns = self._clock.monotonic_ns()

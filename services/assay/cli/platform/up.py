@@ -2,15 +2,15 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
 from assay.cli.console import DataDir, out, printable, settings_with
-from assay.cli.operate.snapshot import render
-from assay.cli.operate.status_client import observe
+from assay.cli.operate.snapshot import Snapshot, render
+from assay.cli.operate.status_client import Asking, observe
 from assay.cli.platform.addresses import Addresses, planner_address
 from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import Settings
@@ -20,7 +20,11 @@ from assay.edge.lifecycle import stop_on_signals
 from assay.store.port import Store
 from assay.store.valkey import open_store
 
-REFRESH_S = 0.5
+REFRESH_S: Final = 0.5
+CALM_LOOK_S: Final = 1.0
+"""While there is no work, only the queues are looked at, so often."""
+CALM_REFRESH_S: Final = 10.0
+"""And all the rest."""
 
 
 def up(
@@ -85,18 +89,38 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
 
 async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
     with Live(console=out, auto_refresh=False, transient=True) as live:
-        while True:
-            try:
-                planner = planner_address(settings)
-                seen = await observe(
-                    store,
-                    addresses.control,
-                    clock=clock,
-                    planner=planner,
-                    all_stages_served=not settings.worker.stages,
-                )
-                live.update(render(seen))
-            except AssayError as error:
-                live.update(Text(printable(f"{error.reason}: {error.message}"), style="red"))
-            live.refresh()
-            await clock.sleep(REFRESH_S)
+        shown: Snapshot | None = None
+        async with Asking() as asking:
+            while True:
+                try:
+                    seen = await observe(
+                        store,
+                        addresses.control,
+                        clock=clock,
+                        planner=planner_address(settings),
+                        all_stages_served=not settings.worker.stages,
+                        asking=asking,
+                    )
+                    if shown is None or not seen.looks_like(shown):
+                        live.update(render(seen), refresh=True)
+                    shown = seen
+                except AssayError as error:
+                    what = Text(printable(f"{error.reason}: {error.message}"), style="red")
+                    live.update(what, refresh=True)
+                    shown = None
+                await clock.sleep(REFRESH_S)
+                if shown is not None and shown.is_calm:
+                    await _until_work(store, shown, clock)
+
+
+async def _until_work(store: Store, seen: Snapshot, clock: Clock) -> None:
+    """Wait while the queues stay empty, for `CALM_REFRESH_S` at most."""
+    stages = [depth.stage for depth in seen.depths]
+    until_ns = clock.monotonic_ns() + int(CALM_REFRESH_S * 1e9)
+    while clock.monotonic_ns() < until_ns:
+        try:
+            if await store.depths(stages) != seen.depths:
+                return
+        except AssayError:  # the next snapshot says why
+            return
+        await clock.sleep(CALM_LOOK_S)
