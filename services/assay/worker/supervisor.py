@@ -127,8 +127,7 @@ class Supervisor:
     async def wake(self) -> None:
         """There may be work; returns after a claim was tried.
 
-        The store tells one waiting host of new work. If no slot is idle here any more (the pool was
-        made smaller, the host drains, an earlier claim filled it), the store tells another.
+        The store tells one waiting host; if no slot is idle here any more, it tells another.
         """
         self._may_be_work = True
         self._wakes = mine = self._wakes + 1
@@ -420,11 +419,10 @@ class Supervisor:
                 await self._beat_once()
 
     async def _beat_once(self) -> None:
-        began_ns, leases = self._clock.monotonic_ns(), list(self._held)
+        began_ns = self._clock.monotonic_ns()
+        leases, lease_s = list(self._held), self._spec.lease_s
         try:
-            lost = await self._parts.store.beat(
-                self.stage, lease_s=self._spec.lease_s, leases=leases
-            )
+            lost = await self._parts.store.beat(self.stage, lease_s=lease_s, leases=leases)
         except AssayError as error:
             self._parts.health.failed(error)
             return
