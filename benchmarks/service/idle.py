@@ -34,6 +34,8 @@ STOP_S_MAX: Final = 60.0
 KINDS: Final = {
     "valkey-server": "store",
     "warden.py": "warden",
+    "assay-warden": "warden",
+    "assay.cli.platform.warm": "warm process",
     "-m assay.reward": "API",
     "-m assay.planner": "planner",
     "-m assay.worker.forking": "slots",

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from assay.cli.platform.forks import ForkedPart, PartForks
 from assay.config.ready_files import REPLACES
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.tools.restarts import RestartPolicy
@@ -41,6 +42,9 @@ START_S_MAX: Final = 60.0
 """A child that is not ready by then is killed and started again."""
 GONE_S_MAX: Final = 10.0
 """How long a child that was killed may hold its lock."""
+
+
+Process = asyncio.subprocess.Process | ForkedPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,7 @@ class Child:
     """The platform ends when it keeps dying."""
     given_up: bool = False
     start_s_max: float = START_S_MAX
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     """Its warden."""
     started_ns: int = 0
     log_offset: int = 0
@@ -118,7 +122,18 @@ class Platform:
         log_dir: Path,
         restarts: RestartPolicy | None = None,
         liveness: Liveness | None = None,
+        forks: PartForks | None = None,
     ) -> None:
+        """Start nothing yet.
+
+        Args:
+            clock: for times.
+            log_dir: one file per child.
+            restarts: when one that died is started again.
+            liveness: when one is taken for hung.
+            forks: where children that are modules come from; without it each is a new interpreter.
+        """
+        self._forks = forks
         self._clock = clock
         self._log_dir = log_dir
         self._restarts = restarts or RestartPolicy()
@@ -172,24 +187,33 @@ class Platform:
             child.started_ns = child.asked_ns = self._clock.monotonic_ns()
             with child.log.open("ab") as log:
                 child.log_offset = log.tell()
-                child.process = await asyncio.create_subprocess_exec(
-                    *warden.command(
-                        [sys.executable, "-P", *child.argv],
-                        owner_pid=os.getpid(),
-                        lock=lock,
-                        drain_s=child.drain_s + STOP_MARGIN_S,
-                    ),
-                    env=child.environment,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(lock,),
-                    # Ctrl-C at the terminal is ours to pass on, in order.
-                    start_new_session=True,
-                )
+                child.process = await self._begin(child, lock, log.fileno())
                 child.life = asyncio.create_task(child.process.wait(), name=f"life of {child.name}")
         finally:
             os.close(lock)
+
+    async def _begin(self, child: Child, lock: int, log: int) -> Process:
+        drain_s = child.drain_s + STOP_MARGIN_S
+        if self._forks is not None:
+            with contextlib.suppress(DependencyDown):  # then it is started by itself
+                return await self._forks.fork(
+                    child.argv, environment=child.environment, lock=lock, log=log, drain_s=drain_s
+                )
+        return await asyncio.create_subprocess_exec(
+            *warden.command(
+                [sys.executable, "-P", *child.argv],
+                owner_pid=os.getpid(),
+                lock=lock,
+                drain_s=drain_s,
+            ),
+            env=child.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock,),
+            # Ctrl-C at the terminal is ours to pass on, in order.
+            start_new_session=True,
+        )
 
     async def _take_place(self, child: Child) -> int:
         """Lock the child's file once nothing of its predecessor is left: the port is free then."""
@@ -334,6 +358,8 @@ class Platform:
         self._stopping = True
         for child in reversed(self._children):
             await _stop(child)
+        if self._forks is not None:
+            await self._forks.close()
 
 
 def _dead(child: Child) -> bool:

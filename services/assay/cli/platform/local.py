@@ -16,6 +16,7 @@ from pathlib import Path
 
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
+from assay.cli.platform.forks import PartForks
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
@@ -31,7 +32,9 @@ class LocalPlatform:
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
         self._settings = settings
-        self._platform = Platform(clock=clock, log_dir=settings.data_dir / "logs")
+        logs = settings.data_dir / "logs"
+        self._forks = PartForks(logs / "warm.log")
+        self._platform = Platform(clock=clock, log_dir=logs, forks=self._forks)
         self._embedded: EmbeddedValkey | None = None
         self._lock: int | None = None
 
@@ -64,6 +67,7 @@ class LocalPlatform:
 
     async def _start(self) -> Addresses:
         self._own()
+        self._forks.begin()  # its imports take as long as the start of the store
         store = await self._start_store()
         data_dir = self._settings.data_dir
         environment = {
