@@ -7,6 +7,7 @@ how they end is then not known, only when.
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -24,7 +25,6 @@ from assay.core.errors import DependencyDown
 WARM_S_MAX: Final = 60.0
 """How long the imports may take."""
 FORK_S_MAX: Final = 20.0
-END_S_MAX: Final = 5.0
 MESSAGE_BYTES_MAX: Final = 4_096
 PADDING: Final = "_" * 256
 """Room for what `ps` shows of a part."""
@@ -75,17 +75,56 @@ class PartForks:
     def __init__(self, log: Path) -> None:
         """`log`: of the warm process."""
         self._log = log
+        self._pid: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        """Unless it was forked from this one."""
+        self._begun: socket.socket | None = None
         self._control: socket.socket | None = None
         self._warm: asyncio.Future[None] | None = None
         self._asked: deque[asyncio.Future[ForkedPart]] = deque()
         self._parts: dict[int, ForkedPart] = {}
 
+    def begin_here(self) -> None:
+        """Fork it from this process, whose modules it then shares.
+
+        Only where there is no other thread and no event loop yet: a command that does nothing else.
+        """
+        if len(list(Path("/proc/self/task").iterdir())) > 1:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        gc.collect()
+        gc.freeze()  # a collection writes to every object that it looks at
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            self._pid, self._begun = pid, ours
+            return
+        ours.close()
+        os.setsid()
+        with self._log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            for number, file in ((0, nothing), (1, log), (2, log)):
+                os.dup2(file.fileno(), number)
+        from assay.cli.platform import warm  # heavy: of the child only
+
+        warm.run(theirs)
+        sys.exit(0)
+
     def begin(self) -> None:
         """Have the warm process begin its imports, if it does not run."""
         if self._control is not None:
             return
-        self._reap()
+        if self._begun is not None:
+            self._control, self._begun = self._begun, None
+        else:
+            self._reap()
+            self._control = self._spawned()
+        self._control.settimeout(0)
+        loop = asyncio.get_running_loop()
+        self._warm = loop.create_future()
+        loop.add_reader(self._control, self._on_readable)
+
+    def _spawned(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with theirs, self._log.open("ab") as log:
@@ -98,11 +137,8 @@ class PartForks:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        ours.settimeout(0)
-        self._control = ours
-        loop = asyncio.get_running_loop()
-        self._warm = loop.create_future()
-        loop.add_reader(ours, self._on_readable)
+        self._pid = self._process.pid
+        return ours
 
     async def fork(
         self,
@@ -188,21 +224,27 @@ class PartForks:
         self._parts.clear()
 
     def _reap(self) -> None:
+        """Whatever it does."""
+        if self._pid is None:
+            return
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._process = None
+        else:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(
+                    self._pid, signal.SIGKILL
+                )  # not waited for yet, so the pid is still its own
+                os.waitpid(self._pid, 0)
+        self._pid = self._process = None
 
     async def close(self) -> None:
-        """End the warm process; parts live on."""
+        """End the warm process, which has nothing to finish; parts live on."""
         self._lose()
-        if self._process is None:
-            return
-        try:
-            await asyncio.to_thread(self._process.wait, END_S_MAX)
-        except subprocess.TimeoutExpired:
-            self._reap()
-        self._process = None
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
+        self._reap()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
@@ -26,14 +27,23 @@ from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import until_fit
 from assay.store.valkey import open_store
 
+WARM_LOG: Final = "warm.log"
+
 
 class LocalPlatform:
     """Starts all of it; `run` keeps it alive; `stop` drains it."""
 
-    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock, forks: PartForks | None = None) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: of the platform.
+            clock: for times.
+            forks: where its parts come from.
+        """
         self._settings = settings
         logs = settings.data_dir / "logs"
-        self._forks = PartForks(logs / "warm.log")
+        self._forks = forks or PartForks(logs / WARM_LOG)
         self._platform = Platform(clock=clock, log_dir=logs, forks=self._forks)
         self._embedded: EmbeddedValkey | None = None
         self._lock: int | None = None

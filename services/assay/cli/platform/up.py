@@ -1,6 +1,7 @@
 """`assay up`: the platform on this machine, with a live table; Ctrl-C drains."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,7 +13,8 @@ from assay.cli.console import DataDir, out, printable, settings_with
 from assay.cli.operate.snapshot import Snapshot, render
 from assay.cli.operate.status_client import Asking, observe
 from assay.cli.platform.addresses import Addresses, planner_address
-from assay.cli.platform.local import LocalPlatform
+from assay.cli.platform.forks import PartForks
+from assay.cli.platform.local import WARM_LOG, LocalPlatform
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
@@ -46,12 +48,15 @@ def up(
     if planner is not None:
         overrides["ASSAY_PLANNER__ENABLED"] = str(planner).lower()
     settings = settings_with(data_dir, **overrides)
-    asyncio.run(_up(settings, live=out.is_terminal and not plain))
+    forks = PartForks(settings.data_dir / "logs" / WARM_LOG)
+    with contextlib.suppress(OSError):  # a data directory that cannot be used: it is named below
+        forks.begin_here()
+    asyncio.run(_up(settings, forks, live=out.is_terminal and not plain))
 
 
-async def _up(settings: Settings, *, live: bool) -> None:
+async def _up(settings: Settings, forks: PartForks, *, live: bool) -> None:
     clock = Clock()
-    platform = LocalPlatform(settings, clock=clock)
+    platform = LocalPlatform(settings, clock=clock, forks=forks)
     with stop_on_signals() as stop:
         addresses = await platform.start()
         store = open_store(settings.store, data_dir=settings.data_dir)

@@ -1,6 +1,6 @@
 """The warm process: it has imported what the parts of a platform import, and forks them.
 
-    python -P -m assay.cli.platform.warm FD
+    python -P -m assay.cli.platform.warm FD ROOM
 
 A part that is forked shares the pages of its modules with the others, and starts without importing
 them again. Started by `assay.cli.platform.forks`; it ends when its channel closes, and what it has
@@ -31,15 +31,15 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from assay.config.extras import left_out
+from assay.config.settings import load_settings
 from assay.core.codec import pack
 from assay.store import warden
+from assay.verifiers.registry import PipelineError, keep_pipelines
 
 SHARED: Final = ("assay.reward.build", "assay.worker.build", "assay.planner.build", "uvloop")
 """What the parts import before they do anything."""
 DESCRIPTORS: Final = 4
 """Of an order: itself, its owner, its lock, its log."""
-COMMAND_BYTES: Final = 256
-"""Room for the command line of a part, in that of this process."""
 
 
 def serve(control: socket.socket) -> None:
@@ -104,7 +104,7 @@ def _be_warden(wanted: int, owner: int, lock: int, log: int) -> NoReturn:
     os.close(log)
     os.environ.clear()
     os.environ.update(order["environment"])
-    argv = [sys.executable, "-P", *order["argv"]]
+    argv = ["python", "-P", *order["argv"]]
     _show_command(["assay-warden", *argv])
 
     def begin() -> None:
@@ -127,24 +127,28 @@ def _show_command(argv: Sequence[str]) -> None:
 
 
 def _import_all() -> None:
-    """A part whose modules are not installed says so itself."""
+    """What cannot be imported, or a setting that is wrong, the parts say themselves."""
     with left_out("rich"):
         for name in SHARED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+    with contextlib.suppress(ImportError, ValueError, OSError, PipelineError):
+        keep_pipelines(load_settings().verifiers)
 
 
-def main() -> None:
+def run(control: socket.socket) -> None:
     """Import, and serve."""
-    control = socket.socket(fileno=int(sys.argv[1]))
     _import_all()
+    if len(list(Path("/proc/self/task").iterdir())) > 1:  # a pipeline's module may start threads
+        sys.exit("warm: an imported module has started a thread: each part is started by itself")
     ctypes.CDLL(None).malloc_trim(0)
     gc.collect()
     gc.freeze()
     message: Any = pack(("warm", os.getpid()))
-    control.send(message)
-    serve(control)
+    with contextlib.suppress(OSError):  # its owner has gone meanwhile
+        control.send(message)
+        serve(control)
 
 
 if __name__ == "__main__":
-    main()
+    run(socket.socket(fileno=int(sys.argv[1])))
