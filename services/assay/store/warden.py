@@ -133,8 +133,8 @@ def _end(pid: int, ward: int, drain_s: float, busy: str) -> None:
         select.select([ward], [], [])
 
 
-def _wake_by_signals() -> int:
-    """A descriptor that is readable after a signal.
+def _wake_by_signals() -> tuple[int, int]:
+    """Two ends of a pipe: the first is readable after a signal.
 
     Python runs a handler between two instructions of its own: a signal that arrives after the last
     of them, just before the process waits, would be handled when the wait is over.
@@ -142,7 +142,7 @@ def _wake_by_signals() -> int:
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    return told
+    return told, tell
 
 
 def main(words: list[str]) -> None:
@@ -176,11 +176,13 @@ def keep(
     asked: list[int] = []
     # A signal before the ward exists is passed on later.
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
-    told = _wake_by_signals()
+    told, tell = _wake_by_signals()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     pid = _fork_ward()
     if not pid:
+        os.close(told)
+        os.close(tell)
         begin()
         sys.exit(0)
     os.ftruncate(lock, 0)

@@ -118,7 +118,8 @@ def _be_warden(wanted: int, owner: int, lock: int, log: int) -> NoReturn:
 
 
 def _show_command(argv: Sequence[str]) -> None:
-    """What `ps` shows of this process."""
+    """What `ps` and `top` show of this process."""
+    Path("/proc/self/comm").write_bytes(argv[0].encode())
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
     if 0 < start < end:
