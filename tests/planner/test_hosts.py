@@ -523,3 +523,7 @@ def test_an_idle_host_is_looked_at_less_often_until_its_record_changes() -> None
     view.answered(now_ns)
     assert not view.is_calm(now_ns)
     assert not view.counts(now_ns + AWAY_NS)
+    view.record = record
+    view.answered(now_ns)
+    view.missed(now_ns + 1, gone=False)  # it was asked, and did not answer
+    assert not view.counts(now_ns + AWAY_NS)

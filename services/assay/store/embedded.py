@@ -301,7 +301,8 @@ class EmbeddedValkey:
         log = LogSync(self._folder / "appendonlydir")
         while True:
             try:
-                await asyncio.to_thread(log.sync)
+                if not log.is_synced():
+                    await asyncio.to_thread(log.sync)
             except OSError as error:
                 message = f"the log of the embedded store cannot be written to the disk: {error}"
                 raise DependencyDown(message) from error

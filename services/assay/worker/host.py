@@ -9,6 +9,7 @@ is a bug: it is logged and the host ends, to be restarted by its supervisor.
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +29,8 @@ from assay.worker.sweeps import SweepTurns
 
 WAIT_S: Final = 5.0
 """Longest sleep in one wait for work."""
+IDLE_RESTS: Final = 3
+"""Queues without work are swept less often by this factor."""
 CLOSE_S_MAX: Final = 15.0
 """Time for slots to close and reports to be delivered after the drain, in seconds."""
 
@@ -106,6 +109,8 @@ class WorkerHost:
         self._tasks = tasks
         self._waited_for: set[StageName] = set()
         self._wanting = asyncio.Event()
+        self._woken = asyncio.Event()
+        """There was work since the last sweep."""
         self._failures = 0
         """Waits that failed since the last that did not."""
         self._is_draining = False
@@ -240,6 +245,7 @@ class WorkerHost:
             self._waited_for.difference_update(stages)
             self._wanting.set()
         if woken is not None:
+            self._woken.set()
             for following in self._settings.followers.get(woken, ()):
                 if following in self._supervisors:
                     self._supervisors[following].rouse()
@@ -248,8 +254,9 @@ class WorkerHost:
     # -- reaping -------------------------------------------------------------------------------
     async def _reap(self) -> None:
         turns = SweepTurns(list(self._supervisors))
+        at_work: Sequence[StageName] = list(self._supervisors)
         while True:
-            await self._clock.sleep(self._settings.reap_every_s)
+            await self._rest(self._settings.reap_every_s, is_idle=not at_work)
             try:
                 at_work = await self._look_at_queues()
             except AssayError:  # each sweep notes that
@@ -259,6 +266,15 @@ class WorkerHost:
             if any(found):  # there may be more than one sweep takes
                 for stage in sorted(self._supervisors.keys() - set(chosen)):
                     await self._supervisors[stage].reap()
+
+    async def _rest(self, seconds: float, *, is_idle: bool) -> None:
+        """Longer where there was no work, until there is."""
+        if is_idle:
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds * (IDLE_RESTS - 1)):
+                    await self._woken.wait()
+        await self._clock.sleep(seconds)
 
     async def _look_at_queues(self) -> Sequence[StageName]:
         """Note the lengths of the queues; returns the stages that have work."""

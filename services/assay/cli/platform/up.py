@@ -25,7 +25,7 @@ from assay.store.valkey import open_store
 REFRESH_S: Final = 0.5
 CALM_LOOK_S: Final = 1.0
 """While there is no work, only the queues are looked at, so often."""
-CALM_REFRESH_S: Final = 10.0
+CALM_REFRESH_S: Final = 30.0
 """And all the rest."""
 
 

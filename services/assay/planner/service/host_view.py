@@ -11,7 +11,7 @@ from assay.core.ids import StageName, WorkerId
 from assay.planner.session.messages import HostState, Machine, PoolState, Startup
 from assay.v1 import worker_pb2
 
-CALM_NS: Final = 3 * 10**9
+CALM_NS: Final = 10 * 10**9
 """A host that was idle when it answered is not asked again for so long while its record in the
 store stays as it is. It renews that each second, with the number of slots that are at work."""
 AWAY_NS: Final = 3 * 10**9
@@ -109,6 +109,7 @@ class HostView:
         One that is only silent is looked at less often, or a thousand of them would delay others.
         """
         self.misses += 1
+        self.grace_ns = 0
         if gone:
             self.refused_ns, self.due_ns = self.refused_ns or now_ns, 0
         else:

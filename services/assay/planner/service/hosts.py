@@ -330,6 +330,8 @@ class HostsScaler:
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
                 view.listed(record, now_ns)
+            for worker in self._views.keys() - records.keys():
+                self._views[worker].grace_ns = 0  # nothing says that it lives but its answers
             await self._ask_all(calmly=calmly)
             await self._bury(records)
 
