@@ -251,7 +251,7 @@ class EmbeddedValkey:
             "appendfsync": "always" if self._appendfsync == "always" else "no",
             "maxmemory-policy": "noeviction",
             # Rounds of upkeep per second, more with many clients: an idle server wakes for each.
-            # A blocked client is told up to half a second late that its time is over.
+            # The time-out of a blocked client is up to half a second late.
             "hz": "2",
             # Keeps a job's hash in the compact encoding although its names may be long.
             "hash-max-listpack-value": "256",

@@ -218,7 +218,7 @@ class PartForks:
         for one in waiting:
             if not one.done():
                 one.set_exception(BrokenPipeError(f"it ended; see {self._log}"))
-                one.exception()  # whoever waited may have stopped
+                one.exception()  # its caller may have stopped waiting
         for part in self._parts.values():
             part.watch()
         self._parts.clear()

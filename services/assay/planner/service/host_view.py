@@ -12,7 +12,7 @@ from assay.planner.session.messages import HostState, Machine, PoolState, Startu
 from assay.v1 import worker_pb2
 
 CALM_NS: Final = 10 * 10**9
-"""A host that was idle when it answered is not asked again for so long while its record in the
+"""A host that was idle when it answered is not asked again for this long while its record in the
 store stays as it is. It renews that each second, with the number of slots that are at work."""
 AWAY_NS: Final = 3 * 10**9
 """A host that did not answer for this long is not counted on, though it may still work."""
