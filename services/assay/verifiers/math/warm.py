@@ -69,15 +69,6 @@ _LEFT_OUT: Final = frozenset(
         "metric",
         "few_shots",
         "tasks",
-        "meijerint_doc",
-        "hyperexpand_doc",
-        "multivariate_resultants",
-        "tmpfiles",
-        "sandbox",
-        "rust",
-        "_pygrun",
-        "xpath",
-        "TokenStreamRewriter",
     ]
 )
 PAIRS: Final = (
