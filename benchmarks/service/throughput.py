@@ -1,12 +1,11 @@
 """Throughput of real work, compared with common methods without a platform, in one run.
 
-    python -m benchmarks.service.throughput [python|cpp|math|memory|first ...] [--repeats 3]
+    python -m benchmarks.service.throughput [python|cpp|math|first ...] [--repeats 3]
         [--planner] [--json]
 
 * python: trivial programs through `Score`, closed loop, fully isolated, against a bare `python -c`
 * cpp: a ten-test `<bits/stdc++.h>` submission, CPU-seconds of the whole platform for it
 * math: real answers, against calling math-verify directly in as many processes
-* memory: the idle platform, two slots per stage that does not sleep, and its CPU time
 * first: the first request of stages that sleep until then, and the median of those after it
 """
 
@@ -25,7 +24,6 @@ from assay.cli.platform.addresses import planner_address
 from assay.client import Client, Request
 from benchmarks.harness.platform_run import (
     Run,
-    cpu_s_below,
     local_platform,
     processes_below,
     until_idle,
@@ -37,17 +35,7 @@ MATHS = 2_000
 SLOTS = 2
 LATER = 9
 """Requests after the first."""
-IDLE_S = 20.0
-"""How long an idle platform is watched."""
 READY_S_MAX = 60.0
-KINDS = {
-    "valkey": "store",
-    "assay.reward": "reward API",
-    "assay.planner": "planner",
-    "assay.worker.forking.server": "slots",
-    "assay.worker": "worker host",
-    "assay-zygote": "zygotes of the sandbox",
-}
 now_s = time.perf_counter
 Step = Callable[[int], Awaitable[None]]
 
@@ -210,35 +198,6 @@ async def until_all_run(run: Run) -> None:
             await asyncio.sleep(0.2)
 
 
-def kind_of(command: str) -> str:
-    """A process's role in the platform."""
-    return next((kind for word, kind in KINDS.items() if word in command), command[:40])
-
-
-async def memory(run: Run, _repeats: int) -> Report:
-    """Memory of the idle platform; shared pages count once."""
-    await until_all_run(run)
-    report = Report(title="Idle platform", columns=("part", "processes", "PSS MiB"))
-    parts: dict[str, list[float]] = {}
-    for pid, command in processes_below(os.getpid()).items():
-        try:
-            rollup = (Path("/proc") / str(pid) / "smaps_rollup").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        sizes = {line.split()[0]: int(line.split()[1]) for line in rollup.splitlines()[1:]}
-        parts.setdefault(kind_of(command), []).append(sizes["Pss:"] / 1024)
-    for part, pss in sorted(parts.items(), key=lambda entry: -sum(entry[1])):
-        report.add(part=part, processes=len(pss), **{"PSS MiB": sum(pss)})
-    whole = [one for pss in parts.values() for one in pss]
-    report.add(part="all", processes=len(whole), **{"PSS MiB": sum(whole)})
-    await until_idle()
-    before_s, begun = cpu_s_below(), now_s()
-    await asyncio.sleep(IDLE_S)
-    share = 100.0 * (cpu_s_below() - before_s) / (now_s() - begun)
-    report.title += f"; {share:.1f} % of a core"
-    return report
-
-
 async def first(run: Run, _repeats: int) -> Report:
     """How long the first request takes where it wakes its stage."""
     await until_all_run(run)
@@ -264,13 +223,13 @@ def noop(number: int) -> Case:
     return Case(pipeline="noop", response=f"answer {number}", reference={}, reward=1.0)
 
 
-PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math, "first": first}
+PARTS = {"python": python, "cpp": cpp, "math": math, "first": first}
 
 
 async def main(parts: Sequence[str], repeats: int, *, planner: bool, as_json: bool) -> None:
     """Measure each part on a separate platform, with fixed slots unless the planner is enabled."""
     for part in parts:
-        planned = planner or part in {"memory", "first"}
+        planned = planner or part == "first"
         overrides = {
             "ASSAY_WORKER__SLOTS": str(SLOTS),
             "ASSAY_PLANNER__ENABLED": str(planned).lower(),

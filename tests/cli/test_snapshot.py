@@ -57,6 +57,25 @@ def test_the_json_says_what_the_tables_say() -> None:
     assert plain["batches"][0]["deadline_at_risk"] is True
 
 
+def test_it_is_calm_without_work_and_with_every_slot_that_is_wanted() -> None:
+    empty = replace(SNAPSHOT.depths[0], queued=0, running=0)
+    ready = replace(SNAPSHOT.pools["python.run"], slots_ready=4)
+    calm = replace(SNAPSHOT, depths=[empty], pools={"python.run": ready}, batches=[])
+    assert calm.is_calm
+    assert not replace(calm, batches=SNAPSHOT.batches).is_calm
+    assert not replace(calm, depths=[replace(empty, queued=1)]).is_calm
+    assert not replace(calm, depths=[replace(empty, running=1)]).is_calm
+    assert not replace(calm, pools=SNAPSHOT.pools).is_calm
+    assert not replace(calm, pools={}).is_calm  # no worker host answers
+
+
+def test_it_looks_like_another_unless_something_has_changed() -> None:
+    calm = replace(SNAPSHOT, batches=[])
+    assert calm.looks_like(replace(calm, at_ns=NOW_NS + 1, store_round_trip_s=1.0))
+    assert not calm.looks_like(replace(calm, planner="leading"))
+    assert not SNAPSHOT.looks_like(SNAPSHOT)  # the time that batches have left passes
+
+
 def test_the_planner_is_on_the_first_line() -> None:
     console = Console(file=io.StringIO(), width=200)
     console.print(render(replace(SNAPSHOT, planner="leading, plans 2 batches")))

@@ -283,6 +283,40 @@ async def test_a_watch_looks_seldom_while_there_is_no_connection(
         assert min(gaps_s[1:]) < watch.LOOK_ALONE_S
 
 
+async def test_a_watch_behind_a_front_waits_for_something_to_move(port: Port) -> None:
+    looked_s: list[float] = []
+
+    def memory_bytes() -> int:
+        looked_s.append(time.monotonic())
+        return 0
+
+    connections = GrpcConnections(time_s=time.monotonic, memory_bytes=memory_bytes)
+    connections.listen(port.number)
+    port.connect()
+    with socket.create_server(("127.0.0.1", 0)) as in_front:
+        connections.gate_at(in_front)
+        running = asyncio.create_task(connections.run())
+        try:
+            await asyncio.sleep(8 * watch.LOOK_EVERY_S)  # the first looks, of a new connection
+            looked_s.clear()
+            await asyncio.sleep(5 * watch.LOOK_EVERY_S)
+            assert not looked_s
+            moved_s = time.monotonic()
+            connections.moved()
+            async with asyncio.timeout(watch.LOOK_CALM_S / 2):
+                while not looked_s:
+                    await asyncio.sleep(0.01)
+            assert looked_s[0] - moved_s >= watch.LOOK_EVERY_S / 2  # not one look per byte
+            looked_s.clear()
+            connections.fruitless("127.0.0.1")
+            async with asyncio.timeout(watch.LOOK_CALM_S / 2):
+                while not looked_s:
+                    await asyncio.sleep(0.01)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
 @contextmanager
 def _no_descriptor_left() -> Iterator[None]:
     """This process may open no more than it has open."""

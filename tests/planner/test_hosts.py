@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.planner.service import hosts as hosts_module
-from assay.planner.service.host_view import AWAY_NS, SHORT_NS, STUBBORN_NS
+from assay.planner.service.host_view import (
+    AWAY_NS,
+    CALM_NS,
+    SHORT_NS,
+    STUBBORN_NS,
+    HostView,
+    state_of,
+)
 from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, Costs, HostsScaler, LocalHost
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -494,3 +502,28 @@ async def test_an_answer_without_end_is_not_read(scene: Scene) -> None:
     flood.pools += [worker_pb2.StagePool(stage="x" * 1_000) for _ in range(2_000)]
     (pool,) = await scene.scaler.pools()
     assert (pool.desired, pool.condition) == (1, "HostsAway: 1 of 2")
+
+
+def test_an_idle_host_is_looked_at_less_often_until_its_record_changes() -> None:
+    record = HostRecord(
+        worker=WorkerId("host"), address="127.0.0.1:1", stages=(StageName("noop"),), cores=2,
+        memory_bytes=2**30, slots_max=4, busy=0,
+    )  # fmt: skip
+    pool = state_of(worker_pb2.StagePool(stage="noop", slots_desired=1, slots_ready=1))
+    view = HostView(record=record, pools={pool.stage: pool})
+    view.answered(now_ns := 10**12)
+    for at_ns in (now_ns, now_ns + CALM_NS - 1):
+        view.listed(record, at_ns)
+        assert view.is_calm(at_ns)
+    assert not view.is_calm(now_ns + CALM_NS)
+    assert view.counts(now_ns + CALM_NS + AWAY_NS - 1)
+    assert not view.counts(now_ns + CALM_NS + AWAY_NS)
+    view.listed(replace(record, busy=1), now_ns + 1)  # a slot is at work
+    assert not view.is_calm(now_ns + 1)
+    view.answered(now_ns)
+    assert not view.is_calm(now_ns)
+    assert not view.counts(now_ns + AWAY_NS)
+    view.record = record
+    view.answered(now_ns)
+    view.missed(now_ns + 1, gone=False)  # it was asked, and did not answer
+    assert not view.counts(now_ns + AWAY_NS)

@@ -131,8 +131,10 @@ async def test_the_log_is_synced_when_it_changed_and_through_a_rewrite(
     log = LogSync(log_dir(tmp_path))
     await value(server, "SET", "a", "1")
     assert log.sync() > 0
+    assert log.is_synced()
     assert log.sync() == 0, "nothing changed"
     await value(server, "SET", "b", "2")
+    assert not log.is_synced()
     assert log.sync() == 1
     before = {path.name for path in log_dir(tmp_path).glob("*.incr.aof")}
     await value(server, "BGREWRITEAOF")

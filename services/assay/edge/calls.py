@@ -138,6 +138,8 @@ class CallGuard:
         self._tracer = tracer
         self._on_call = on_call
         self._calls = 0
+        self.begun = 0
+        """Number of calls so far."""
 
     @property
     def calls(self) -> int:
@@ -159,6 +161,7 @@ class CallGuard:
         reason = "cancelled"
         begun_ns = self._clock.monotonic_ns()
         self._calls += 1
+        self.begun += 1
         try:
             with bound(call_id=call.call_id, method=arrival.method):
                 try:

@@ -250,6 +250,9 @@ class EmbeddedValkey:
             # Never `everysec`: see `assay.store.log_sync`.
             "appendfsync": "always" if self._appendfsync == "always" else "no",
             "maxmemory-policy": "noeviction",
+            # Rounds of upkeep per second, more with many clients: an idle server wakes for each.
+            # The time-out of a blocked client is up to half a second late.
+            "hz": "2",
             # Keeps a job's hash in the compact encoding although its names may be long.
             "hash-max-listpack-value": "256",
         }
@@ -298,7 +301,8 @@ class EmbeddedValkey:
         log = LogSync(self._folder / "appendonlydir")
         while True:
             try:
-                await asyncio.to_thread(log.sync)
+                if not log.is_synced():
+                    await asyncio.to_thread(log.sync)
             except OSError as error:
                 message = f"the log of the embedded store cannot be written to the disk: {error}"
                 raise DependencyDown(message) from error

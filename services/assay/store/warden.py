@@ -28,6 +28,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Final, NoReturn
 
@@ -74,25 +75,25 @@ def pids_in(lock_file: Path) -> list[int]:
         return []
 
 
-def _ward(argv: list[str], lock: int) -> int:
+def _fork_ward() -> int:
+    """Returns 0 in the ward, as `os.fork`."""
     warden = os.getpid()
     libc = ctypes.CDLL(None)
     # A signal that arrives meanwhile stays blocked until the ward installs its own handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     pid = os.fork()
     if not pid:
-        _become(argv, lock, warden, libc)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != warden:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     return pid
 
 
-def _become(argv: list[str], lock: int, warden: int, libc: ctypes.CDLL) -> NoReturn:
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != warden:
-        os._exit(1)
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+def _execute(argv: list[str], lock: int) -> NoReturn:
     os.set_inheritable(lock, True)  # noqa: FBT003 -- has no name for it
     os.execv(argv[0], argv)  # noqa: S606 -- what the owner asked for, without a shell
 
@@ -132,8 +133,8 @@ def _end(pid: int, ward: int, drain_s: float, busy: str) -> None:
         select.select([ward], [], [])
 
 
-def _wake_by_signals() -> int:
-    """A descriptor that is readable after a signal.
+def _wake_by_signals() -> tuple[int, int]:
+    """Two ends of a pipe: the first is readable after a signal.
 
     Python runs a handler between two instructions of its own: a signal that arrives after the last
     of them, just before the process waits, would be handled when the wait is over.
@@ -141,21 +142,15 @@ def _wake_by_signals() -> int:
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    return told
+    return told, tell
 
 
 def main(words: list[str]) -> None:
-    """Ward until the ward ends; then end in the same way."""
+    """Ward what the owner asked for."""
     owner_pid, lock, drain_s = int(words[0]), int(words[1]), float(words[2])
     busy, argv = words[3], words[4:]
     if busy:
         import socket  # noqa: F401 -- now, as files may be gone when `_users` needs it
-    asked: list[int] = []
-    # A signal before the ward exists is passed on later.
-    signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
-    told = _wake_by_signals()
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     try:
         owner = os.pidfd_open(owner_pid)
     except ProcessLookupError:
@@ -163,7 +158,33 @@ def main(words: list[str]) -> None:
     if os.getppid() != owner_pid:
         return
     os.set_inheritable(lock, False)  # noqa: FBT003 -- has no name for it
-    pid = _ward(argv, lock)
+    keep(owner, lock, drain_s, lambda: _execute(argv, lock), busy=busy)
+
+
+def keep(
+    owner: int, lock: int, drain_s: float, begin: Callable[[], object], *, busy: str = ""
+) -> NoReturn:
+    """Ward a process until it ends; then end in the same way.
+
+    Args:
+        owner: a descriptor of the process whose death ends both.
+        lock: a descriptor of the locked file.
+        drain_s: seconds from SIGTERM to SIGKILL.
+        begin: what the ward does, in a process of its own.
+        busy: see `command`.
+    """
+    asked: list[int] = []
+    # A signal before the ward exists is passed on later.
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
+    told, tell = _wake_by_signals()
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    pid = _fork_ward()
+    if not pid:
+        os.close(told)
+        os.close(tell)
+        begin()
+        sys.exit(0)
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()} {pid}\n".encode("ascii"), 0)
     ward = os.pidfd_open(pid)

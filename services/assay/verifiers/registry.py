@@ -74,6 +74,15 @@ class PipelineMalformed(PipelineError):
     """An entry point does not provide a usable definition."""
 
 
+_kept: list[tuple[VerifierSettings, Mapping[PipelineName, PipelineDefinition]]] = []
+
+
+def keep_pipelines(settings: VerifierSettings) -> None:
+    """Load all pipelines now; later calls with equal settings return these, which processes that
+    are forked from this one share."""
+    _kept[:] = [(settings, load_pipelines(settings))]
+
+
 def load_pipelines(
     settings: VerifierSettings | None = None, *, found: Iterable[EntryPoint] | None = None
 ) -> Mapping[PipelineName, PipelineDefinition]:
@@ -88,6 +97,8 @@ def load_pipelines(
         PipelineMalformed: an entry point cannot be imported or provides something else.
     """
     limits = settings or VerifierSettings()
+    if found is None and _kept and _kept[0][0] == limits:
+        return _kept[0][1]
     pipelines: dict[PipelineName, PipelineDefinition] = {}
     stages: dict[StageName, StageDefinition] = {}
     for define in BUILT_IN:

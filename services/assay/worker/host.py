@@ -9,6 +9,7 @@ is a bug: it is logged and the host ends, to be restarted by its supervisor.
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +17,7 @@ import structlog
 
 from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
+from assay.core.records import StageDepth  # noqa: TC001 - seen by mypy and readers alike
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
@@ -27,6 +29,8 @@ from assay.worker.sweeps import SweepTurns
 
 WAIT_S: Final = 5.0
 """Longest sleep in one wait for work."""
+IDLE_RESTS: Final = 3
+"""Queues without work are swept less often by this factor."""
 CLOSE_S_MAX: Final = 15.0
 """Time for slots to close and reports to be delivered after the drain, in seconds."""
 
@@ -105,12 +109,16 @@ class WorkerHost:
         self._tasks = tasks
         self._waited_for: set[StageName] = set()
         self._wanting = asyncio.Event()
+        self._woken = asyncio.Event()
+        """There was work since the last sweep."""
         self._failures = 0
         """Waits that failed since the last that did not."""
         self._is_draining = False
         self.store_unfit = ""
         """Why the store can no longer be trusted with work."""
         self._loops: list[asyncio.Task[None]] = []
+        self._depths: dict[StageName, StageDepth] = {}
+        """As the metrics show them."""
 
     # -- pools ---------------------------------------------------------------------------------
     @property
@@ -237,6 +245,7 @@ class WorkerHost:
             self._waited_for.difference_update(stages)
             self._wanting.set()
         if woken is not None:
+            self._woken.set()
             for following in self._settings.followers.get(woken, ()):
                 if following in self._supervisors:
                     self._supervisors[following].rouse()
@@ -245,23 +254,36 @@ class WorkerHost:
     # -- reaping -------------------------------------------------------------------------------
     async def _reap(self) -> None:
         turns = SweepTurns(list(self._supervisors))
+        at_work: Sequence[StageName] = list(self._supervisors)
         while True:
-            await self._clock.sleep(self._settings.reap_every_s)
+            await self._rest(self._settings.reap_every_s, is_idle=not at_work)
             try:
                 at_work = await self._look_at_queues()
             except AssayError:  # each sweep notes that
                 at_work = list(self._supervisors)
             chosen = turns.next(at_work)
-            found = [await self._supervisors[stage].reap() for stage in chosen]
+            found = await asyncio.gather(*(self._supervisors[stage].reap() for stage in chosen))
             if any(found):  # there may be more than one sweep takes
                 for stage in sorted(self._supervisors.keys() - set(chosen)):
                     await self._supervisors[stage].reap()
+
+    async def _rest(self, seconds: float, *, is_idle: bool) -> None:
+        """Longer where there was no work, until there is."""
+        if is_idle:
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds * (IDLE_RESTS - 1)):
+                    await self._woken.wait()
+        await self._clock.sleep(seconds)
 
     async def _look_at_queues(self) -> Sequence[StageName]:
         """Note the lengths of the queues; returns the stages that have work."""
         depths = await self._store.depths(list(self._supervisors))
         self._health.worked()  # an idle host has no other call that ends soon
         for depth in depths:
+            if self._depths.get(depth.stage) == depth:
+                continue  # an idle platform has dozens of empty queues
+            self._depths[depth.stage] = depth
             self._metrics.queue_seen(
                 stage=depth.stage,
                 queued=depth.queued,

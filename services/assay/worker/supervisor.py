@@ -90,14 +90,13 @@ class Supervisor:
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
-        self._may_be_work = True
-        self._left_out = self._audits.at_share
+        self._may_be_work, self._left_out = True, self._audits.at_share
         self._claiming: asyncio.Task[None] | None = None
         self._wakes = self._wakes_served = 0  # served: before a claim, which tells another host
         self._is_draining = False
         self._beaten_ns = 0
         self._note_waits = parts.metrics.waits(stage=self.stage)
-        self._quiet = asyncio.Event()
+        self._quiet, self._holds = asyncio.Event(), asyncio.Event()
         self._slots_on_demand = parts.slots_on_demand if self._spec.on_demand else 0
 
     # -- for the host --------------------------------------------------------------------------
@@ -128,8 +127,7 @@ class Supervisor:
     async def wake(self) -> None:
         """There may be work; returns after a claim was tried.
 
-        The store tells one waiting host of new work. If no slot is idle here any more (the pool was
-        made smaller, the host drains, an earlier claim filled it), the store tells another.
+        The store tells one waiting host; if no slot is idle here any more, it tells another.
         """
         self._may_be_work = True
         self._wakes = mine = self._wakes + 1
@@ -217,6 +215,7 @@ class Supervisor:
 
     def _hold(self, claims: Sequence[Claim]) -> None:
         now_ns = self._clock.monotonic_ns()
+        self._holds.set()
         held = [
             HeldClaim(claim=one, claimed_ns=now_ns, payload_bytes=bytes_of(one)) for one in claims
         ]
@@ -407,28 +406,29 @@ class Supervisor:
         """Renew all leases in time; kill the work of those that are lost. Never returns."""
         every_s = min(self._spec.lease_s / 3, BEAT_S_MAX)
         while True:
+            if not self._held and not self._pool.busy:
+                self._holds.clear()
+                await self._holds.wait()
             await self._clock.sleep(every_s)
             self._limits.look_for_stopped(longer_than_s=self._spec.lease_s)
             self._give_out()  # what is ahead of a long work, to others
             if stale := self._waiting.take_stale(self._clock.monotonic_ns()):
                 self._attempts.give_back(stale)
                 self._pump()
-            await self._beat_once()
+            if self._held:
+                await self._beat_once()
 
     async def _beat_once(self) -> None:
-        leases = list(self._held)
         began_ns = self._clock.monotonic_ns()
-        if leases:
-            try:
-                lost = await self._parts.store.beat(
-                    self.stage, lease_s=self._spec.lease_s, leases=leases
-                )
-            except AssayError as error:
-                self._parts.health.failed(error)
-                return
-            self._parts.health.worked()
-            self._note_store("beat", began_ns)
-            self._lose(lost)
+        leases, lease_s = list(self._held), self._spec.lease_s
+        try:
+            lost = await self._parts.store.beat(self.stage, lease_s=lease_s, leases=leases)
+        except AssayError as error:
+            self._parts.health.failed(error)
+            return
+        self._parts.health.worked()
+        self._note_store("beat", began_ns)
+        self._lose(lost)
         self._beaten_ns = began_ns
 
     def _lose(self, leases: Sequence[Lease]) -> None:
@@ -455,7 +455,7 @@ class Supervisor:
 
     async def reap(self) -> bool:
         """See `sweeps.reap`."""
-        return await reap(self._parts, self.stage, beaten_ns=self._beaten_ns)
+        return await reap(self._parts, self.stage, self._beaten_ns if self._held else None)
 
     # -- the end -------------------------------------------------------------------------------
     def begin_drain(self) -> None:

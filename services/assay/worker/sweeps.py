@@ -28,18 +28,18 @@ class SweepTurns:
         return chosen
 
 
-async def reap(parts: HostParts, stage: StageName, *, beaten_ns: int) -> bool:
+async def reap(parts: HostParts, stage: StageName, beaten_ns: int | None) -> bool:
     """Requeue a stage's requests with expired leases, of other hosts or of this one before a
     restart; end overdue batches.
 
     Args:
-        beaten_ns: when this host last renewed its own leases, by the monotonic clock. After an
-            outage nothing is taken back before that.
+        beaten_ns: when this host last renewed its own leases, by the monotonic clock; `None`: it
+            holds none. After an outage nothing is taken back before that.
 
     Returns:
         Whether there were any.
     """
-    if not parts.health.is_up or beaten_ns < parts.health.regained_ns:
+    if not parts.health.is_up or (beaten_ns is not None and beaten_ns < parts.health.regained_ns):
         return False
     try:
         reaped = await parts.store.reap(

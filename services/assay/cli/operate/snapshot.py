@@ -1,7 +1,7 @@
 """What the platform is doing at one instant, as one value, a table, or JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -64,6 +64,18 @@ class Snapshot:
     hosts: Sequence[Host] = ()
     """All worker hosts that the planner knows, at most `HOSTS_READ_MAX`; empty: none leads."""
     hosts_all: int = 0
+
+    @property
+    def is_calm(self) -> bool:
+        """There is no work, and every slot that is wanted is ready."""
+        at_work = any(depth.queued or depth.running for depth in self.depths)
+        starting = any(pool.slots_ready < pool.slots_desired for pool in self.pools.values())
+        return bool(self.pools) and not (self.batches or at_work or starting)
+
+    def looks_like(self, other: "Snapshot") -> bool:
+        """Whether it says the same, apart from the instant; work in progress never does."""
+        then = replace(other, at_ns=self.at_ns, store_round_trip_s=self.store_round_trip_s)
+        return self == then and not self.batches
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; the same names as in the tables."""

@@ -7,6 +7,7 @@ serves a part of the stages, are the pipelines loaded.
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from typing import Self
 
 import grpc
 
@@ -124,20 +125,38 @@ async def _pools_everywhere(channel: grpc.aio.Channel, token: Metadata) -> Pools
     return answer if answer.leading and answer.pools else None
 
 
-async def _asked(control: str, planner: str) -> tuple[PoolsOfHost, str, PoolsEverywhere]:
-    """Ask the worker host and the planner, with the settings read once."""
-    operator = load_settings().operator
-    channels, token = OperatorChannels(operator), Operator(operator).metadata
-    async with AsyncExitStack() as opened:
-        to_host = await opened.enter_async_context(channels.to(control))
+class Asking:
+    """Asks a worker host and a planner; a context manager, connected until it ends."""
+
+    def __init__(self) -> None:
+        operator = load_settings().operator
+        self._connect, self._token = OperatorChannels(operator), Operator(operator).metadata
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+    async def asked(self, control: str, planner: str) -> tuple[PoolsOfHost, str, PoolsEverywhere]:
+        """Ask both at once."""
+        for gone in self._channels.keys() - {control, planner}:
+            await self._channels.pop(gone).close()
+        to_host = self._to(control)
         if not planner:
-            return await _pools_of(to_host, token), NO_PLANNER, None
-        to_planner = await opened.enter_async_context(channels.to(planner))
+            return await _pools_of(to_host, self._token), NO_PLANNER, None
+        to_planner = self._to(planner)
         return await asyncio.gather(
-            _pools_of(to_host, token),
-            _state_of(to_planner, token),
-            _pools_everywhere(to_planner, token),
+            _pools_of(to_host, self._token),
+            _state_of(to_planner, self._token),
+            _pools_everywhere(to_planner, self._token),
         )
+
+    def _to(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            self._channels[address] = self._connect.to(address)
+        return self._channels[address]
 
 
 async def observe(
@@ -147,6 +166,7 @@ async def observe(
     clock: Clock,
     planner: str = "",
     all_stages_served: bool = False,
+    asking: Asking | None = None,
 ) -> Snapshot:
     """Take a snapshot.
 
@@ -156,14 +176,18 @@ async def observe(
         clock: for the time of the snapshot.
         planner: address of its planner; empty: there is none.
         all_stages_served: the worker host serves every stage, so its pools name them all.
+        asking: connections to keep; without it they are opened for this snapshot.
 
     Raises:
         DependencyDown: the store cannot be reached.
     """
     round_trip_s = await store.ping()
-    batches, (own, planning, everywhere) = await asyncio.gather(
-        store.batches(batches_max=BATCHES_READ_MAX), _asked(control, planner)
-    )
+    async with AsyncExitStack() as opened:
+        if asking is None:
+            asking = await opened.enter_async_context(Asking())
+        batches, (own, planning, everywhere) = await asyncio.gather(
+            store.batches(batches_max=BATCHES_READ_MAX), asking.asked(control, planner)
+        )
     if own and all_stages_served:
         stages = [StageName(pool.stage) for pool in own.pools]
     else:

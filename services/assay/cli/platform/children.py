@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from assay.cli.platform.forks import ForkedPart, PartForks
 from assay.config.ready_files import REPLACES
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.tools.restarts import RestartPolicy
@@ -33,12 +34,17 @@ LOG_BYTES_MAX: Final = 64 * 1024**2
 LOG_TAIL_BYTES: Final = 4_000
 REASON_CHARS_MAX: Final = 500
 POLL_S: Final = 0.2
+CALM_S: Final = 1.0
+"""In its place while all children are well: a death wakes the watch."""
 STOP_MARGIN_S: Final = 5.0
 """What a child is given beyond its own drain time before it is killed."""
 START_S_MAX: Final = 60.0
 """A child that is not ready by then is killed and started again."""
 GONE_S_MAX: Final = 10.0
 """How long a child that was killed may hold its lock."""
+
+
+Process = asyncio.subprocess.Process | ForkedPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,7 @@ class Child:
     """The platform ends when it keeps dying."""
     given_up: bool = False
     start_s_max: float = START_S_MAX
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     """Its warden."""
     started_ns: int = 0
     log_offset: int = 0
@@ -89,6 +95,8 @@ class Child:
     asked_ns: int = 0
     missed: int = 0
     asking: asyncio.Task[bool] | None = field(default=None, repr=False)
+    life: asyncio.Task[int] | None = field(default=None, repr=False)
+    """Ends with the process."""
 
     @property
     def pid(self) -> int | None:
@@ -114,7 +122,18 @@ class Platform:
         log_dir: Path,
         restarts: RestartPolicy | None = None,
         liveness: Liveness | None = None,
+        forks: PartForks | None = None,
     ) -> None:
+        """Start nothing yet.
+
+        Args:
+            clock: for times.
+            log_dir: one file per child.
+            restarts: when one that died is started again.
+            liveness: when one is taken for hung.
+            forks: where children that are modules come from; without it each is a new interpreter.
+        """
+        self._forks = forks
         self._clock = clock
         self._log_dir = log_dir
         self._restarts = restarts or RestartPolicy()
@@ -168,23 +187,33 @@ class Platform:
             child.started_ns = child.asked_ns = self._clock.monotonic_ns()
             with child.log.open("ab") as log:
                 child.log_offset = log.tell()
-                child.process = await asyncio.create_subprocess_exec(
-                    *warden.command(
-                        [sys.executable, "-P", *child.argv],
-                        owner_pid=os.getpid(),
-                        lock=lock,
-                        drain_s=child.drain_s + STOP_MARGIN_S,
-                    ),
-                    env=child.environment,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(lock,),
-                    # Ctrl-C at the terminal is ours to pass on, in order.
-                    start_new_session=True,
-                )
+                child.process = await self._begin(child, lock, log.fileno())
+                child.life = asyncio.create_task(child.process.wait(), name=f"life of {child.name}")
         finally:
             os.close(lock)
+
+    async def _begin(self, child: Child, lock: int, log: int) -> Process:
+        drain_s = child.drain_s + STOP_MARGIN_S
+        if self._forks is not None:
+            with contextlib.suppress(DependencyDown):  # then it is started by itself
+                return await self._forks.fork(
+                    child.argv, environment=child.environment, lock=lock, log=log, drain_s=drain_s
+                )
+        return await asyncio.create_subprocess_exec(
+            *warden.command(
+                [sys.executable, "-P", *child.argv],
+                owner_pid=os.getpid(),
+                lock=lock,
+                drain_s=drain_s,
+            ),
+            env=child.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock,),
+            # Ctrl-C at the terminal is ours to pass on, in order.
+            start_new_session=True,
+        )
 
     async def _take_place(self, child: Child) -> int:
         """Lock the child's file once nothing of its predecessor is left: the port is free then."""
@@ -231,12 +260,27 @@ class Platform:
             while not self._stopping:
                 for child in self._children:
                     await self._look_after(child)
-                await self._clock.sleep(POLL_S)
+                await self._until_due()
         finally:
-            asking = [child.asking for child in self._children if child.asking is not None]
-            for task in asking:
+            tasks: list[asyncio.Task[Any]] = []
+            for child in self._children:
+                tasks += [task for task in (child.asking, child.life) if task is not None]
+                child.asking = child.life = None
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_due(self) -> None:
+        """Sleep until a child may need something."""
+        lives = [child.life for child in self._children if child.life is not None]
+        calm = all(
+            child.was_ready and not child.missed and child.asking is None and not _dead(child)
+            for child in self._children
+        )
+        if calm and lives:
+            await asyncio.wait(lives, timeout=CALM_S, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await self._clock.sleep(POLL_S)
 
     async def _look_after(self, child: Child) -> None:
         now_ns = self._clock.monotonic_ns()
@@ -314,6 +358,8 @@ class Platform:
         self._stopping = True
         for child in reversed(self._children):
             await _stop(child)
+        if self._forks is not None:
+            await self._forks.close()
 
 
 def _dead(child: Child) -> bool:

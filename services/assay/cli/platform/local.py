@@ -13,9 +13,11 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
+from assay.cli.platform.forks import PartForks
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
@@ -25,13 +27,24 @@ from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import until_fit
 from assay.store.valkey import open_store
 
+WARM_LOG: Final = "warm.log"
+
 
 class LocalPlatform:
     """Starts all of it; `run` keeps it alive; `stop` drains it."""
 
-    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock, forks: PartForks | None = None) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: of the platform.
+            clock: for times.
+            forks: where its parts come from.
+        """
         self._settings = settings
-        self._platform = Platform(clock=clock, log_dir=settings.data_dir / "logs")
+        logs = settings.data_dir / "logs"
+        self._forks = forks or PartForks(logs / WARM_LOG)
+        self._platform = Platform(clock=clock, log_dir=logs, forks=self._forks)
         self._embedded: EmbeddedValkey | None = None
         self._lock: int | None = None
 
@@ -64,6 +77,7 @@ class LocalPlatform:
 
     async def _start(self) -> Addresses:
         self._own()
+        self._forks.begin()  # its imports take as long as the start of the store
         store = await self._start_store()
         data_dir = self._settings.data_dir
         environment = {

@@ -1,18 +1,20 @@
 """`assay up`: the platform on this machine, with a live table; Ctrl-C drains."""
 
 import asyncio
+import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
 from assay.cli.console import DataDir, out, printable, settings_with
-from assay.cli.operate.snapshot import render
-from assay.cli.operate.status_client import observe
+from assay.cli.operate.snapshot import Snapshot, render
+from assay.cli.operate.status_client import Asking, observe
 from assay.cli.platform.addresses import Addresses, planner_address
-from assay.cli.platform.local import LocalPlatform
+from assay.cli.platform.forks import PartForks
+from assay.cli.platform.local import WARM_LOG, LocalPlatform
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
@@ -20,7 +22,11 @@ from assay.edge.lifecycle import stop_on_signals
 from assay.store.port import Store
 from assay.store.valkey import open_store
 
-REFRESH_S = 0.5
+REFRESH_S: Final = 0.5
+CALM_LOOK_S: Final = 1.0
+"""While there is no work, only the queues are looked at, so often."""
+CALM_REFRESH_S: Final = 30.0
+"""And all the rest."""
 
 
 def up(
@@ -42,12 +48,15 @@ def up(
     if planner is not None:
         overrides["ASSAY_PLANNER__ENABLED"] = str(planner).lower()
     settings = settings_with(data_dir, **overrides)
-    asyncio.run(_up(settings, live=out.is_terminal and not plain))
+    forks = PartForks(settings.data_dir / "logs" / WARM_LOG)
+    with contextlib.suppress(OSError):  # a data directory that cannot be used: it is named below
+        forks.begin_here()
+    asyncio.run(_up(settings, forks, live=out.is_terminal and not plain))
 
 
-async def _up(settings: Settings, *, live: bool) -> None:
+async def _up(settings: Settings, forks: PartForks, *, live: bool) -> None:
     clock = Clock()
-    platform = LocalPlatform(settings, clock=clock)
+    platform = LocalPlatform(settings, clock=clock, forks=forks)
     with stop_on_signals() as stop:
         addresses = await platform.start()
         store = open_store(settings.store, data_dir=settings.data_dir)
@@ -85,18 +94,38 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
 
 async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
     with Live(console=out, auto_refresh=False, transient=True) as live:
-        while True:
-            try:
-                planner = planner_address(settings)
-                seen = await observe(
-                    store,
-                    addresses.control,
-                    clock=clock,
-                    planner=planner,
-                    all_stages_served=not settings.worker.stages,
-                )
-                live.update(render(seen))
-            except AssayError as error:
-                live.update(Text(printable(f"{error.reason}: {error.message}"), style="red"))
-            live.refresh()
-            await clock.sleep(REFRESH_S)
+        shown: Snapshot | None = None
+        async with Asking() as asking:
+            while True:
+                try:
+                    seen = await observe(
+                        store,
+                        addresses.control,
+                        clock=clock,
+                        planner=planner_address(settings),
+                        all_stages_served=not settings.worker.stages,
+                        asking=asking,
+                    )
+                    if shown is None or not seen.looks_like(shown):
+                        live.update(render(seen), refresh=True)
+                    shown = seen
+                except AssayError as error:
+                    what = Text(printable(f"{error.reason}: {error.message}"), style="red")
+                    live.update(what, refresh=True)
+                    shown = None
+                await clock.sleep(REFRESH_S)
+                if shown is not None and shown.is_calm:
+                    await _until_work(store, shown, clock)
+
+
+async def _until_work(store: Store, seen: Snapshot, clock: Clock) -> None:
+    """Wait while the queues stay empty, for `CALM_REFRESH_S` at most."""
+    stages = [depth.stage for depth in seen.depths]
+    until_ns = clock.monotonic_ns() + int(CALM_REFRESH_S * 1e9)
+    while clock.monotonic_ns() < until_ns:
+        try:
+            if await store.depths(stages) != seen.depths:
+                return
+        except AssayError:  # the next snapshot says why
+            return
+        await clock.sleep(CALM_LOOK_S)

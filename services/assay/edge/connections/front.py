@@ -222,6 +222,7 @@ class _Client(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received = True
+        self._front.connections.moved()
         self._pass_on(bytes(self._front.buffer[:nbytes]))
 
     def eof_received(self) -> bool:
@@ -229,6 +230,7 @@ class _Client(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._front.connections.moved()
         self.ended.set_result(None)
         self._hold(math.inf)
         self._wait(None)
@@ -349,6 +351,7 @@ class _Client(asyncio.BufferedProtocol):
 
     def said(self, data: bytes) -> None:
         """What gRPC sends."""
+        self._front.connections.moved()
         if self._transport is not None:
             self._transport.write(data)
 

@@ -44,6 +44,8 @@ LOOK_EVERY_S: Final = 0.1
 LOOK_ALONE_S: Final = 0.5
 """While there is no connection: one that comes is seen at once, unless gRPC is faster. A look costs
 an idle service 0.2 ms."""
+LOOK_CALM_S: Final = 5.0
+"""While nothing moves on any connection, which only a front tells."""
 LOOK_AGAIN_S: Final = 0.004
 """While strangers send, or memory is short."""
 BUSY_S: Final = 0.1
@@ -132,6 +134,7 @@ class GrpcConnections:
         self._listening: Sequence[int] = ()
         self._gated: list[socket.socket] = []
         self._stirred = asyncio.Event()
+        self._moved = asyncio.Event()
         self.origins: dict[Peer, Origin] = {}
         """Clients in front, by the address and port from which they are joined to gRPC."""
         self._taken_up_s = -math.inf
@@ -148,6 +151,14 @@ class GrpcConnections:
         """Hold addresses off here, where clients connect, instead of where gRPC listens."""
         self._gated.append(listener)
 
+    def moved(self) -> None:
+        """A client in front, or gRPC to it, has sent something."""
+        self._moved.set()
+
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._moved.set()
+
     def cut_in_front(self, origin: Origin, why: str) -> None:
         """A client was cut before what it sent came to gRPC."""
         now_s = self._time_s()
@@ -157,12 +168,12 @@ class GrpcConnections:
         self.cut += 1
         self._gate.cut(origin.address, now_s)
         self._log_cut(origin.address, now_s, excess=0, why=why)
-        self._stirred.set()
+        self._stir()
 
     def fruitless(self, address: str) -> None:
         """A connection has sent something, and has ended before any of it came to gRPC."""
         self._gate.cut(address, self._time_s(), FRUITLESS_SHARE)
-        self._stirred.set()
+        self._stir()
 
     def peer(self, peer: str) -> str:
         """Whose call it is, in place of the peer that gRPC sees."""
@@ -208,7 +219,7 @@ class GrpcConnections:
                 if each.cancelled > CANCELLED_MAX and caller in each.callers:
                     each.spend(caller)
         if account.condemned:
-            self._stirred.set()
+            self._stir()
 
     async def run(self) -> None:
         """Look until cancelled: often while there is something to see."""
@@ -216,23 +227,24 @@ class GrpcConnections:
         arrived = self._stirred
         listeners = self._listening = self._listeners()
         for descriptor in listeners:
-            loop.add_reader(descriptor, arrived.set)
+            loop.add_reader(descriptor, self._stir)
         busy_s = -math.inf
         try:
             while True:
+                self._moved.clear()
                 begun_s = self._time_s()
                 if self._try_look():
                     busy_s = self._time_s()
                 rest_s = REST * (self._time_s() - begun_s)
                 busy = self._time_s() < busy_s + BUSY_S
+                if not busy and self._gated and not self._closed:
+                    await _at_most(LOOK_CALM_S, self._moved)
                 often_s = LOOK_EVERY_S if self._accounts else LOOK_ALONE_S
                 pause_s = max(rest_s, LOOK_AGAIN_S if busy else often_s)
                 due_s = self._time_s() + pause_s
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await arrived.wait()
-                        busy_s = self._time_s()
+                await _at_most(pause_s, arrived)
                 if arrived.is_set():
+                    busy_s = self._time_s()
                     arrived.clear()
                     due_s = self._time_s() + max(rest_s, LOOK_AGAIN_S)
                     await asyncio.sleep(max(rest_s, LOOK_AGAIN_S))
@@ -405,6 +417,12 @@ class GrpcConnections:
             self._trimmed_s = now_s
             with suppress(AttributeError, RuntimeError):  # another libc; no loop any more
                 asyncio.get_running_loop().run_in_executor(None, _libc.malloc_trim, 0)
+
+
+async def _at_most(seconds: float, event: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def resident_bytes() -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["PoolService"].full_name
 READINESS_EVERY_S: Final = 0.5
+READY_EVERY_S: Final = 1.0
+"""While it is ready."""
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 STOP_S: Final = 1.0
 
@@ -148,6 +150,7 @@ class ControlServer:
         self._host = host
         self._clock = clock
         self._health = Health()
+        self._reported: int | None = None
         self._port = FrontedPort(time_s=lambda: clock.monotonic_ns() / 1e9)
         edge = GrpcEdge(
             guard=guard, message_bytes_max=MESSAGE_BYTES_MAX, connections=self._port.connections
@@ -172,15 +175,18 @@ class ControlServer:
     async def watch_readiness(self) -> None:
         """Keep the health service up to date; never returns."""
         while True:
-            await self._report()
-            await self._clock.sleep(READINESS_EVERY_S)
+            ready = await self._report()
+            await self._clock.sleep(READY_EVERY_S if ready else READINESS_EVERY_S)
 
-    async def _report(self) -> None:
+    async def _report(self) -> bool:
         statuses = health_pb2.HealthCheckResponse
         ready = not self._host.why_not_ready
         status = statuses.SERVING if ready else statuses.NOT_SERVING
-        for name in ("", SERVICE):
-            await self._health.set(name, status)
+        if status != self._reported:
+            self._reported = status
+            for name in ("", SERVICE):
+                await self._health.set(name, status)
+        return ready
 
     async def drain(self) -> None:
         """Report that the host takes no more work."""

@@ -11,6 +11,9 @@ from assay.core.ids import StageName, WorkerId
 from assay.planner.session.messages import HostState, Machine, PoolState, Startup
 from assay.v1 import worker_pb2
 
+CALM_NS: Final = 10 * 10**9
+"""A host that was idle when it answered is not asked again for this long while its record in the
+store stays as it is. It renews that each second, with the number of slots that are at work."""
 AWAY_NS: Final = 3 * 10**9
 """A host that did not answer for this long is not counted on, though it may still work."""
 REFUSED_NS: Final = 10**9
@@ -41,6 +44,10 @@ class HostView:
     sandbox_mode: str = ""
     refused_ns: int = 0
     """Since when its port refuses connections, or another process answers there; 0 = neither."""
+    grace_ns: int = 0
+    """`CALM_NS` if it was idle when it answered, else 0."""
+    news: bool = True
+    """Its record has changed since it answered."""
     misses: int = 0
     """Looks in a row that it did not answer."""
     due_ns: int = 0
@@ -59,7 +66,17 @@ class HostView:
 
     def counts(self, now_ns: int) -> bool:
         """Whether its slots are counted on."""
-        return bool(self.pools) and now_ns - self.answered_ns < AWAY_NS and not self.refused_ns
+        away_ns = AWAY_NS + self.grace_ns
+        return bool(self.pools) and now_ns - self.answered_ns < away_ns and not self.refused_ns
+
+    def is_calm(self, now_ns: int) -> bool:
+        """Whether there is no reason to look at it, unless its pools are wanted now."""
+        return not self.news and now_ns - self.answered_ns < self.grace_ns
+
+    def listed(self, record: HostRecord, now_ns: int) -> None:
+        """The store has this record of it."""
+        self.news = self.news or record != self.record
+        self.record, self.listed_ns = record, now_ns
 
     def is_dead(self, now_ns: int) -> bool:
         """Whether its process is known to be gone."""
@@ -84,6 +101,7 @@ class HostView:
     def answered(self, now_ns: int) -> None:
         """It answered a look."""
         self.answered_ns, self.refused_ns, self.misses, self.due_ns = now_ns, 0, 0, 0
+        self.news, self.grace_ns = False, 0 if self.record.busy else CALM_NS
 
     def missed(self, now_ns: int, *, gone: bool) -> None:
         """It did not; `gone`: because it does not listen there, or another process does.
@@ -91,6 +109,7 @@ class HostView:
         One that is only silent is looked at less often, or a thousand of them would delay others.
         """
         self.misses += 1
+        self.grace_ns = 0
         if gone:
             self.refused_ns, self.due_ns = self.refused_ns or now_ns, 0
         else:

@@ -1,10 +1,11 @@
 """All worker hosts: their pools together, and slots placed on them.
 
 The store has their records; where it has none, the host named by this machine's ready file is
-asked. Hosts are looked at every `LOOK_EVERY_S` while the planner leads. Invariants: a host that
-does not answer loses nothing by it (it is not counted on); one whose process is known to be gone
-gives its leases back at once; what a host says is checked before it counts, and its slots count as
-long as the requests that it ends show that it has them (`session.trust`).
+asked. Hosts are looked at every `LOOK_EVERY_S` while the planner leads, idle ones less often.
+Invariants: a host that does not answer loses nothing by it (it is not counted on); one whose
+process is known to be gone gives its leases back at once; what a host says is checked before it
+counts, and its slots count as long as the requests that it ends show that it has them
+(`session.trust`).
 """
 
 import asyncio
@@ -277,7 +278,7 @@ class HostsScaler:
         while self._clock.monotonic_ns() - self._asked_ns < UNUSED_S_MAX * 1e9:
             await self._clock.sleep(LOOK_EVERY_S)
             try:
-                await self._look()
+                await self._look(calmly=True)
                 await self._look_at_progress()
             except AssayError as error:
                 self._why = error.message
@@ -316,7 +317,8 @@ class HostsScaler:
                 self.on_change()
         self._trusted_ns = now_ns
 
-    async def _look(self) -> None:
+    async def _look(self, *, calmly: bool = False) -> None:
+        """`calmly`: hosts that are idle are asked less often."""
         async with self._looking:
             records = {record.worker: record for record in await self._store.hosts()}
             if not records and not any(view.is_registered for view in self._counted()):
@@ -327,14 +329,18 @@ class HostsScaler:
             now_ns = self._clock.monotonic_ns()
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
-                view.record, view.listed_ns = record, now_ns
-            await self._ask_all()
+                view.listed(record, now_ns)
+            for worker in self._views.keys() - records.keys():
+                self._views[worker].grace_ns = 0  # nothing says that it lives but its answers
+            await self._ask_all(calmly=calmly)
             await self._bury(records)
 
-    async def _ask_all(self) -> None:
+    async def _ask_all(self, *, calmly: bool) -> None:
         """Look at each host that is due; wait for those that usually answer."""
         now_ns = self._clock.monotonic_ns()
         for worker, view in self._views.items():
+            if calmly and view.is_calm(now_ns):
+                continue
             if worker not in self._asking and view.due_ns <= now_ns:
                 self._asking[worker] = asyncio.create_task(self._ask(view), name="worker host")
         answers = {view.record.worker for view in self._counted()}

@@ -22,6 +22,8 @@ from assay.v1 import planner_pb2, planner_pb2_grpc
 
 SERVICE: Final = planner_pb2.DESCRIPTOR.services_by_name["PlannerService"].full_name
 READINESS_EVERY_S: Final = 0.25
+READY_EVERY_S: Final = 1.0
+"""While it is ready."""
 MESSAGE_BYTES_MAX: Final = 1024**2
 
 
@@ -79,7 +81,8 @@ class PlannerServer:
         """Keep the health service up to date until cancelled."""
         while True:
             await self._report()
-            await self._clock.sleep(READINESS_EVERY_S)
+            ready = self._reported == health_pb2.HealthCheckResponse.SERVING
+            await self._clock.sleep(READY_EVERY_S if ready else READINESS_EVERY_S)
 
     async def _report(self) -> None:
         serving = health_pb2.HealthCheckResponse
