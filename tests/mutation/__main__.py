@@ -49,6 +49,8 @@ LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800
 """CPU time of one process. A process that needs more has caught nothing."""
+TEST_S_MAX: Final = 90
+"""A test that waits for longer has caught the mutant; the unchanged tree's tests take less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def simulated(seeds: Sequence[int], place: Path | None) -> tuple[bool, int | Non
 
 def tested(files: Sequence[str], place: Path | None) -> tuple[bool, int | None, str]:
     """Run test files up to the first failure; which test failed."""
-    flags = ["-q", "-x", "-p", "no:cacheprovider"]
+    flags = ["-q", "-x", "-p", "no:cacheprovider", f"--timeout={TEST_S_MAX}"]
     done = run([sys.executable, "-m", "pytest", *flags, *files], place)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     last = failed[0] if failed else done.stdout.strip().rpartition("\n")[2]

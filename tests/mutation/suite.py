@@ -5,6 +5,7 @@ from typing import Final
 
 STORE: Final = (
     "tests/store/test_conformance.py",
+    "tests/store/test_groups.py",
     "tests/store/test_planning.py",
     "tests/store/test_shares.py",
     "tests/store/test_machine.py",
@@ -14,7 +15,8 @@ TESTS: Final = {
     "services/assay/store/": STORE,
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
-        "tests/worker/test_pure.py", "tests/sim/platform/test_refused_claims.py",
+        "tests/worker/test_pure.py", "tests/worker/test_culprits.py",
+        "tests/sim/platform/test_refused_claims.py",
         "tests/worker/test_host.py", "tests/worker/test_host_process.py",
     ),
     "services/assay/reward/": (

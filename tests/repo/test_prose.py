@@ -75,6 +75,9 @@ AREAS = (
     ".ci/run",
     "Makefile",
     "hatch_build.py",
+    "pyproject.toml",
+    ".pre-commit-config.yaml",
+    ".github",
     "docs/architecture.md",
     "docs/datasets.md",
     "docs/glossary.md",
@@ -127,7 +130,10 @@ WORDS_MAX = 48
 PAGES = sorted(
     {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")}
 )
-KINDS = {".py", ".md", ".sh", ".lua", ".proto", ".c", ".h", ""}
+KINDS = {
+    *("", ".py", ".md", ".sh", ".lua", ".proto", ".c", ".h", ".cu"),
+    *(".toml", ".yaml", ".yml", ".tpl", ".js", ".html", ".css"),
+}
 
 
 def files(area: str) -> Iterator[Path]:
@@ -145,7 +151,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             if token.type in kinds:
                 yield token.start[0], re.sub(r"\s+", " ", token.string)
         return
-    if path.suffix in {".c", ".h"}:
+    if path.suffix in {".c", ".h", ".cu"}:
         for comment in re.finditer(r"/\*.*?\*/", text, re.DOTALL):
             yield 1 + text.count("\n", 0, comment.start()), re.sub(r"\s+(?:\* )?", " ", comment[0])
         return

@@ -418,6 +418,9 @@ async def test_the_next_life_takes_back_what_a_killed_one_held_and_no_other_can(
     operators = WorkerPass(stages=(FIRST,), expires_ns=2**62, name="x")
     with pytest.raises(Unauthenticated):
         await scene.port.gateway.leave(operators, WorkerKeys([KEY]).mint(operators))
+    alive = WorkerKeys([KEY]).read(killed.session)
+    with pytest.raises(Unauthenticated):  # it lives, so it is no earlier life of its own
+        await scene.port.gateway.leave(alive, killed.session)
     assert (await scene.drive.depth()).running == 4
     following = scene.worker(FIRST, name="host:2")
     following._tokens.predecessor = ("host:1", killed.session)

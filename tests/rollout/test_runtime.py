@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.rollout.probe import probe_tokens
 from tests.seeds import drawn_seed
 
 from assay.rollout import (
@@ -36,7 +37,6 @@ from assay.rollout import (
     WorkerCrashed,
     WorkerStalled,
 )
-from assay.rollout.engines import probe_tokens
 
 VOCAB = 61
 

@@ -225,7 +225,7 @@ def scores(message: reward_pb2.ScoreResponse) -> Scores:
 
 
 def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
-    """A pipeline."""
+    """What the service says of a pipeline, as the client's type."""
     return Pipeline(
         name=message.name,
         description=message.description,

@@ -262,12 +262,15 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         if handler is None or handler_call_details.method in OPEN_METHODS:
             return handler
         arrival = _arrival(handler_call_details, handler)
-        if handler.response_streaming:
-            return self._streaming(handler, arrival)
-        return self._unary(handler, arrival)
+        return self._guarded(handler, arrival)
 
-    def _unary(self, handler: Handler, arrival: Arrival) -> Handler:
-        inner: Any = handler.stream_unary if handler.request_streaming else handler.unary_unary
+    def _guarded(self, handler: Handler, arrival: Arrival) -> Handler:
+        """The method in the guard; one function for all, as messages are read by the guard."""
+        takes, streams = handler.request_streaming, handler.response_streaming
+        if streams:
+            inner: Any = handler.stream_stream if takes else handler.unary_stream
+        else:
+            inner = handler.stream_unary if takes else handler.unary_unary
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
             known, incoming = self._opened(arrival, context)
@@ -277,35 +280,20 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                 with self._guard.call(known) as call:
                     admitted = await call.admit()
                     given = await self._given(handler, arrival, admitted, incoming)
-                    if arrival.kind is not Kind.UPLOAD:
+                    if arrival.kind is Kind.CALL:
                         return await inner(given, context)
                     async with self._guard.while_permitted(known):
-                        return await inner(given, context)
+                        if not streams:
+                            return await inner(given, context)
+                        return await self._answered(inner(given, context), context)
                 return await self._refuse(call, arrival, incoming, context)
 
-        return grpc.stream_unary_rpc_method_handler(
-            guarded, None, counted(handler.response_serializer)
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if streams
+            else grpc.stream_unary_rpc_method_handler
         )
-
-    def _streaming(self, handler: Handler, arrival: Arrival) -> Handler:
-        inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
-
-        async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
-            known, incoming = self._opened(arrival, context)
-            if incoming.condemned:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "this connection is closed")
-            with incoming.watched():
-                with self._guard.call(known) as call:
-                    admitted = await call.admit()
-                    given = await self._given(handler, arrival, admitted, incoming)
-                    async with self._guard.while_permitted(known):
-                        await self._answered(inner(given, context), context)
-                    return None
-                return await self._refuse(call, arrival, incoming, context)
-
-        return grpc.stream_stream_rpc_method_handler(
-            guarded, None, counted(handler.response_serializer)
-        )
+        return make(guarded, None, counted(handler.response_serializer))
 
     async def _answered(self, answers: Any, context: Context) -> None:  # noqa: ANN401 as above
         if not hasattr(answers, "__aiter__"):  # it writes by itself

@@ -1,24 +1,10 @@
-"""Every metric of the platform: names from the glossary, each with what to do when it changes.
+"""Every metric of the platform, with names from the glossary.
 
 Processes of one machine share a directory (prometheus-client's multiprocess mode), so that any of
 them can expose all metrics: `/metrics` renders `Metrics.registry`. Nothing here reads a clock; the
 caller passes durations. Worker slots open no metrics; their host counts for them.
 
-What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
-`failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
-the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
-plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started again
-and again -> the planner's log; condition of a pool -> docs/kubernetes.md has each; start-up times
-of pods rise -> larger images, slow pulls or nodes; second judge `disagrees` -> look at those
-verdicts (the evidence has details); missing packages rise -> name them in
-`verifiers.program_packages`; unjudged of a task rises -> its causes: `INFRA_FAILED` as for
-attempts, `EXPIRED` pools too small or deadlines too tight, `REJECTED_INVALID` its references; bias
-avoided per grouped request says what zeros in their place would do to training; parts replaced ->
-`data_dir/logs` of the part; loop lag above 5 ms -> one call computes too long, or the machine is
-overloaded; gateway turns `started` or `forked` rise against `joined` -> agents rewrite their
-history, so few turns share a trajectory; `released` -> clients give up: look at turns waiting;
-`drifted` -> the text of replies tokenizes to other ids; the sampled ones were kept; store seconds
--> its disk; store fit 0 -> the API's log names the setting.
+What to do when one moves is in `docs/operations.md`, a line for each.
 """
 
 import os
@@ -210,7 +196,7 @@ class Metrics:
             "mostrecent",
         )  # fmt: skip
         self._pool_condition = new.gauge(
-            "assay_pool_condition", "1 = this is wrong with a pool.", ("stage", "condition"),
+            "assay_pool_condition", "1 while a pool has this condition.", ("stage", "condition"),
             "mostrecent",
         )  # fmt: skip
         self._pool_conditions: dict[str, str] = {}

@@ -147,12 +147,12 @@ def name(text: str, field: str) -> str:
 
 
 def task_name(text: str, field: str = "task_id") -> TaskId:
-    """As `name`."""
+    """Check a task's name: see `name`."""
     return TaskId(name(text, field))
 
 
 def batch_name(text: str, field: str = "batch_id") -> BatchId:
-    """As `name`."""
+    """Check a batch's name: see `name`."""
     return BatchId(name(text, field))
 
 

@@ -86,13 +86,13 @@ class InlineReading:
         self._tenant = tenant
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
-        """As `Reading`."""
+        """See `Reading.requests`."""
         message, self._message = self._message, None
         assert message is not None  # noqa: S101 called once
         return self._check.check_message(message, definition, self._tenant)
 
     def close(self) -> None:
-        """As `Reading`."""
+        """See `Reading.close`."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -352,7 +352,7 @@ class ReadingApart:
         )
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
-        """As `Reading`."""
+        """See `Reading.requests`."""
         try:
             parts: list[NewRequest] = []
             await self._answer("requests", definition.spec.name, found=parts)
@@ -361,7 +361,7 @@ class ReadingApart:
             self.close()
 
     def close(self) -> None:
-        """As `Reading`."""
+        """See `Reading.close`."""
         channel, self._channel = self._channel, None
         if channel is not None:
             if not self._charged:  # its process may continue up to its limit

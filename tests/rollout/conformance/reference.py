@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Unpack
 
+from tests.rollout.probe import probe_tokens
+
 from assay.rollout import (
     Activation,
     Completed,
@@ -28,7 +30,6 @@ from assay.rollout import (
     WorkerStalled,
 )
 from assay.rollout.checks import check_number
-from assay.rollout.engines import probe_tokens
 from assay.rollout.rollouts import Bounds, Group, GroupOptions
 
 if TYPE_CHECKING:

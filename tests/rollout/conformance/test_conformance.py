@@ -22,6 +22,7 @@ from tests.rollout import sglang_server
 from tests.rollout.conformance.reference import ReferenceEngine
 from tests.rollout.cuda.building import ended as cuda_ended
 from tests.rollout.cuda.building import host_engine, tiny
+from tests.rollout.probe import probe_tokens
 from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
 from tests.rollout.test_weight_slots import alone as model_alone
@@ -42,7 +43,6 @@ from assay.rollout import (
     Stop,
     WeightsNotReady,
 )
-from assay.rollout.engines import probe_tokens
 from assay.rollout.models import Engine, tensors_of
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, SGLang
 from assay.rollout.server.app import Served, build_app

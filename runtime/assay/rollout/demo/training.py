@@ -112,8 +112,6 @@ def supervised(shape: Shape, weights: Weights, chosen: Sequence[Problem]) -> tup
 class PolicyStep:
     """What one step of the policy's loss found."""
 
-    ratio_error_max: float
-    """Largest |r - 1| of a token."""
     clipped: float
     """Share of tokens whose ratio is outside of the bound."""
     gradients: Weights
@@ -135,7 +133,6 @@ def policy(
     weight = ratio * advantage * batch.mask * ~bounded / batch.mask.sum()
     outside = (np.abs(ratio - 1) > clip) & (batch.mask > 0)
     return PolicyStep(
-        float(np.abs(ratio - 1).max()),
         float(outside.sum() / batch.mask.sum()),
         _of_chosen(passed, batch, weight.astype(np.float32)),
     )

@@ -50,7 +50,7 @@ class Description:
         return [one for one in self.results if not one.outcome.carries_reward][:FAILURES_MAX]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """What `--json` prints."""
         return {
             "batch": batch_json(self.batch),
             "results_examined": len(self.results),

@@ -183,7 +183,7 @@ def task(told: Mapping[str, Any]) -> Task:
 
 
 def pipeline(told: Mapping[str, Any]) -> Pipeline:
-    """A pipeline."""
+    """What the service says of a pipeline, as the client's type."""
     return _made(Pipeline, told)
 
 

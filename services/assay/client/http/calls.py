@@ -15,7 +15,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call."""
+    """What is sent of a call."""
 
     method: str
     path: str

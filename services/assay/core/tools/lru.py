@@ -36,8 +36,12 @@ class LruCache(Generic[K, V]):
         self._weigh = weigh
         self._age_s_max = age_s_max
         self._now_s = now_s
-        self._weight = 0
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self.weight = 0
+
+    def is_empty(self) -> bool:
+        """Whether nothing is held, not even what is too old."""
+        return not self._entries
 
     def get(self, key: K) -> V | None:
         """Return the value, now the most recently used, or `None`."""
@@ -55,16 +59,24 @@ class LruCache(Generic[K, V]):
         """Store `value` under the key, replacing any older value; drop others until all fit."""
         self.drop(key)
         self._entries[key] = (self._now_s(), value)
-        self._weight += self._weigh(value)
-        while self._weight > self._weight_max:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self._weight -= self._weigh(dropped)
+        self.weight += self._weigh(value)
+        while self.weight > self._weight_max:
+            self.drop_oldest()
 
     def drop(self, key: K) -> None:
         """Drop an entry, if it is there."""
         entry = self._entries.pop(key, None)
         if entry is not None:
-            self._weight -= self._weigh(entry[1])
+            self.weight -= self._weigh(entry[1])
+
+    def drop_oldest(self) -> None:
+        """Drop the least recently used entry.
+
+        Raises:
+            KeyError: there is none.
+        """
+        _, (_, value) = self._entries.popitem(last=False)
+        self.weight -= self._weigh(value)
 
 
 class TenantCache(Generic[K, V]):
@@ -84,50 +96,47 @@ class TenantCache(Generic[K, V]):
     ) -> None:
         """Start empty; see `LruCache`."""
         self._weight_max = weight_max
-        self._weigh = weigh
-        self._age_s_max = age_s_max
-        self._now_s = now_s
+        self._empty: Callable[[], LruCache[K, V]] = lambda: LruCache(
+            weight_max=weight_max, weigh=weigh, age_s_max=age_s_max, now_s=now_s
+        )
         self._weight = 0
-        self._weights: dict[str, int] = {}
-        self._entries: dict[str, OrderedDict[K, tuple[float, V]]] = {}
+        self._of: dict[str, LruCache[K, V]] = {}
 
     def get(self, tenant: str, key: K) -> V | None:
         """Return the tenant's value, now its most recently used, or `None`."""
-        entries = self._entries.get(tenant)
-        entry = entries.get(key) if entries is not None else None
-        if entry is None:
+        entries = self._of.get(tenant)
+        if entries is None:
             return None
-        kept_s, value = entry
-        if self._now_s() - kept_s > self._age_s_max:
-            self._drop(tenant, key)
-            return None
-        self._entries[tenant].move_to_end(key)
+        before = entries.weight
+        value = entries.get(key)
+        if value is None:
+            self._count(tenant, before)
         return value
 
     def put(self, tenant: str, key: K, value: V) -> None:
         """Store `value` for the tenant, replacing any older value; drop others until all fit."""
-        self._drop(tenant, key)
-        weight = self._weigh(value)
-        self._entries.setdefault(tenant, OrderedDict())[key] = (self._now_s(), value)
-        self._weights[tenant] = self._weights.get(tenant, 0) + weight
-        self._weight += weight
+        entries = self._of.get(tenant)
+        if entries is None:
+            entries = self._of[tenant] = self._empty()
+        before = entries.weight
+        entries.put(key, value)
+        self._count(tenant, before)
         while self._weight > self._weight_max:
             loser = self._loser(tenant)
-            self._drop(loser, next(iter(self._entries[loser])))
+            before = self._of[loser].weight
+            self._of[loser].drop_oldest()
+            self._count(loser, before)
 
     def _loser(self, tenant: str) -> str:
         """Who holds more than an even share; a flood loses its own, without a look at others."""
-        if self._weights.get(tenant, 0) * len(self._weights) >= self._weight:
+        own = self._of.get(tenant)
+        if own is not None and own.weight * len(self._of) >= self._weight:
             return tenant
-        return max(self._weights, key=self._weights.__getitem__)
+        return max(self._of, key=lambda one: self._of[one].weight)
 
-    def _drop(self, tenant: str, key: K) -> None:
-        entries = self._entries.get(tenant)
-        entry = entries.pop(key, None) if entries is not None else None
-        if entries is None or entry is None:
-            return
-        weight = self._weigh(entry[1])
-        self._weight -= weight
-        self._weights[tenant] -= weight
-        if not entries:
-            del self._entries[tenant], self._weights[tenant]
+    def _count(self, tenant: str, before: int) -> None:
+        """Take over what a tenant's entries weigh now; a tenant without entries is forgotten."""
+        entries = self._of[tenant]
+        self._weight += entries.weight - before
+        if entries.is_empty():
+            del self._of[tenant]

@@ -132,7 +132,7 @@ class Buckets:
         )
 
     def spend(self, unit: Unit, now_s: float) -> None:
-        """It passes."""
+        """Charge a unit that passes to its budgets."""
         for budget, amount in self._costs(unit):
             budget.spend(amount, now_s)
 

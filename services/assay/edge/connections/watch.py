@@ -82,7 +82,7 @@ class Origin(Protocol):
 
     @property
     def address(self) -> str:
-        """Its address."""
+        """The peer's host, without its port."""
 
     @property
     def peer(self) -> str:

@@ -158,7 +158,7 @@ def multiplied(plan: Plan, k: int, observation: Observation) -> Plan:
 
 
 def multiplied_stage(stage: StagePlan, k: int, cap: int) -> StagePlan:
-    """One stage."""
+    """The stage's plan for `k` times as many requests, at most `cap` slots."""
     return StagePlan(
         target=min(stage.target * k, cap),
         peak=min(stage.peak * k, cap),

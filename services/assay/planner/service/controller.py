@@ -12,7 +12,6 @@ changes; never more often than `STEPS_APART_S`. Invariants:
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -27,6 +26,7 @@ from assay.core.errors import (
 )
 from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, TaskRecord
+from assay.core.tools.lru import LruCache
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
@@ -103,7 +103,7 @@ class Controller:
         self._origin_ns = clock.now_ns() - BEFORE_NS
         self._history = HistoryFeed(store, batches_max=history_batches)
         self._plan_log = PlanLog(store)
-        self._tasks: OrderedDict[TaskKey, TaskRecord] = OrderedDict()
+        self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_KEPT_MAX)
         self._wake = asyncio.Event()
         self._why = "no step was taken yet"
         self._draining = False
@@ -325,15 +325,14 @@ class Controller:
             key = hint.tenant, hint.task_id
             if hint.hinted_ns < after_ns:
                 continue
-            if key not in self._tasks:
+            task = self._tasks.get(key)
+            if task is None:
                 try:
-                    self._tasks[key] = await self._store.get_task(*key)
+                    task = await self._store.get_task(*key)
                 except NotFound:
                     continue
-            self._tasks.move_to_end(key)
-            found.append((hint, self._tasks[key]))
-        while len(self._tasks) > TASKS_KEPT_MAX:
-            self._tasks.popitem(last=False)
+                self._tasks.put(key, task)
+            found.append((hint, task))
         return found
 
     # -- effects -------------------------------------------------------------------------------

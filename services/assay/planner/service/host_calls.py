@@ -65,7 +65,7 @@ class HostConnections:
             await channel.close()
 
     async def close(self) -> None:
-        """Close all."""
+        """Close the connections to all hosts."""
         for worker in list(self._channels):
             await self.forget(worker)
 

@@ -38,7 +38,7 @@ def plan_message(plan: PlanView | None) -> planner_pb2.Plan:
 
 
 def stage_message(stage: StageView) -> planner_pb2.StagePlan:
-    """One stage."""
+    """A stage of the plan as its message."""
     return planner_pb2.StagePlan(
         stage=stage.stage,
         slots=stage.slots,
@@ -59,7 +59,7 @@ def stage_message(stage: StageView) -> planner_pb2.StagePlan:
 
 
 def batch_message(batch: BatchView) -> planner_pb2.BatchOutlook:
-    """One batch."""
+    """A batch's delay and risk as their message."""
     return planner_pb2.BatchOutlook(
         tenant=batch.tenant,
         task_id=batch.task_id,

@@ -73,7 +73,7 @@ def gap_of(plan: Plan, scene: Scene, bounds: Sequence[int]) -> float:
 
 
 def stage_view(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> StageView:
-    """One stage."""
+    """What is shown of a stage: its plan beside its limits."""
     return StageView(
         stage=limits.stage,
         slots=max(stage.target, limits.slots_min),

@@ -36,7 +36,7 @@ Identity = tuple[int, int]
 
 @dataclass(slots=True)
 class _Known:
-    """One batch."""
+    """What snapshots have shown of an open batch."""
 
     at_ns: int = 0
     present: dict[Identity, InFlight] = field(default_factory=dict)

@@ -35,7 +35,7 @@ _EXIT_CODE: Final = re.compile(r"exit code (-?\d+)")
 
 
 def routes(calling: Calling, kept: Kept) -> APIRouter:
-    """The routes."""
+    """The routes of SandboxFusion's API."""
     router = APIRouter(prefix="/v1/sandboxfusion")
 
     @router.get("/v1/ping", name="SandboxFusionPing")

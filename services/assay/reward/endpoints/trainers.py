@@ -41,7 +41,7 @@ UNSCORED: Final = 0.0
 
 
 def routes(calling: Calling, service: RewardService) -> APIRouter:
-    """The routes."""
+    """The routes of OpenRLHF, slime, NeMo-Gym and ROLL."""
     router = APIRouter(prefix="/v1")
 
     @router.post("/openrlhf/{pipeline}/get_reward", name="OpenRlhfGetReward")

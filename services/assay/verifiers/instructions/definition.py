@@ -38,7 +38,7 @@ class InstructionsSettings(PipelineSettings):
 
 
 class Instruction(BaseModel):
-    """One instruction."""
+    """An instruction that the response has to follow, by its id in IFEval or IFBench."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

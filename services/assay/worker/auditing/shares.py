@@ -29,7 +29,7 @@ class AuditShares:
             del self._held[tenant]
 
     def clear(self) -> None:
-        """None waits."""
+        """Count no claim of any tenant."""
         self._held.clear()
 
     def at_share(self, room: int) -> frozenset[TenantId]:

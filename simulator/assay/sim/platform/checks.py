@@ -18,7 +18,7 @@ from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
 from assay.sim.platform.store import LIMITS, TIMEOUT_S, Command, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
-from assay.worker.assignment import AHEAD_EACH_MAX
+from assay.worker.assignment import AHEAD_EACH_MAX, AHEAD_HOLD_S_MAX, AHEAD_HOLDS
 from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.store_health import PAUSE_S_MAX
 from assay.worker.supervisor import Supervisor
@@ -139,6 +139,8 @@ class InstantChecks:
         self._known = world.server.witness = Known(world)
         self._idle_since: dict[Place, float] = {}
         self._stocked_since: dict[Place, float] = {}
+        self._was_brisk: set[Place] = set()
+        """Where enough assignments in succession were short."""
         self._look_again_s = 0.0
         self._seen: dict[str, int] = {}
         self._scored_since_s = 0.0
@@ -185,13 +187,13 @@ class InstantChecks:
     def _look_at_host(self, life: HostNode) -> None:
         for supervisor in life.supervisors.values():
             slots = list(supervisor._pool._slots)  # noqa: SLF001 - inspection is the purpose
-            self._slots(supervisor, slots)
+            self._slots(life.node.name, supervisor, slots)
             self._starts_no_more(life.node.name, supervisor, len(slots))
             self._not_in_vain(life.node.name, supervisor, slots)
             self._gives_out(supervisor)
             self._note_idle(life, supervisor)
 
-    def _slots(self, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
+    def _slots(self, node: str, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         pool = supervisor._pool  # noqa: SLF001
         desired = pool._desired  # noqa: SLF001
         require(desired <= SLOTS_MAX, "a pool over its cap")
@@ -214,9 +216,18 @@ class InstantChecks:
         is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
         require(not is_stuck, "reports wait, and nothing sends them")
         waiting = len(supervisor._waiting)  # noqa: SLF001
-        each = max(batch_max, AHEAD_EACH_MAX) if self._world.slots.brisk else batch_max
+        may_be_ahead = self._world.slots.brisk or self._works_briskly(node, supervisor)
+        each = max(batch_max, AHEAD_EACH_MAX) if may_be_ahead else batch_max
         room = max(len(slots), desired) * each
         require(waiting <= room, "more is claimed than slots can take")
+
+    def _works_briskly(self, node: str, supervisor: Supervisor) -> bool:
+        """Its assignments were short, by chance, so that it has claimed ahead of its slots."""
+        holds_s = supervisor._waiting._holds_s  # noqa: SLF001
+        place = node, supervisor.stage
+        if len(holds_s) >= AHEAD_HOLDS and sum(holds_s) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX:
+            self._was_brisk.add(place)
+        return place in self._was_brisk
 
     def _starts_no_more(self, node: str, supervisor: Supervisor, slots: int) -> None:
         """A pool that has all its slots stops starting some, after the one that it has begun."""

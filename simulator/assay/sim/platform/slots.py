@@ -138,6 +138,8 @@ class SimSlot:
         self._running: asyncio.Task[None] | None = None
         self._heard: deque[list[object]] = deque()
         """Assignments, and words that take them back, in order; not yet read by the slot."""
+        self._at_work = False
+        """It has an assignment, and has not said its last verdict, or has another one."""
         self._artifact: asyncio.Future[tuple[bytes | None, bool]] | None = None
         self._served = 0
         self._cpu_ns = 0
@@ -230,7 +232,8 @@ class SimSlot:
             if self.is_dead:
                 return
             match frame[0]:
-                case messages.WORK if not self._world.brisk:
+                case messages.WORK if not (self._world.brisk or self._at_work):
+                    self._at_work = True
                     self._running = self._node.spawn(self._work_alone(frame), name="slot")
                 case messages.WORK | messages.TAKE_BACK:
                     self._heard.append(frame)
@@ -255,14 +258,17 @@ class SimSlot:
                 continue
             if not await self._work(frame):
                 return
+        self._at_work = False
 
     async def _work_alone(self, frame: list[object]) -> None:
-        await self._work(frame)
+        if await self._work(frame):
+            await self._serve()  # what it got ahead
 
     async def _work(self, frame: list[object]) -> bool:
-        """Judge an assignment; False if this slot serves no more."""
+        """Judge an assignment; whether another one waits behind it, and this slot serves on."""
         tasks, works, individually = messages.read_works(frame)
         together = not individually and len(works) > 1
+        is_more = False
         said = []
         for at, wire in enumerate(works):
             started_ns = self._node.clock.monotonic_ns()
@@ -278,11 +284,14 @@ class SimSlot:
             said.append((at, started_ns, self._node.clock.monotonic_ns(), words))
             self._served += 1
             if not together:
+                self._at_work = at < len(works) - 1 or bool(self._heard)
+                is_more = self._at_work  # the host hears it at once, and may send the next
                 self._say(messages.VERDICTS, said, NOT_RETIRING)
                 said = []
         if together:
+            self._at_work = is_more = bool(self._heard)
             self._say(messages.VERDICTS, said, NOT_RETIRING)
-        return True
+        return is_more
 
     async def _judge(
         self, script: Script, wire: messages.WireWork, task: messages.WireTask

@@ -185,7 +185,7 @@ class Ideal(Distrs):
         return super().decide(observation)
 
     def knows(self, task: TaskView) -> bool:
-        """All batches."""
+        """Every batch's future is known."""
         return True
 
     def guess(

@@ -25,7 +25,7 @@ BYTES_A_POSITION = 30 * 2 * 3 * 64 * 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branched:
-    """One run."""
+    """What a run of branched rollouts took."""
 
     blocks_peak: int
     copies: int

@@ -83,7 +83,7 @@ class Report:
         }
 
     def table(self) -> Table:
-        """As a table."""
+        """The report for a terminal."""
         table = Table(title=self.title, caption=str(self.machine), title_justify="left")
         for heading in ("figure", "median", "least", "greatest", "unit", "repeats"):
             justify = "right" if heading in {"median", "least", "greatest", "repeats"} else "left"

@@ -70,7 +70,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class BatchEntry:
-    """One batch."""
+    """A batch, as the store's commands and their results have shown it."""
 
     spec: BatchSpec
     task: TaskRecord
