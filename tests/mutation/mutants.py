@@ -89,14 +89,17 @@ LEASES: Final = [
             "            held.is_lost = True\n            self._waiting.remove(held)",
             "            held.is_lost = True",
         ),
-        ("        leases = list(self._held)\n", "        leases = list(self._held)[1:]\n"),
-        ("            self._lose(lost)\n", ""),
+        (
+            "        leases, lease_s = list(self._held), self._spec.lease_s\n",
+            "        leases, lease_s = list(self._held)[1:], self._spec.lease_s\n",
+        ),
+        ("        self._lose(lost)\n", ""),
         ("        self._held.pop(held.claim.lease, None)\n", "        pass\n"),
     ),
     *_of(
         "leases",
         f"{WORKER}/sweeps.py",
-        (" or beaten_ns < parts.health.regained_ns", " or beaten_ns == 0"),
+        ("beaten_ns < parts.health.regained_ns)", "beaten_ns == 0)"),
     ),
     *_of(
         "leases",
