@@ -1217,8 +1217,8 @@ SEVERAL: Final = [
         f"{TEXT}/answers.py",
         ("several_answers",),
         (
-            "            return _extracted(run, strategy)._replace(others=others)",
-            "            return _extracted(run, strategy)",
+            "_extracted([*before, *_texts(run, strategy), *behind], strategy)",
+            "_extracted(_texts(run, strategy), strategy)",
         ),
         ("        before.insert(0, nearest.text)\n", ""),
         ("        behind.append(nearest.text)\n", ""),
@@ -1226,6 +1226,8 @@ SEVERAL: Final = [
             "        if one.text and not markers.is_comment(one.text)\n    ]\n    before",
             "        if one.text\n    ]\n    before",
         ),
+        ("    return is_sentence and number is not None and", "    return number is not None and"),
+        (" and _OR.search(text) is None", ""),
     ),
     *_of(
         "several",
@@ -1242,18 +1244,27 @@ SEVERAL: Final = [
             "                read |= _named_otherwise(part, strategy, strategies, labels) if read else set()\n",
             "",
         ),
+        ("        said += _hashes_before(part, said)\n", "        pass\n"),
+        (
+            "    listed = [one for kind in explicit if kind is not by",
+            "    alone = []\n    listed = [one for kind in explicit if kind is not by",
+        ),
     ),
     *_of(
         "several",
         f"{MATH}/verify.py",
         ("several_answers",),
         (
-            "        if not found.others or said.passed is None:",
-            "        if said.passed is not False or not found.others:",
+            "        if not found.parts:\n",
+            "        if found.parts:\n            return self._judge_stated(work, found.parts[-1], found.strategy)\n        if not found.parts:\n",
         ),
         (
-            "        return self._judge(work.reference.answers, found.joined, work.settings, work.tenant)",
-            "        return said._replace(passed=False)",
+            "        if not any(said.passed for said in judged):\n            return self._judge_stated(work, found.text, found.strategy)\n",
+            "        if not any(said.passed for said in judged):\n            return judged[0]\n",
+        ),
+        (
+            "        if all(is_sentence_with(part, right) for part in others):",
+            "        if not list(others):",
         ),
     ),
     *_of(
@@ -1269,7 +1280,11 @@ SEVERAL: Final = [
         "several",
         f"{TEXT}/match.py",
         ("several_answers",),
-        ("(found.text, *found.others))", "(found.text,))"),
+        (
+            "passed=again or form(found.text) in right",
+            "passed=form((found.parts or (found.text,))[-1]) in right",
+        ),
+        ("passed=again or form(found.text) in right", "passed=form(found.text) in right"),
     ),
 ]
 VERDICT_MUTANTS: Final = (

@@ -52,7 +52,7 @@ def test_nothing_is_found_in_nothing(strategy: Strategy) -> None:
 
 
 def test_strategies_are_tried_in_order() -> None:
-    response = r"\boxed{1} #### 2"
+    response = "\\boxed{1} is the first step.\n#### 2"
     found = extract(response, [Strategy.TAG, Strategy.HASHES, Strategy.BOXED])
     assert found is not None
     assert found[:2] == ("2", "hashes")
@@ -63,7 +63,7 @@ def test_any_text_gives_a_part_of_itself_or_nothing(response: str, strategy: Str
     found = extract(response, [strategy])
     if found is not None:
         assert found.text
-    if found is not None and not found.boxes:
+    if found is not None and not found.parts:
         assert found.text.replace("-", "") in response.replace("\N{MINUS SIGN}", "").replace(
             "-", ""
         )

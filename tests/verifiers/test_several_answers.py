@@ -87,6 +87,8 @@ def test_what_is_no_other_answer_changes_nothing(judge: Judge, response: str) ->
         "Answer: The answer is 5.\nThe answer is $\\boxed{85}$",
         "The answer is 5 because the tree grows by two each year. The answer is 85.",
         "Answer: 5\nAnswer: 85\nThe answer is 85.",
+        "The answer is either 85 dollars or 5 dollars, whatever they want.\nAnswer: 85",
+        "The answer is 85, 5\nAnswer: 85",
     ],
 )
 def test_a_guess_may_be_wordy(judge: Judge, response: str) -> None:
@@ -116,12 +118,12 @@ def test_nothing_that_is_stated_is_left_out(said: list[tuple[str, str]], between
     response = between.join(way.format(value) for way, value in said)
     found = extract(response, MathSettings().strategies)
     assert found is not None
-    assert all(value in found.joined for _, value in said)
+    assert all(value in found.text for _, value in said)
 
 
 @given(st.text(), st.sampled_from(Strategy), st.lists(st.text(min_size=1), max_size=4))
-def test_the_artifact_keeps_what_is_found(text: str, strategy: Strategy, others: list[str]) -> None:
-    found = unpack(pack(Extracted(text, strategy, others=tuple(others))))
-    as_bytes = [said.encode("utf-8", "replace").decode() for said in (text, *others)]
-    assert [found.text, *found.others] == as_bytes
+def test_the_artifact_keeps_what_is_found(text: str, strategy: Strategy, parts: list[str]) -> None:
+    found = unpack(pack(Extracted(text, strategy, tuple(parts))))
+    as_bytes = [said.encode("utf-8", "replace").decode() for said in (text, *parts)]
+    assert [found.text, *found.parts] == as_bytes
     assert found.strategy is strategy

@@ -28,6 +28,7 @@ from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
+from tests.fuzz.verdicts.mathematics.ways import way_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
@@ -66,6 +67,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "notations": (notation_case, 16),
     "comments": (comment_case, 8),
     "operations": (operation_case, 4),
+    "ways": (way_case, 4),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),

@@ -259,6 +259,18 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"^math/list: other$",
     ),
+    "ways": Mend(
+        "of answers that are marked in different ways, one is the answer",
+        ("ways",),
+        (
+            Change(
+                f"{_TEXT}/answers.py",
+                "_extracted([*before, *_texts(run, strategy), *behind], strategy)",
+                "_extracted(_texts(run, strategy), strategy)",
+            ),
+        ),
+        shown_by=r"ways: guess$",
+    ),
     "fractions_listed": Mend(
         "fractions in a list are one expression",
         _ANSWERS,

@@ -78,10 +78,14 @@ def quoted_answer(
         if not head.strip():
             return Extracted(text, Strategy.WHOLE)
         found = extract(response, strategies)
-        begins = found is None or wanted.lstrip(_DECORATION).startswith(found.text.strip(_BARE))
+        begins = found is None or all(_begins(one, wanted) for one in found.parts or (found.text,))
         if begins and _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
             return Extracted(text, Strategy.WHOLE)
     return None
+
+
+def _begins(text: str, wanted: str) -> bool:
+    return wanted.lstrip(_DECORATION).startswith(text.strip(_BARE))
 
 
 def _says(head: str, statement: Statement, wanted: str) -> bool:
@@ -120,22 +124,22 @@ def _is_cut(found: Extracted, response: str) -> bool:
 def pack(found: Extracted) -> bytes:
     """The artifact for `math.verify`.
 
-    One line with the strategy and, where others are beside the answer, the number of characters
-    of each; then the answer and the others.
+    One line with the strategy and, if there are several parts, the number of characters of each;
+    then the answer and its parts.
     """
-    head = "\t".join((found.strategy, *(str(len(other)) for other in found.others)))
-    return "\n".join((head, found.text + "".join(found.others))).encode("utf-8", "replace")
+    head = "\t".join((found.strategy, *(str(len(part)) for part in found.parts)))
+    return "\n".join((head, found.text + "".join(found.parts))).encode("utf-8", "replace")
 
 
 def unpack(artifact: bytes) -> Extracted:
     """Decode the result of `pack`."""
     head, _, text = artifact.decode("utf-8").partition("\n")
     strategy, *lengths = head.split("\t")
-    others: list[str] = []
+    parts: list[str] = []
     for length in reversed([int(length) for length in lengths]):
-        others.insert(0, text[len(text) - length :])
+        parts.insert(0, text[len(text) - length :])
         text = text[: len(text) - length]
-    return Extracted(text, Strategy(strategy), others=tuple(others))
+    return Extracted(text, Strategy(strategy), tuple(parts))
 
 
 def _too_long(settings: MathSettings, error: str) -> Ended:

@@ -165,11 +165,11 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
     if is_gold:
         text = _closed(text)
     marked = extract(text, _MARKED)
-    if marked is not None and marked.joined != text:
-        inner = _option(marked.joined, options) or grammar.read(marked.joined)
+    if marked is not None and marked.text != text:
+        inner = _option(marked.text, options) or grammar.read(marked.text)
         if not isinstance(inner, Prose):
             return Read(form, inner)
-        text = marked.joined
+        text = marked.text
     elif (opened := search.unboxed(text)) != text and not is_gold:
         whole = grammar.read(opened)  # its box is only a part of it
         if not isinstance(whole, Prose):

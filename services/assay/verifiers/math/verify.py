@@ -47,7 +47,7 @@ from assay.verifiers.math.reading import (
     read_labelled,
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
-from assay.verifiers.text.answers import Extracted, Strategy
+from assay.verifiers.text.answers import Extracted, Strategy, is_sentence_with
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 _log = logging.getLogger(__name__)
@@ -204,21 +204,28 @@ class VerifyHandler:
             return _invalid("no reference answer can be read", ResourceUse())
         evidence = Evidence(
             verdict="pass" if said.passed else "wrong_answer",
-            extracted=found.joined[:TEXT_CHARS_MAX],
+            extracted=found.text[:TEXT_CHARS_MAX],
             error=_second_opinion(said, settings) or fault or said.error,
         )
         return scored(passed=said.passed, settings=settings, evidence=evidence)
 
     def _judge_all(self, work: Work, found: Extracted) -> Judged:
-        """What is stated beside the answer is a part of it, or the same value again."""
-        said = self._judge_stated(work, found.text, found.strategy)
-        if not found.others or said.passed is None:
-            return said
-        if said.passed and all(
-            self._judge_stated(work, other, Strategy.ANSWER_IS).passed for other in found.others
-        ):
-            return said
-        return self._judge(work.reference.answers, found.joined, work.settings, work.tenant)
+        """Parts are one answer together, or each of them is the answer again."""
+        if not found.parts:
+            return self._judge_stated(work, found.text, found.strategy)
+        until_s = time.process_time() + ANSWER_CPU_S_MAX
+        judged: list[Judged] = []
+        for part in found.parts:
+            judged.append(self._judge_stated(work, part, Strategy.ANSWER_IS))
+            if time.process_time() > until_s:
+                return judged[-1]._replace(passed=False, error=UNDECIDED)
+        if not any(said.passed for said in judged):
+            return self._judge_stated(work, found.text, found.strategy)
+        right = [part for part, said in zip(found.parts, judged, strict=True) if said.passed]
+        others = (part for part in found.parts if part not in right)
+        if all(is_sentence_with(part, right) for part in others):
+            return next(said for said in judged if said.passed)
+        return next(said for said in judged if not said.passed)
 
     def _judge_stated(self, work: Work, text: str, strategy: Strategy) -> Judged:
         golds, settings = work.reference.answers, work.settings

@@ -43,16 +43,9 @@ class Extracted(NamedTuple):
 
     text: str
     strategy: Strategy
-    boxes: tuple[str, ...] = ()
-    """The parts of a boxed answer; `text` joins them with commas."""
-    others: tuple[str, ...] = ()
-    """What is stated directly before and after it in another way, in order. They are one answer
-    with it: all parts of it, or the same value again."""
-
-    @property
-    def joined(self) -> str:
-        """All parts as one list."""
-        return ", ".join(dict.fromkeys((*self.others, self.text)))
+    parts: tuple[str, ...] = ()
+    """What is stated, in order, where that is more than one: all parts of one answer, or one value
+    again; `text` joins them with commas."""
 
 
 TAIL_CHARS_MAX: Final = 500
@@ -74,6 +67,7 @@ _FINAL: Final = re.compile(r"\bfinal\s{1,4}answer(?:\s{1,4}is\b|[*_ ]{0,4}:)", r
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
+_OR: Final = re.compile(r"\bor\b", re.IGNORECASE)
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 
 
@@ -93,8 +87,8 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
             continue
         run = _last_run(response, strategy)
         if run:
-            others = _beside(response, run, strategies)
-            return _extracted(run, strategy)._replace(others=others)
+            before, behind = _beside(response, run, strategies)
+            return _extracted([*before, *_texts(run, strategy), *behind], strategy)
     return None
 
 
@@ -109,15 +103,19 @@ def stated(response: str, strategies: Sequence[Strategy]) -> list[Statement]:
     ]
 
 
-def _extracted(run: Sequence[Statement], strategy: Strategy) -> Extracted:
-    texts = tuple(dict.fromkeys(statement.text for statement in run))
-    if strategy is Strategy.TAG:
-        said = ", ".join(texts)
-        texts = tuple(dict.fromkeys(box.text for box in _last_run(said, Strategy.BOXED)))
-        return Extracted(", ".join(texts) or said, strategy, texts)
+def _extracted(texts: Sequence[str], strategy: Strategy) -> Extracted:
+    parts = tuple(dict.fromkeys(texts))
+    return Extracted(", ".join(parts), strategy, parts if len(parts) > 1 else ())
+
+
+def _texts(run: Sequence[Statement], strategy: Strategy) -> list[str]:
+    texts = [statement.text for statement in run]
     if strategy is Strategy.BOXED:
-        return Extracted(", ".join(texts), strategy, texts)
-    return Extracted(", ".join(dict.fromkeys(map(markers.unboxed, texts))), strategy)
+        return texts
+    if strategy is Strategy.TAG:
+        boxes = _last_run(", ".join(dict.fromkeys(texts)), Strategy.BOXED)
+        return [box.text for box in boxes] or texts
+    return list(map(markers.unboxed, texts))
 
 
 def _last_run(response: str, strategy: Strategy) -> list[Statement]:
@@ -141,15 +139,22 @@ def _is_brief(text: str) -> bool:
     return len(text) <= _GAP_CHARS_MAX and len(_LONG_WORD.findall(text)) <= _BRIEF_WORDS_MAX
 
 
+def is_sentence_with(text: str, values: Sequence[str]) -> bool:
+    """Whether `text` is no value but a sentence, and one of these numbers is the first in it."""
+    number = _NUMBER.search(text)
+    is_sentence = not _is_brief(text) and _OR.search(text) is None
+    return is_sentence and number is not None and number[0].rstrip(",") in values
+
+
 def _beside(
     response: str, run: Sequence[Statement], strategies: Sequence[Strategy]
-) -> tuple[str, ...]:
-    """What the other statements around `run` say, without what it says itself."""
+) -> tuple[list[str], list[str]]:
+    """What the other statements say that directly precede and follow `run`."""
     first, last = run[0].start, run[-1].end
     begin, end = max(0, first - _NEAR_CHARS_MAX), min(len(response), last + _NEAR_CHARS_MAX)
     begin = response.find("\n", begin, first) + 1 or begin if begin else 0
     if not (_HINT.search(response, begin, first) or _HINT.search(response, last, end)):
-        return ()
+        return [], []
     found = [
         _first_sentence(response, Statement(begin + one.start, begin + one.end, one.text))
         for kind in strategies
@@ -173,9 +178,7 @@ def _beside(
             break
         behind.append(nearest.text)
         last = nearest.end
-    said = {markers.unboxed(one.text) for one in run}
-    beside = dict.fromkeys(map(markers.unboxed, (*before, *behind)))
-    return tuple(text for text in beside if text not in said)
+    return list(map(markers.unboxed, before)), list(map(markers.unboxed, behind))
 
 
 def _first_sentence(response: str, statement: Statement) -> Statement:

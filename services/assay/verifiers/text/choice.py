@@ -173,14 +173,18 @@ def _named_otherwise(
     """Labels that other explicit strategies find: `Answer: A`, then `The answer is B`."""
     if by not in _EXPLICIT:
         return set()
-    others = [one for one in strategies if one in _EXPLICIT and one is not by]
-    said = [one for other in others for one in list(_statements(part, other))[-_STATEMENTS_MAX:]]
+    explicit = [one for one in strategies if one in _EXPLICIT]
+    said = [one for kind in explicit for one in list(_statements(part, kind))[-_STATEMENTS_MAX:]]
     if Strategy.HASHES in strategies:
-        said += _hashes_before(part, [*said, *_of(part, by, labels)])
-    alone = [one for one in said if labels.named_by(one.text.strip(_MARKS)) is not None]
-    listed = [one for other in others for one in _of(part, other, labels)]
+        said += _hashes_before(part, said)
+    alone = [one for one in said if labels.named_by(_first_line(one.text)) is not None]
+    listed = [one for kind in explicit if kind is not by for one in _of(part, kind, labels)]
     named, denied = labels.read_all(list(dict.fromkeys((*listed, *alone))))
     return named - denied
+
+
+def _first_line(text: str) -> str:
+    return text.strip(_MARKS).partition("\n")[0].strip(_MARKS)
 
 
 def _hashes_before(part: str, statements: Sequence[Statement]) -> list[Statement]:

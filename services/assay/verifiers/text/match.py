@@ -186,8 +186,8 @@ def _exact(work: Work) -> Evidence:
         return text.casefold() if settings.ignore_case else text
 
     right = {form(answer) for answer in reference.answers}
-    equal = all(form(text) in right for text in (found.text, *found.others))
-    return _told(passed=equal or form(found.joined) in right, extracted=found.joined)
+    again = bool(found.parts) and all(form(part) in right for part in found.parts)
+    return _told(passed=again or form(found.text) in right, extracted=found.text)
 
 
 def _choice(work: Work) -> Evidence:

@@ -405,10 +405,15 @@ def _guesses(rng: random.Random, gold: str) -> list[str]:
     return tried
 
 
+def any_answer(rng: random.Random) -> Answer:
+    """An answer of any kind."""
+    answer = rng.choice(_KINDS)(rng)
+    return replace(answer, gold=_signed(rng, answer.gold))
+
+
 def answer_case(rng: random.Random) -> Case:
     """A gold, and a response that says it or something else."""
-    answer = rng.choice(_KINDS)(rng)
-    answer = replace(answer, gold=_signed(rng, answer.gold))
+    answer = any_answer(rng)
     kind = one_of(
         rng, {"echo": 3, "same": 3, "other": 5, "shotgun": 1, "cut": 0.7, "repeated": 0.5}
     )
