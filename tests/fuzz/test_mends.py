@@ -16,6 +16,10 @@ DRAWN = 4_000
 """Cases, of which those of the kinds that show a mend are judged up to the first finding."""
 
 
+SLOW = ("control", "cold_modules", "wall_time")
+"""They start platforms or programs that compute for seconds: only the command above takes them."""
+
+
 @pytest.mark.parametrize("name", MENDS)
 def test_a_mend_has_its_places_and_what_is_left_compiles(name: str) -> None:
     texts: dict[str, str] = {}
@@ -42,7 +46,7 @@ def test_a_copy_has_all_changes_and_the_tree_has_none(tmp_path: Path) -> None:
         assert (ROOT / change.file).read_bytes() == before[change.file]
 
 
-@pytest.mark.parametrize("name", MENDS)
+@pytest.mark.parametrize("name", [name for name in MENDS if name not in SLOW])
 def test_the_fuzzer_finds_the_class_of_a_mend_that_is_taken_out(name: str) -> None:
     found = tried(name, SEED, DRAWN, kind=MENDS[name].shown_by)
     assert found.is_found

@@ -111,6 +111,8 @@ def test_assay_takes_the_command(
         if not word.startswith("-"):  # it may be a file that has to exist
             (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / word).touch()
+    if arguments == ["--help"]:
+        return  # it ends the process
     context = typer.main.get_group(app).make_context("assay", list(arguments))
     command: Any = context.command
     rest = [*context._protected_args, *context.args]
