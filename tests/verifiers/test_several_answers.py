@@ -108,6 +108,8 @@ def test_exact_text_holds_for_all_that_is_stated(judge: Judge) -> None:
     ways = ["answer_is", "answer_colon"]
     for response, reward in (("Answer: x\nThe answer is y.", 0.0), ("Answer: y\nAnswer: y", 1.0)):
         assert judge("exact", response, {"answers": ["y"]}, strategies=ways).reward == reward
+    said = "Answer: Y\nThe answer is y."
+    assert judge("exact", said, {"answers": ["y"]}, strategies=ways, ignore_case=True).reward == 1.0
 
 
 @given(
