@@ -104,6 +104,17 @@ def test_a_choice_that_is_named_beside_another_is_ambiguous(judge: Judge) -> Non
         assert again.reward == 1.0, (first, then)
 
 
+@pytest.mark.parametrize(
+    "options",
+    ["A. Rome\nB. $x^2$", "**A.** 5\n\n**B.** 5\n- **C.** Rome", "A) 1\nB) 2\nC) 3\nD) 4"],
+)
+def test_options_behind_an_announcement_name_no_label(judge: Judge, options: str) -> None:
+    reference = {"answer": "E", "choices": ["A", "B", "C", "D", "E"]}
+    for way in WAYS:
+        response = f"The answer is:\n{options}\n\n{way.format('E')}"
+        assert judge("choice", response, reference).reward == 1.0, response
+
+
 def test_exact_text_holds_for_all_that_is_stated(judge: Judge) -> None:
     ways = ["answer_is", "answer_colon"]
     for response, reward in (("Answer: x\nThe answer is y.", 0.0), ("Answer: y\nAnswer: y", 1.0)):

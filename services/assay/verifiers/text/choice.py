@@ -177,10 +177,27 @@ def _named_otherwise(
     said = [one for kind in explicit for one in list(_statements(part, kind))[-_STATEMENTS_MAX:]]
     if Strategy.HASHES in strategies:
         said += _hashes_before(part, said)
-    alone = [one for one in said if labels.named_by(_first_line(one.text)) is not None]
+    plain, begins = plain_text(part), sorted(one.start for one in said)
+    alone = [
+        one
+        for one in said
+        if labels.named_by(_first_line(one.text)) is not None
+        and not _begins_options(plain, one, begins, labels)
+    ]
     listed = [one for kind in explicit if kind is not by for one in _of(part, kind, labels)]
     named, denied = labels.read_all(list(dict.fromkeys((*listed, *alone))))
     return named - denied
+
+
+def _begins_options(
+    plain: str, statement: Statement, begins: Sequence[int], labels: Labels
+) -> bool:
+    """Whether a list of options begins with it, which ends where the next statement begins."""
+    begin = statement.start
+    next_at = next((at for at in begins if at > begin), len(plain))
+    said = max(begin + len(statement.text), _line_end(plain, begin + len(statement.text)))
+    last = min(next_at, begin + LIST_CHARS_MAX)
+    return labels.lists.begins(plain[begin:last], min(said, last) - begin)
 
 
 def _first_line(text: str) -> str:

@@ -53,7 +53,7 @@ _OF_NUMBERS: Final = (
     "assert round({e}, 6) == round({v}, 6)",
     "assert {v} - 1e-6 <= {e} <= {v} + 1e-6",
     "assert -1e-6 < {e} - {v} < 1e-6",
-    "assert float({e}) == float({v})",
+    "assert float({e}) == float({v}) and {e} == {v}",
     "assert hash({e}) == hash({v})",
     "assert max({e}, {v}) - min({e}, {v}) < 1e-6",
     "assert {{{e}: 1}} == {{{v}: 1}}",
