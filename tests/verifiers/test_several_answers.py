@@ -74,6 +74,8 @@ def test_two_parts_of_one_answer_may_be_stated_in_two_ways(judge: Judge) -> None
         "The answer is the number of apples, which is \\boxed{85}",
         "The answer is 85!\n#### 85",
         "Wrong answer: 5\nThe answer is 85.",
+        "Most people think the answer is 5. The answer is 85.",
+        "Most people think the answer is $\\boxed{5}$. The answer is $\\boxed{85}$.",
     ],
 )
 def test_what_is_no_other_answer_changes_nothing(judge: Judge, response: str) -> None:

@@ -242,7 +242,7 @@ def answers_is(response: str) -> list[Statement]:
     found: list[Statement] = []
     next_at = len(response)
     for match in reversed(few_last(_ANSWER_IS, response)):
-        if denials.of_answer(response, match.start()):
+        if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
             continue
         lines = _lines_at(response, match.end())
         begin = response.index(lines, match.end())
