@@ -80,7 +80,9 @@ _HEADING: Final = re.compile(
     re.IGNORECASE,
 )
 """What `####` states nothing with."""
-_WORDS_ALONE: Final = re.compile(r"[^\d\\$=.]*[^\W\d_]{2,}[\s,;:-]+[^\W\d_]{2,}[^\d\\$=.]*")
+_WORDS_ALONE: Final = re.compile(
+    r"(?!(?i:not\b))[^\d\\$=.]*[^\W\d_]{2,}[\s,;:-]+[^\W\d_]{2,}[^\d\\$=.]*"
+)
 """Several words and no value."""
 _COMMENT: Final = re.compile(
     r"(?:(?:clearly|indeed|therefore|thus|also|now|definitely|probably|already|the|as|in|given|shown"
