@@ -1223,8 +1223,8 @@ SEVERAL: Final = [
         ("        before.insert(0, nearest.text)\n", ""),
         ("        behind.append(nearest.text)\n", ""),
         (
-            "        if one.text and not markers.is_comment(one.text)\n    ]\n    before",
-            "        if one.text\n    ]\n    before",
+            "        if one.text and not markers.is_comment(one.text)\n",
+            "        if one.text\n",
         ),
         ("    return is_sentence and number is not None and", "    return number is not None and"),
         (" and _OR.search(text) is None", ""),

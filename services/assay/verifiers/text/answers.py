@@ -120,8 +120,8 @@ def _texts(run: Sequence[Statement], strategy: Strategy) -> list[str]:
 
 def _last_run(response: str, strategy: Strategy) -> list[Statement]:
     """The last statement together with those that it continues."""
-    stated = _MARKED[strategy](response)
-    found = [one for one in stated if not markers.is_comment(one.text)] or stated
+    marked = _MARKED[strategy](response)
+    found = [one for one in marked if not markers.is_comment(one.text)] or marked
     if not found or not found[-1].text:  # cut off behind its marker
         return []
     run = found[-1:]
@@ -157,10 +157,7 @@ def _beside(
         return [], []
     found = [
         _first_sentence(response, Statement(begin + one.start, begin + one.end, one.text))
-        for kind in strategies
-        if kind in _MARKED_BESIDE
-        for one in _MARKED_BESIDE[kind](response[begin:end])
-        if one.text and not markers.is_comment(one.text)
+        for one in stated(response[begin:end], strategies)
     ]
     before: list[str] = []
     while ended := [one for one in found if one.end <= first]:
@@ -196,11 +193,11 @@ def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
     last = _last(_FINAL, response)
     if last is None:
         return False
-    stated = markers.line_at(response, last.end())
+    line = markers.line_at(response, last.end())
     return (
         "\\boxed" not in response[last.end() :]
         and "\\fbox" not in response[last.end() :]
-        and re.search(r"\d|\\|\$", stated) is not None
+        and re.search(r"\d|\\|\$", line) is not None
     )
 
 
