@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from assay.rollout.models.model import ModelConfig
 
 _LINE: Final = 256
+_ROW_LINE: Final = 16
+"""Eight rows of it are whole lines of the cache."""
 HEAD_DIM_MAX: Final = 256
 RANK_MAX: Final = 256
 SHARED_BYTES_MAX: Final = 227 * 1024
@@ -41,6 +43,8 @@ class Tuning:
     """KiB of weights that the copy engine brings at once; a multiple of a block's warps."""
     stages: int = 8
     """Pieces in a block's ring of weights."""
+    dataflow_rows: int = 8
+    """Most rows of a decode step whose blocks wait for each other's words instead of at barriers; 0: none."""
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
 
@@ -83,6 +87,7 @@ class Sizes:
             )
         check_integer("rows", self.tuning.rows // 8, 1, 128)
         check_integer("seq_max", self.seq_max, 2, c.positions_max)
+        check_integer("dataflow_rows", self.tuning.dataflow_rows, 0, min(8, self.tuning.rows))
         check_integer("adapter_rank", self.tuning.adapter_rank, 0, RANK_MAX)
 
     @property
@@ -174,21 +179,39 @@ class Sizes:
         return {**places, "HEAD": places["EMBED"]} if c.tied_embeddings else places
 
     @cached_property
+    def exchange(self) -> dict[str, int]:
+        """Offsets of what the blocks give each other in a layer, in bytes of one row; `ROW_BYTES` is the sum.
+
+        `IN` enters the layer, `MID` its gated network.
+        """
+        c = self.config
+        residual = {"RESIDUAL": 4 * c.dim, "NORMED": 2 * c.dim, "SQUARES": 4 * (c.dim // 16)}
+        widths = {
+            **{f"{name}_IN": n for name, n in residual.items()},
+            "QKV": 4 * (self.q_dim + 2 * self.kv_dim),
+            "ATTENDED": 2 * self.q_dim,
+            **{f"{name}_MID": n for name, n in residual.items()},
+            "GATED": 2 * self.hidden,
+            "LOW_QKV": 2 * self.low(3),
+            "LOW_OUT": 2 * self.low(1),
+            "LOW_GATE_UP": 2 * self.low(2),
+            "LOW_DOWN": 2 * self.low(1),
+        }
+        return _places(widths, "ROW_BYTES", line=_ROW_LINE)
+
+    @cached_property
     def scratch(self) -> dict[str, int]:
         """Offsets in the scratch; `SCRATCH_BYTES` is its size."""
-        c, rows = self.config, self.tuning.rows
-        parts = rows * c.n_heads * self.chunks_max * (c.head_dim + 2)
+        c, rows, flowing = self.config, self.tuning.rows, self.tuning.dataflow_rows
+        part = c.n_heads * self.chunks_max * (c.head_dim + 2)
+        row_bytes = self.exchange["ROW_BYTES"]
         return _places(
             {
-                "RESIDUAL": 4 * rows * c.dim,
-                "NORMED": 2 * rows * c.dim,
-                "SQUARES": 4 * rows * (c.dim // 16),
-                "QKV": 4 * rows * (self.q_dim + 2 * self.kv_dim),
-                "ATTENDED": 2 * rows * self.q_dim,
-                "GATED": 2 * rows * self.hidden,
-                "LOW": 2 * rows * self.low(3),
+                "EXCHANGE": rows * row_bytes,
+                "DATAFLOW": 2 * (c.n_layers + 1) * flowing * row_bytes,
                 "LOGITS": 4 * rows * c.vocab_size,
-                "PARTS": 4 * parts,
+                "PARTS": 4 * rows * part,
+                "TAGGED": 8 * flowing * part,
                 "SLICES": 12 * rows * self.slices,
                 "TOKENS": 4 * rows,
                 "LOGPS": 4 * rows,
@@ -249,6 +272,7 @@ class Sizes:
             "SLICE": t.slice,
             "PIECE": t.piece,
             "STAGES": t.stages,
+            "DATAFLOW_ROWS": t.dataflow_rows,
             "QKV_OUTPUTS": self.qkv_outputs,
             "VOCAB_OUTPUTS": self.vocab_outputs,
             "RANK": self.rank,
@@ -260,15 +284,18 @@ class Sizes:
         defines["A_EPS"] = f"{c.rms_eps:.9e}f"
         defines["A_SCORE_SCALE"] = f"{c.head_dim**-0.5:.9e}f"
         defines["A_STATE_BYTES"] = f"{self.state_head}ull"
+        exchange = dict(self.exchange)
+        defines["A_ROW_BYTES"] = f"{exchange.pop('ROW_BYTES')}ull"
+        defines |= {f"A_ROW_AT_{name}": f"{at}ull" for name, at in exchange.items()}
         places = {**self.layer, **self.model, **self.scratch, **self.adapter}
         for name in ("LAYER_BYTES", "WEIGHT_BYTES", "SCRATCH_BYTES", "ADAPTER_LAYER_BYTES"):
             defines[f"A_{name}"] = f"{places.pop(name)}ull"
         return defines | {f"A_AT_{name}": f"{at}ull" for name, at in places.items()}
 
 
-def _places(bytes_of: dict[str, int], total: str) -> dict[str, int]:
+def _places(bytes_of: dict[str, int], total: str, *, line: int = _LINE) -> dict[str, int]:
     places, at = {}, 0
     for name, size in bytes_of.items():
         places[name] = at
-        at = up(at + size, _LINE)
+        at = up(at + size, line)
     return {**places, total: at}

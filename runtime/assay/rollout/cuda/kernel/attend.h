@@ -13,7 +13,7 @@
 #ifndef ASSAY_ATTEND_H
 #define ASSAY_ATTEND_H
 
-#include "memory.h"
+#include "exchange.h"
 
 static_assert(A_CHUNK % 32 == 0 && A_BLOCK % 8 == 0, "a lane's eight positions are in one block");
 
@@ -42,29 +42,38 @@ ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t table, uint32_t pos,
            head * (uint64_t)(A_BLOCK * A_HEAD_DIM);
 }
 
-/* A head's raw values and its rotation, as a lane has them: dimensions lane + 32 * i, and their partners in the
+/* A head's raw numbers and its rotation, as a lane has them: dimensions lane + 32 * i, and their partners in the
  * upper half. Asking for several heads before one is turned costs one way to memory. */
 typedef struct {
     float value[A_PAIRS][2], turn[A_PAIRS][2];
 } assay_head;
 
-ASSAY_FN assay_head ask_head(const assay_params *p, const float *raw, uint32_t pos) {
-    const float *turns = p->turns + (uint64_t)pos * A_HEAD_DIM;
-    assay_head head;
+ASSAY_FN void ask_head(const float *raw, assay_head *head) {
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++) {
         const uint32_t d = lane_of_warp() + i * 32;
-        const bool there = d < A_HALF;
-        head.value[i][0] = there ? raw[d] : 0.0f;
-        head.value[i][1] = there ? raw[d + A_HALF] : 0.0f;
-        head.turn[i][0] = there ? turns[2 * d] : 0.0f;
-        head.turn[i][1] = there ? turns[2 * d + 1] : 0.0f;
+        head->value[i][0] = d < A_HALF ? peek_float(raw + d) : 0.0f;
+        head->value[i][1] = d < A_HALF ? peek_float(raw + d + A_HALF) : 0.0f;
     }
-    return head;
+}
+ASSAY_FN void ask_turn(const assay_params *p, uint32_t pos, assay_head *head) {
+    const float *turns = p->turns + (uint64_t)pos * A_HEAD_DIM;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) {
+        const uint32_t d = lane_of_warp() + i * 32;
+        head->turn[i][0] = d < A_HALF ? turns[2 * d] : 0.0f;
+        head->turn[i][1] = d < A_HALF ? turns[2 * d + 1] : 0.0f;
+    }
+}
+ASSAY_FN bool head_is_there(const assay_head *head) {
+    bool there = true;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) there = there && is_there(head->value[i][0]) && is_there(head->value[i][1]);
+    return there;
 }
 
-/* One warp: its norm (when the model has one) and rotation, in bf16. */
-ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to) {
+/* One warp: its norm (when the model has one) and rotation, in bf16; to a second place, too, unless it is NULL. */
+ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to, uint16_t *copy) {
     float squares = 0;
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++)
@@ -81,32 +90,63 @@ ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to)
         }
         to[d] = bf16_of(a * head->turn[i][0] - b * head->turn[i][1]);
         to[d + A_HALF] = bf16_of(b * head->turn[i][0] + a * head->turn[i][1]);
+        if (!copy) continue;
+        copy[d] = to[d];
+        copy[d + A_HALF] = to[d + A_HALF];
     }
 }
 
-/* One warp: the key and value of (row, head) into their places. */
-ASSAY_FN void append(const assay_params *p, const float *k_gain, uint32_t layer, uint32_t row,
-                     uint32_t head) {
-    const assay_plan *plan = the_plan();
-    const float *qkv = scratch_f(p, A_AT_QKV) + (uint64_t)row * A_QKV_DIM;
-    const float *value = qkv + A_Q_DIM + A_KV_DIM + head * A_HEAD_DIM;
-    const uint32_t pos = plan->pos[row];
-    const assay_head key = ask_head(p, qkv + A_Q_DIM + head * A_HEAD_DIM, pos);
-    const uint64_t at = block_at(layer, plan->table[row], pos, head);
+/* A row's numbers of a kind: queries, then keys, then values, head by head. */
+ASSAY_FN const float *raw_of(uint32_t layer, uint32_t row) {
+    return floats_of(layer, A_ROW_AT_QKV) + (uint64_t)row * A_QKV_DIM;
+}
+
+/* What a row appends for a head: its key, and its value as a lane has it. */
+typedef struct {
+    assay_head key;
+    float value[A_DEPTHS];
+} assay_new;
+
+ASSAY_FN void ask_new(uint32_t layer, uint32_t row, uint32_t head, assay_new *its) {
+    const float *keys = raw_of(layer, row) + A_Q_DIM + head * A_HEAD_DIM, *values = keys + A_KV_DIM;
+    ask_head(keys, &its->key);
 #pragma unroll
-    for (uint32_t i = 0; i < (A_HEAD_DIM + 31) / 32; i++) {
+    for (uint32_t i = 0; i < A_DEPTHS; i++) {
         const uint32_t d = lane_of_warp() + i * 32;
-        if (d < A_HEAD_DIM) p->values[at + d * A_BLOCK + pos % A_BLOCK] = bf16_of(value[d]);
+        its->value[i] = d < A_HEAD_DIM ? peek_float(values + d) : 0.0f;
     }
-    turn_head(&key, k_gain, p->keys + at + pos % A_BLOCK * A_HEAD_DIM);
-    sync_warp();
+}
+ASSAY_FN bool new_is_there(const assay_new *its) {
+    bool there = head_is_there(&its->key);
+#pragma unroll
+    for (uint32_t i = 0; i < A_DEPTHS; i++) there = there && is_there(its->value[i]);
+    return there;
+}
+
+/* One warp: the key and value of (row, head) into their places; the key into `copy`, too, unless it is NULL. */
+ASSAY_FN void append(const assay_params *p, const assay_new *its, const float *k_gain, uint32_t layer, uint32_t row,
+                     uint32_t head, uint16_t *copy) {
+    const uint32_t pos = the_plan()->pos[row];
+    const uint64_t at = block_at(layer, the_plan()->table[row], pos, head);
+#pragma unroll
+    for (uint32_t i = 0; i < A_DEPTHS; i++) {
+        const uint32_t d = lane_of_warp() + i * 32;
+        if (d < A_HEAD_DIM) p->values[at + d * A_BLOCK + pos % A_BLOCK] = bf16_of(its->value[i]);
+    }
+    turn_head(&its->key, k_gain, p->keys + at + pos % A_BLOCK * A_HEAD_DIM, copy);
 }
 
 ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t layer) {
     const uint32_t n = the_plan()->n_rows * A_KV_HEADS;
     for (uint32_t i = block_of_grid() * A_WARPS + warp_of_block(); i < n;
-         i += blocks_of_grid() * A_WARPS)
-        append(p, k_gain, layer, i / A_KV_HEADS, i % A_KV_HEADS);
+         i += blocks_of_grid() * A_WARPS) {
+        const uint32_t row = i / A_KV_HEADS, head = i % A_KV_HEADS;
+        assay_new its;
+        ask_new(layer, row, head, &its);
+        ask_turn(p, the_plan()->pos[row], &its.key);
+        append(p, &its, k_gain, layer, row, head, nullptr);
+        sync_warp();
+    }
 }
 
 /* Which of a lane's eight values are among the first n: what follows has not been written. */
@@ -138,27 +178,49 @@ ASSAY_FN uint32_t reach_of(const assay_span *s, uint32_t query) {
 }
 
 ASSAY_FN uint16_t *my_queries() { return shared()->u.attend.query[warp_of_block()]; }
+ASSAY_FN uint16_t *my_key() { return shared()->u.attend.key[warp_of_block()]; } /* of the row's newest position */
 
-/* Normed, rotated and in bf16, into this warp's part of shared memory, two at a time. */
-ASSAY_FN void prepare_queries(const assay_params *p, const float *q_gain, const assay_span *s) {
+/* A query's raw numbers, the last one's for those beyond the row's heads. */
+ASSAY_FN const float *raw_query(const assay_span *s, uint32_t query) {
+    const uint32_t head = head_of_query(s, query);
+    return raw_of(s->layer, row_of_query(s, query)) + (head < A_HEADS ? head : A_HEADS - 1) * A_HEAD_DIM;
+}
+
+/* The span's queries, normed, rotated and in bf16, into this warp's part of shared memory; and what the row appends
+ * into its place. Some are asked for at once, until they are there. */
+ASSAY_FN void prepare(const assay_params *p, const float *q_gain, const float *k_gain,
+                      const assay_span *s, bool appends) {
+    constexpr uint32_t SOME = A_PAIRS <= 2 ? 2 : 1;
     const uint32_t n = s->n_rows * A_QUERIES_AT_ONCE;
-    const float *qkv = scratch_f(p, A_AT_QKV);
 #pragma unroll 1
-    for (uint32_t query = 0; query < n; query += 2) {
-        assay_head head[2];
+    for (uint32_t query = 0; query < n; query += SOME) {
+        const bool also = appends && query == 0;
+        assay_head head[SOME];
+        assay_new its;
 #pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t one = query + i < n ? query + i : query, row = row_of_query(s, one);
-            const uint32_t of_row = head_of_query(s, one);
-            head[i] = ask_head(p,
-                               qkv + (uint64_t)row * A_QKV_DIM +
-                                   (of_row < A_HEADS ? of_row : A_HEADS - 1) * A_HEAD_DIM,
-                               the_plan()->pos[row]);
+        for (uint32_t i = 0; i < SOME; i++)
+            ask_turn(p, the_plan()->pos[row_of_query(s, query + i < n ? query + i : query)], head + i);
+        for (bool whole = false; !whole;) {
+            whole = true;
+            if (also) ask_new(s->layer, s->row0, s->head, &its);
+#pragma unroll
+            for (uint32_t i = 0; i < SOME; i++) ask_head(raw_query(s, query + i < n ? query + i : query), head + i);
+            if (also) whole = new_is_there(&its);
+#pragma unroll
+            for (uint32_t i = 0; i < SOME; i++) whole = whole && head_is_there(head + i);
+            if (!whole) look_again();
+        }
+        sync_warp();
+        if (also) {
+#pragma unroll
+            for (uint32_t i = 0; i < A_PAIRS; i++) /* one row's: the same position */
+                for (uint32_t half = 0; half < 2; half++) its.key.turn[i][half] = head[0].turn[i][half];
+            append(p, &its, k_gain, s->layer, s->row0, s->head, my_key());
         }
 #pragma unroll
-        for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t i = 0; i < SOME; i++)
             if (query + i < n)
-                turn_head(head + i, q_gain, my_queries() + (query + i) * A_QUERY_STRIDE);
+                turn_head(head + i, q_gain, my_queries() + (query + i) * A_QUERY_STRIDE, nullptr);
     }
     sync_warp();
 }
@@ -179,23 +241,41 @@ ASSAY_FN assay_v4 eight_at(const uint16_t *from, uint32_t d) {
     return d < A_HEAD_DIM ? *(const assay_v4 *)(const void *)(from + d) : none;
 }
 
-/* Scores of N * 32 positions, four tiles of 16 queries by 8 for each 32; all keys are asked for at once. */
+/* Where in its chunk the position of column g of tile j of the scores is. */
+ASSAY_FN uint32_t at_of_tile(uint32_t from, uint32_t j) {
+    const uint32_t g = lane_of_warp() >> 2;
+    return from + j / 4 * 32 + (g >> 1) * 8 + j % 4 * 2 + (g & 1);
+}
+
+/* A lane's keys of N * 32 positions, all asked for at once. */
 template <uint32_t N>
-ASSAY_FN void score_spans(const assay_params *p, const assay_span *s, uint32_t from,
-                          float (*score)[4]) {
-    const uint32_t lane = lane_of_warp(), g = lane >> 2, t = lane & 3;
-    assay_v4 k[N * 4][A_DEPTHS];
+ASSAY_FN void ask_keys(const assay_params *p, const assay_span *s, uint32_t from, assay_v4 (*k)[A_DEPTHS]) {
 #pragma unroll
     for (uint32_t j = 0; j < N * 4; j++) {
-        const uint32_t at = from + j / 4 * 32 + (g >> 1) * 8 + j % 4 * 2 + (g & 1);
-        const uint32_t pos = s->first + (at < s->n ? at : 0);
+        const uint32_t at = at_of_tile(from, j), pos = s->first + (at < s->n ? at : 0);
         const uint16_t *key = p->keys + block_at(s->layer, s->table, pos, s->head) +
                               pos % A_BLOCK * A_HEAD_DIM;
 #pragma unroll
         for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
-            k[j][depth] = eight_at(key, depth * 32 + t * 8);
-        score[j][0] = score[j][1] = score[j][2] = score[j][3] = 0;
+            k[j][depth] = eight_at(key, depth * 32 + (lane_of_warp() & 3) * 8);
     }
+}
+
+/* The newest position's key, which was not in its place when the others were asked for. */
+template <uint32_t N> ASSAY_FN void put_newest(const assay_span *s, assay_v4 (*k)[A_DEPTHS]) {
+#pragma unroll
+    for (uint32_t j = 0; j < N * 4; j++)
+        if (at_of_tile(0, j) + 1 == s->n)
+#pragma unroll
+            for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
+                k[j][depth] = eight_at(my_key(), depth * 32 + (lane_of_warp() & 3) * 8);
+}
+
+/* Scores of N * 32 positions, four tiles of 16 queries by 8 for each 32. */
+template <uint32_t N> ASSAY_FN void score_spans(const assay_v4 (*k)[A_DEPTHS], float (*score)[4]) {
+    const uint32_t lane = lane_of_warp(), g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (uint32_t j = 0; j < N * 4; j++) score[j][0] = score[j][1] = score[j][2] = score[j][3] = 0;
     const uint16_t *query = my_queries() + g * A_QUERY_STRIDE;
 #pragma unroll
     for (uint32_t depth = 0; depth < A_DEPTHS; depth++) {
@@ -281,55 +361,90 @@ ASSAY_FN void mix_32(const assay_span *s, uint32_t from, const float (*share)[4]
 
 /* ---- results ------------------------------------------------------------------------------------- */
 
-ASSAY_FN float *part_at(const assay_params *p, uint32_t row, uint32_t head, uint32_t chunk) {
-    return scratch_f(p, A_AT_PARTS) +
-           (((uint64_t)row * A_HEADS + head) * A_CHUNKS_MAX + chunk) * A_PART;
+/* Where a query's part over a chunk begins, in numbers. */
+ASSAY_FN uint64_t part_at(uint32_t row, uint32_t head, uint32_t chunk) {
+    return (((uint64_t)row * A_HEADS + head) * A_CHUNKS_MAX + chunk) * A_PART;
+}
+
+/* Where a step flows, every number of a part has a tag beside it that no other layer's or step's has. */
+ASSAY_FN uint32_t tag_of(uint32_t layer) { return the_plan()->flow * A_LAYERS + layer; }
+ASSAY_FN uint64_t *tagged(const assay_params *p, uint64_t at) {
+    return (uint64_t *)(void *)(p->scratch + A_AT_TAGGED) + at;
+}
+
+ASSAY_FN void leave_pair(const assay_params *p, uint64_t at, uint32_t layer, float one, float two) {
+    if (the_plan()->flows) {
+        const uint64_t tag = (uint64_t)tag_of(layer) << 32;
+        tell_gpu(tagged(p, at), tag | bits_of(one), tag | bits_of(two));
+        return;
+    }
+    float *part = scratch_f(p, A_AT_PARTS) + at;
+    part[0] = one;
+    part[1] = two;
+}
+
+/* Whether it is there. */
+template <bool FLOWS>
+ASSAY_FN bool ask_pair(const assay_params *p, uint64_t at, uint32_t layer, float *one, float *two) {
+    if (!FLOWS) {
+        const float *part = scratch_f(p, A_AT_PARTS) + at;
+        *one = part[0];
+        *two = part[1];
+        return true;
+    }
+    uint64_t first, second;
+    peek_gpu(tagged(p, at), &first, &second);
+    *one = float_of((uint32_t)first);
+    *two = float_of((uint32_t)second);
+    return (uint32_t)(first >> 32) == tag_of(layer) && (uint32_t)(second >> 32) == tag_of(layer);
 }
 
 ASSAY_FN uint32_t chunks_of(uint32_t row) {
     return the_plan()->pos[row] / A_CHUNK + 1;
 }
 
-ASSAY_FN uint16_t *attended_at(const assay_params *p, uint32_t row, uint32_t head) {
-    return scratch_h(p, A_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM;
+ASSAY_FN uint32_t *attended_at(uint32_t layer, uint32_t row, uint32_t head) {
+    return (uint32_t *)(void *)(halves_of(layer, A_ROW_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM);
 }
 
 /* One query's result over the chunk: the whole of it where there is no other chunk, else a part. */
-ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t query, uint32_t half,
-                           const float (*mixed)[4], float high, float sum) {
+ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t query,
+                           uint32_t half, const float (*mixed)[4], float high, float sum) {
     const uint32_t t = lane_of_warp() & 3, row = row_of_query(s, query);
     const uint32_t head = head_of_query(s, query);
     if (chunks_of(row) == 1) {
         const float inverse = quotient(1.0f, sum);
-        uint32_t *out = (uint32_t *)(void *)attended_at(p, row, head);
+        uint32_t *out = attended_at(s->layer, row, head);
 #pragma unroll
         for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
-            out[tile * 4 + t] =
-                bf16_pair(mixed[tile][half * 2] * inverse, mixed[tile][half * 2 + 1] * inverse);
+            tell_gpu(out + tile * 4 + t,
+                     bf16_pair(mixed[tile][half * 2] * inverse, mixed[tile][half * 2 + 1] * inverse));
         return;
     }
-    float *part = part_at(p, row, head, s->chunk);
+    const uint64_t part = part_at(row, head, s->chunk);
 #pragma unroll
-    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++) {
-        part[tile * 8 + 2 * t] = mixed[tile][half * 2];
-        part[tile * 8 + 2 * t + 1] = mixed[tile][half * 2 + 1];
-    }
-    if (t == 0) {
-        part[A_HEAD_DIM] = high;
-        part[A_HEAD_DIM + 1] = sum;
-    }
+    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
+        leave_pair(p, part + tile * 8 + 2 * t, s->layer, mixed[tile][half * 2], mixed[tile][half * 2 + 1]);
+    if (t == 0) leave_pair(p, part + A_HEAD_DIM, s->layer, high, sum);
 }
 
-ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const assay_span *s) {
-    constexpr uint32_t AT_ONCE = A_SPANS * A_DEPTHS <= 8 ? A_SPANS : 1; /* as registers allow */
+ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const float *k_gain,
+                           const assay_span *s, bool appends) {
+    constexpr bool AT_ONCE = A_SPANS * A_DEPTHS <= 8; /* as registers allow: then before the queries are there */
+    constexpr uint32_t N = AT_ONCE ? A_SPANS : 1;
     const uint32_t g = lane_of_warp() >> 2;
-    prepare_queries(p, q_gain, s);
+    assay_v4 k[N * 4][A_DEPTHS];
+    if (AT_ONCE) ask_keys<N>(p, s, 0, k);
+    prepare(p, q_gain, k_gain, s, appends);
+    if (AT_ONCE && appends) put_newest<N>(s, k);
     const uint32_t reach[2] = {reach_of(s, g), reach_of(s, g + 8)};
     float score[A_SPANS * 4][4], high[2], sum[2], mixed[A_HEAD_DIM / 8][4];
     assay_v4 v[A_HEAD_DIM / 8];
 #pragma unroll
-    for (uint32_t i = 0; i < A_SPANS; i += AT_ONCE)
-        score_spans<AT_ONCE>(p, s, i * 32, score + i * 4);
+    for (uint32_t i = 0; i < A_SPANS; i += N) {
+        if (!AT_ONCE) ask_keys<N>(p, s, i * 32, k);
+        score_spans<N>(k, score + i * 4);
+    }
     ask_values(p, s, 0, v);
     share_out(reach, score, high, sum);
 #pragma unroll
@@ -346,29 +461,36 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const ass
 }
 
 /* One warp: the partial results of (row, head), joined in the order of positions, some at a time. */
-ASSAY_FN void join(const assay_params *p, uint32_t row, uint32_t head) {
+template <bool FLOWS>
+ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
     constexpr uint32_t SOME = 4;
     const uint32_t chunks = chunks_of(row), lane = lane_of_warp();
-    const float *parts = part_at(p, row, head, 0);
+    const uint64_t parts = part_at(row, head, 0);
     float high = -INFINITY, sum = 0, mixed[A_PAIRS][2];
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++) mixed[i][0] = mixed[i][1] = 0;
 #pragma unroll 1
     for (uint32_t first = 0; first < chunks; first += SOME) {
         float highs[SOME], sums[SOME], values[SOME][A_PAIRS][2], most = high;
+        for (bool whole = false; !whole;) {
+            whole = true;
 #pragma unroll
-        for (uint32_t c = 0; c < SOME; c++) {
-            const bool there = first + c < chunks;
-            const float *part = parts + (there ? first + c : first) * A_PART;
-            highs[c] = there ? part[A_HEAD_DIM] : -INFINITY;
-            sums[c] = part[A_HEAD_DIM + 1];
+            for (uint32_t c = 0; c < SOME; c++) {
+                const uint64_t part = parts + (first + c < chunks ? first + c : first) * A_PART;
+                whole = ask_pair<FLOWS>(p, part + A_HEAD_DIM, layer, highs + c, sums + c) && whole;
 #pragma unroll
-            for (uint32_t i = 0; i < A_PAIRS; i++) {
-                const uint32_t d = 2 * (lane + i * 32);
-                values[c][i][0] = d < A_HEAD_DIM ? part[d] : 0.0f;
-                values[c][i][1] = d < A_HEAD_DIM ? part[d + 1] : 0.0f;
+                for (uint32_t i = 0; i < A_PAIRS; i++) {
+                    const uint32_t d = 2 * (lane + i * 32);
+                    float *pair = values[c][i];
+                    pair[0] = pair[1] = 0.0f;
+                    if (d < A_HEAD_DIM) whole = ask_pair<FLOWS>(p, part + d, layer, pair, pair + 1) && whole;
+                }
             }
+            if (!whole) look_again();
         }
+#pragma unroll
+        for (uint32_t c = 0; c < SOME; c++)
+            if (first + c >= chunks) highs[c] = -INFINITY;
 #pragma unroll
         for (uint32_t c = 0; c < SOME; c++) most = fmaxf(most, highs[c]);
         const float before = exp_of(high - most); /* 0 the first time */
@@ -391,11 +513,27 @@ ASSAY_FN void join(const assay_params *p, uint32_t row, uint32_t head) {
         high = most;
     }
     const float inverse = quotient(1.0f, sum);
-    uint32_t *out = (uint32_t *)(void *)attended_at(p, row, head);
+    uint32_t *out = attended_at(layer, row, head);
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++)
         if (lane + i * 32 < A_HALF)
-            out[lane + i * 32] = bf16_pair(mixed[i][0] * inverse, mixed[i][1] * inverse);
+            tell_gpu(out + lane + i * 32, bf16_pair(mixed[i][0] * inverse, mixed[i][1] * inverse));
+}
+
+/* Heads of a span's queries of one row. */
+ASSAY_FN uint32_t heads_of_part(const assay_span *s) {
+    const uint32_t left = A_QUERIES - s->part * 16;
+    return left < A_QUERIES_AT_ONCE ? left : A_QUERIES_AT_ONCE;
+}
+
+/* One warp, where the step flows: the row's chunks, by the warp of the last, which is there when the others are. Spans
+ * are taken in the order of their chunks, so that no warp waits for a span that follows its own. */
+ASSAY_FN void join_flowing(const assay_params *p, const assay_span *s, bool appends) {
+    sync_warp();
+    if (!appends || chunks_of(s->row0) == 1) return;
+    for (uint32_t i = 0; i < heads_of_part(s); i++)
+        join<true>(p, s->layer, s->row0, s->head * A_QUERIES + s->part * 16 + i);
+    sync_warp();
 }
 
 /* One warp: rows of which this was the last chunk to be done. */
@@ -413,11 +551,10 @@ ASSAY_FN void join_rows(const assay_params *p, const assay_span *s) {
         if (last[lane]) *counter = 0; /* for the next layer, which follows a grid barrier */
     }
     sync_warp(); /* what the others counted is seen by all lanes, as by the one that counted */
-    const uint32_t left = A_QUERIES - s->part * 16;
-    const uint32_t queries = left < A_QUERIES_AT_ONCE ? left : A_QUERIES_AT_ONCE;
+    const uint32_t queries = heads_of_part(s);
     for (uint32_t i = 0; i < s->n_rows * queries; i++)
         if (last[i / queries])
-            join(p, s->row0 + i / queries, s->head * A_QUERIES + s->part * 16 + i % queries);
+            join<false>(p, s->layer, s->row0 + i / queries, s->head * A_QUERIES + s->part * 16 + i % queries);
     sync_warp();
 }
 
@@ -461,9 +598,11 @@ ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *
         s.layer = layer;
         if (!span_at(i, &s, &appends)) continue;
         call_for(p, &s);
-        if (appends) append(p, k_gain, layer, s.row0, s.head);
-        attend_chunk(p, q_gain, &s);
-        join_rows(p, &s);
+        attend_chunk(p, q_gain, k_gain, &s, appends);
+        if (plan->flows)
+            join_flowing(p, &s, appends);
+        else
+            join_rows(p, &s);
     }
 }
 

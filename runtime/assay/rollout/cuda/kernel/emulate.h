@@ -28,6 +28,7 @@ void gate_arrive(uint64_t *gate);
 void gate_wait(uint64_t *gate, uint32_t parity);
 void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t policy);
 void doze();
+void look_again();
 void doze_long();
 uint64_t now_ns();
 
@@ -46,6 +47,18 @@ static inline void tell_sys(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __
 static inline void fence_sys() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 static inline void prefetch(const void *) {}
 static inline uint32_t load_gpu(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline uint32_t peek_gpu(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline assay_v4 peek_gpu(const assay_v4 *p) {
+    need_sixteens((uint64_t)p);
+    return *p;
+}
+static inline void peek_gpu(const uint64_t *p, uint64_t *one, uint64_t *two) { peek_sys(p, one, two); }
+static inline void tell_gpu(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
+static inline void tell_gpu(uint64_t *p, uint64_t one, uint64_t two) {
+    need_sixteens((uint64_t)p);
+    __atomic_store_n(p, one, __ATOMIC_RELAXED);
+    __atomic_store_n(p + 1, two, __ATOMIC_RELAXED);
+}
 static inline uint32_t add_gpu(uint32_t *p, uint32_t n) {
     return __atomic_fetch_add(p, n, __ATOMIC_ACQ_REL);
 }
@@ -53,6 +66,7 @@ static inline void add_shared(uint64_t *p, uint64_t n) { *p += n; }
 static inline void add_shared(uint32_t *p, uint32_t n) { *p += n; }
 static inline void gates_are_there() {}
 static inline uint32_t thread_read_again() { return thread_of_block(); }
+static inline uint32_t read_again(uint32_t v) { return v; }
 static inline void need_few_registers() {}
 static inline void need_many_registers() {}
 static inline float float_of(uint32_t bits) {

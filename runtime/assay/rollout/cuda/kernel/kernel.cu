@@ -226,6 +226,7 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s, const assay_said *said) {
     if (!held && s->n_waiting) admit_all(s);
     const bool same = !s->dirty;
     if (!held && s->dirty) make_plan(s);
+    s->plan.flows = s->plan.n_rows <= A_DATAFLOW_ROWS && !s->plan.prefilling;
     report(s);
     if (held || s->plan.n_rows == 0) {
         s->dirty = 1; /* what ran before must be planned again */
@@ -233,6 +234,7 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s, const assay_said *said) {
         return IDLE;
     }
     s->steps_planned++;
+    s->plan.flow += s->plan.flows;
     stamp(s, s->steps_planned, s->plan.n_rows, INSTANT_STEP_BEGIN, now_ns());
     return same ? NEXT : STEP;
 }
@@ -312,11 +314,7 @@ ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
     for (uint32_t product = 0; product <= 4 * A_LAYERS; product++) {
         const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)(product / 4) * A_LAYER_BYTES;
         const uint32_t which = product == 4 * A_LAYERS ? (uint32_t)OF_LOGITS : product % 4;
-        assay_job job = which == OF_QKV       ? qkv_of(p, plan, w)
-                        : which == OF_OUT     ? out_of(p, plan, w)
-                        : which == OF_GATE_UP ? gate_up_of(p, plan, w)
-                        : which == OF_DOWN    ? down_of(p, plan, w, nullptr)
-                                              : logits_of(p, plan, weights);
+        assay_job job = product_of(plan, w, weights, which);
         if (A_RANK && plan->adapter && which != OF_LOGITS) {
             const assay_job low = below(p, plan, &job, which, product / 4);
             feed(&low, end, policy);
@@ -326,22 +324,28 @@ ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
     }
 }
 
+/* What a product leaves is there: now, or, where the step flows, when its words are read. */
+ASSAY_FN void after_product(const assay_params *p, uint32_t *round) {
+    if (!the_plan()->flows) grid_barrier(p, round);
+}
+
 /* With an adapter: A x before the product of W, which then goes on over B. */
 ASSAY_FN void adapt(const assay_params *p, assay_job *job, uint32_t product, uint32_t layer,
                     assay_ring_end *end, uint32_t *round) {
     if (!A_RANK || !the_plan()->adapter) return;
     const assay_job low = below(p, the_plan(), job, product, layer);
     project<TO_LOW>(p, &low, A_OF_MODEL + product, end);
-    grid_barrier(p, round);
+    after_product(p, round);
     add_above(p, the_plan(), job, product, layer);
 }
 
 ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t layer,
                            assay_ring_end *end, uint32_t *round) {
-    assay_job job = qkv_of(p, the_plan(), w);
+    assay_job job = qkv_of(the_plan(), layer, w);
     adapt(p, &job, OF_QKV, layer, end, round);
     project<TO_QKV>(p, &job, OF_QKV, end);
-    grid_barrier(p, round);
+    after_product(p, round);
+    if (the_plan()->flows) make_absent(p, ~the_plan()->flow & 1, layer);
     const float *q_gain = A_QK_NORM ? vector_at(w, A_AT_Q_NORM) : nullptr;
     const float *k_gain = A_QK_NORM ? vector_at(w, A_AT_K_NORM) : nullptr;
     if (the_plan()->prefilling) {
@@ -349,6 +353,7 @@ ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t lay
         grid_barrier(p, round);
     }
     attend(p, q_gain, k_gain, layer);
+    sync_block(); /* its part of shared memory is the next product's */
 }
 
 /* Attention and its projection, then the gated network and its: one code for what both add to the residual. */
@@ -360,30 +365,32 @@ ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t l
         assay_job job;
         if (!second) {
             attention_of(p, w, layer, end, round);
-            job = out_of(p, the_plan(), w);
+            job = out_of(the_plan(), layer, w);
         } else {
-            job = gate_up_of(p, the_plan(), w);
+            job = gate_up_of(the_plan(), layer, w);
             adapt(p, &job, OF_GATE_UP, layer, end, round);
             project<TO_GATED>(p, &job, OF_GATE_UP, end);
-            job = down_of(p, the_plan(), w, next_gain(weights, w, layer));
+            job = down_of(the_plan(), layer, w, next_gain(weights, w, layer));
         }
-        grid_barrier(p, round);
+        after_product(p, round);
         const uint32_t product = second ? OF_DOWN : OF_OUT;
         adapt(p, &job, product, layer, end, round);
         project<TO_RESIDUAL>(p, &job, product, end);
-        grid_barrier(p, round);
+        after_product(p, round);
     }
 }
 
 ASSAY_FN void step(const assay_params *p, assay_ring_end *end, uint32_t *round) {
     const uint8_t *weights = p->weights[the_plan()->weights];
     plan_visits(p, weights);
-    embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
-    grid_barrier(p, round);
+    embed(weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
+    sync_block(); /* the visits are there */
+    after_product(p, round);
 #pragma unroll 1
     for (uint32_t layer = 0; layer < A_LAYERS; layer++) layer_of(p, weights, layer, end, round);
+    if (the_plan()->flows) make_absent(p, ~the_plan()->flow & 1, A_LAYERS);
     if (the_plan()->n_logits) {
-        const assay_job job = logits_of(p, the_plan(), weights);
+        const assay_job job = logits_of(the_plan(), A_LAYERS, weights);
         project<TO_LOGITS>(p, &job, OF_LOGITS, end);
         grid_barrier(p, round);
         slice_all(p);
@@ -417,12 +424,16 @@ ASSAY_FN void run_workers(const assay_params *p) {
     uint32_t round = 0;
     const bool counts = block_of_grid() == 0 && thread_of_block() == 0;
     if (counts) set_up(p);
+    for (uint32_t layer = 0; layer <= A_LAYERS; layer++)
+        for (uint32_t set = 0; set < 2; set++) make_absent(p, set, layer);
     for (;;) {
         if (counts) count_barriers(p->state, round);
         if (block_of_grid() == 0) between_steps(p);
         grid_barrier(p, &round);
         sync_all(); /* the plan is there */
         copy_plan(p);
+        if (thread_of_block() == 0) place_words(p, the_plan());
+        sync_block();
         if (the_plan()->exit) break;
         step(p, &end, &round);
     }

@@ -49,10 +49,13 @@ typedef struct {
     assay_rollout *rollouts;
     uint32_t *tables;  /* of KV blocks */
     uint32_t table_width, kv_blocks;
+    uint8_t *exchange; /* the words of a step, by layer and kind (`exchange.h`) */
+    uint32_t exchange_step, exchange_rows;
     union {
         float partial[A_WARPS * A_ROWS_SUMMED * A_PART_STRIDE];
         struct {
             alignas(16) uint16_t query[A_WARPS][16 * A_QUERY_STRIDE]; /* read by sixteens */
+            alignas(16) uint16_t key[A_WARPS][A_HEAD_DIM];
             uint32_t last[A_WARPS][16];
         } attend;
         struct {

@@ -43,6 +43,28 @@ ASSAY_FN uint32_t load_gpu(const uint32_t *p) {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
 }
+/* Without an order of their own, and past the first-level cache. */
+ASSAY_FN uint32_t peek_gpu(const uint32_t *p) {
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+ASSAY_FN assay_v4 peek_gpu(const assay_v4 *p) {
+    assay_v4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+ASSAY_FN void peek_gpu(const uint64_t *p, uint64_t *one, uint64_t *two) {
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(*one), "=l"(*two) : "l"(p));
+}
+ASSAY_FN void tell_gpu(uint32_t *p, uint32_t v) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+ASSAY_FN void tell_gpu(uint64_t *p, uint64_t one, uint64_t two) {
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(one), "l"(two) : "memory");
+}
 ASSAY_FN uint32_t add_gpu(uint32_t *p, uint32_t n) {
     uint32_t v;
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
@@ -53,6 +75,7 @@ ASSAY_FN uint32_t add_gpu(uint32_t *p, uint32_t n) {
 }
 ASSAY_FN void add_shared(uint64_t *p, uint64_t n) { atomicAdd((unsigned long long *)p, n); }
 ASSAY_FN void add_shared(uint32_t *p, uint32_t n) { atomicAdd(p, n); }
+ASSAY_FN void look_again() {} /* what is waited for comes within a way to memory */
 ASSAY_FN void doze() { asm volatile("nanosleep.u32 40;"); }
 ASSAY_FN void doze_long() { asm volatile("nanosleep.u32 500;"); }
 ASSAY_FN uint64_t now_ns() {
@@ -73,6 +96,11 @@ ASSAY_FN uint32_t thread_read_again() {
     uint32_t thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
+}
+ASSAY_FN uint32_t read_again(uint32_t v) {
+    uint32_t same;
+    asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(v));
+    return same;
 }
 ASSAY_FN uint32_t block_of_grid() { return blockIdx.x; }
 ASSAY_FN uint32_t blocks_of_grid() { return gridDim.x; }

@@ -15,7 +15,7 @@
 #ifndef ASSAY_PROJECT_H
 #define ASSAY_PROJECT_H
 
-#include "memory.h"
+#include "exchange.h"
 
 static_assert(A_PIECE % A_WARPS == 0, "every warp has the same chunks of a piece");
 
@@ -26,6 +26,9 @@ enum assay_use { TO_QKV, TO_RESIDUAL, TO_GATED, TO_LOGITS, TO_LOW };
 typedef struct {
     const uint8_t *weights;
     const uint16_t *input; /* bf16 [rows][chunks * 32] */
+    uint32_t from, to; /* layers: of the input, of what follows the product */
+    uint32_t squares, residual; /* kinds of words: of what follows the rows' scale; what the product is added to */
+    uint32_t to_float, to_half, to_squares;
     uint32_t chunks;       /* inputs / 32 */
     uint32_t tiles;        /* outputs / 16 */
     uint32_t n_rows;
@@ -35,16 +38,20 @@ typedef struct {
     const float *bias;     /* TO_QKV */
     const float *gain;     /* TO_RESIDUAL: of the norm that follows */
     const uint8_t *above;  /* an adapter's B, beside the weights; NULL: none */
+    const uint16_t *above_input;
     uint32_t above_chunks; /* its inputs / 32 */
 } assay_job;
 
 /* ---- which product, which tiles ------------------------------------------------------------------ */
 
-ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, const uint8_t *weights,
-                          uint64_t input_at, uint32_t inputs, uint32_t outputs) {
+ASSAY_FN assay_job job_of(const assay_plan *plan, uint32_t layer, const uint8_t *weights, uint32_t input,
+                          uint32_t inputs, uint32_t outputs) {
     assay_job job;
     job.weights = weights;
-    job.input = scratch_h(p, input_at);
+    job.input = halves_of(layer, input);
+    job.from = job.to = layer;
+    job.squares = job.residual = 0;
+    job.to_float = job.to_half = job.to_squares = 0;
     job.chunks = inputs / 32;
     job.tiles = outputs / 16;
     job.n_rows = plan->n_rows;
@@ -54,42 +61,73 @@ ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, const u
     job.bias = nullptr;
     job.gain = nullptr;
     job.above = nullptr;
+    job.above_input = nullptr;
     job.above_chunks = 0;
     return job;
 }
 
-/* `w`: a layer's weights, or of the head the model's. */
-ASSAY_FN assay_job qkv_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
-    assay_job job = job_of(p, plan, w + A_AT_QKV_WEIGHTS, A_AT_NORMED, A_DIM, A_QKV_OUTPUTS);
+/* `w`: a layer's weights, or of the head the model's; `layer`: whose words it takes. */
+ASSAY_FN assay_job qkv_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(plan, layer, w + A_AT_QKV_WEIGHTS, A_ROW_AT_NORMED_IN, A_DIM, A_QKV_OUTPUTS);
+    job.squares = A_ROW_AT_SQUARES_IN;
+    job.to_float = A_ROW_AT_QKV;
     job.bias = A_QKV_BIAS ? vector_at(w, A_AT_QKV_BIAS) : nullptr;
     return job;
 }
-ASSAY_FN assay_job out_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
-    assay_job job = job_of(p, plan, w + A_AT_OUT_WEIGHTS, A_AT_ATTENDED, A_Q_DIM, A_DIM);
+ASSAY_FN assay_job out_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(plan, layer, w + A_AT_OUT_WEIGHTS, A_ROW_AT_ATTENDED, A_Q_DIM, A_DIM);
+    job.residual = A_ROW_AT_RESIDUAL_IN;
+    job.to_float = A_ROW_AT_RESIDUAL_MID;
+    job.to_half = A_ROW_AT_NORMED_MID;
+    job.to_squares = A_ROW_AT_SQUARES_MID;
     job.alone = true;
     job.gain = vector_at(w, A_AT_FFN_NORM);
     return job;
 }
-ASSAY_FN assay_job gate_up_of(const assay_params *p, const assay_plan *plan, const uint8_t *w) {
-    return job_of(p, plan, w + A_AT_GATE_UP_WEIGHTS, A_AT_NORMED, A_DIM, 2 * A_HIDDEN);
+ASSAY_FN assay_job gate_up_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(plan, layer, w + A_AT_GATE_UP_WEIGHTS, A_ROW_AT_NORMED_MID, A_DIM, 2 * A_HIDDEN);
+    job.squares = A_ROW_AT_SQUARES_MID;
+    job.to_half = A_ROW_AT_GATED;
+    return job;
 }
 /* `gain`: of the next layer's norm, or of the final one. */
-ASSAY_FN assay_job down_of(const assay_params *p, const assay_plan *plan, const uint8_t *w,
+ASSAY_FN assay_job down_of(const assay_plan *plan, uint32_t layer, const uint8_t *w,
                            const float *gain) {
-    assay_job job = job_of(p, plan, w + A_AT_DOWN_WEIGHTS, A_AT_GATED, A_HIDDEN, A_DIM);
+    assay_job job = job_of(plan, layer, w + A_AT_DOWN_WEIGHTS, A_ROW_AT_GATED, A_HIDDEN, A_DIM);
+    job.residual = A_ROW_AT_RESIDUAL_MID;
+    job.to = layer + 1;
+    job.to_float = A_ROW_AT_RESIDUAL_IN;
+    job.to_half = A_ROW_AT_NORMED_IN;
+    job.to_squares = A_ROW_AT_SQUARES_IN;
     job.alone = true;
     job.skew = blocks_of_grid() / 2;
     job.gain = gain;
     return job;
 }
-ASSAY_FN assay_job logits_of(const assay_params *p, const assay_plan *plan, const uint8_t *weights) {
-    assay_job job = job_of(p, plan, weights + A_AT_HEAD, A_AT_NORMED, A_DIM, A_VOCAB_OUTPUTS);
+ASSAY_FN assay_job logits_of(const assay_plan *plan, uint32_t layer, const uint8_t *weights) {
+    assay_job job = job_of(plan, layer, weights + A_AT_HEAD, A_ROW_AT_NORMED_IN, A_DIM, A_VOCAB_OUTPUTS);
+    job.squares = A_ROW_AT_SQUARES_IN;
     job.n_rows = plan->n_logits;
     job.rows = plan->logit_row;
     return job;
 }
 
-/* What is adapted, by product: its outputs below, where A and B are in a layer of the adapter. */
+/* The product of the model with a number, for what does not depend on a layer. */
+ASSAY_FN assay_job product_of(const assay_plan *plan, const uint8_t *w, const uint8_t *weights, uint32_t which) {
+    return which == OF_QKV       ? qkv_of(plan, 0, w)
+           : which == OF_OUT     ? out_of(plan, 0, w)
+           : which == OF_GATE_UP ? gate_up_of(plan, 0, w)
+           : which == OF_DOWN    ? down_of(plan, 0, w, nullptr)
+                                 : logits_of(plan, 0, weights);
+}
+
+/* What is adapted, by product: its outputs below and where they go, where A and B are in a layer of the adapter. */
+ASSAY_FN uint32_t low_at(uint32_t product) {
+    return product == OF_QKV       ? A_ROW_AT_LOW_QKV
+           : product == OF_OUT     ? A_ROW_AT_LOW_OUT
+           : product == OF_GATE_UP ? A_ROW_AT_LOW_GATE_UP
+                                   : A_ROW_AT_LOW_DOWN;
+}
 ASSAY_FN uint32_t low_of(uint32_t product) {
     return product == OF_QKV ? A_LOW_QKV : product == OF_GATE_UP ? A_LOW_GATE_UP : A_LOW_ONE;
 }
@@ -97,15 +135,17 @@ ASSAY_FN const uint8_t *adapter_at(const assay_params *p, const assay_plan *plan
     return p->adapters[plan->adapter - 1] + (uint64_t)layer * A_ADAPTER_LAYER_BYTES;
 }
 /* The product A x before the product `job` of the model. */
-ASSAY_FN assay_job below(const assay_params *p, const assay_plan *plan, const assay_job *job,
-                         uint32_t product, uint32_t layer) {
+ASSAY_FN assay_job below(const assay_params *p, const assay_plan *plan, const assay_job *job, uint32_t product,
+                         uint32_t layer) {
     const uint64_t at = product == OF_QKV   ? A_AT_QKV_A
                         : product == OF_OUT ? A_AT_OUT_A
                         : product == OF_GATE_UP ? A_AT_GATE_UP_A
                                                 : A_AT_DOWN_A;
     assay_job low = *job;
+    low.to = job->from;
     low.weights = adapter_at(p, plan, layer) + at;
     low.tiles = low_of(product) / 16;
+    low.to_half = low_at(product);
     low.alone = true;
     return low;
 }
@@ -117,6 +157,7 @@ ASSAY_FN void add_above(const assay_params *p, const assay_plan *plan, assay_job
                         : product == OF_GATE_UP ? A_AT_GATE_UP_B
                                                 : A_AT_DOWN_B;
     job->above = adapter_at(p, plan, layer) + at;
+    job->above_input = halves_of(job->from, low_at(product));
     job->above_chunks = low_of(product) / 32;
 }
 
@@ -167,15 +208,10 @@ ASSAY_FN void move_on_visit(assay_visits *v) {
 /* A thread of the workers per product, once per step: its visits. */
 ASSAY_FN void plan_visits(const assay_params *p, const uint8_t *weights) {
     const assay_plan *plan = the_plan();
-    const uint8_t *w = weights + A_AT_LAYERS;
     const uint32_t one = thread_of_block();
     if (one >= A_PRODUCTS) return;
     const uint32_t of_model = one < A_OF_MODEL ? one : one - A_OF_MODEL;
-    assay_job job = of_model == OF_QKV       ? qkv_of(p, plan, w)
-                    : of_model == OF_OUT     ? out_of(p, plan, w)
-                    : of_model == OF_GATE_UP ? gate_up_of(p, plan, w)
-                    : of_model == OF_DOWN    ? down_of(p, plan, w, nullptr)
-                                             : logits_of(p, plan, weights);
+    assay_job job = product_of(plan, weights + A_AT_LAYERS, weights, of_model);
     if (one >= A_OF_MODEL) {
         if (!plan->adapter) return;
         job = below(p, plan, &job, of_model, 0);
@@ -211,10 +247,11 @@ ASSAY_FN void feed(const assay_job *job, assay_ring_end *end, uint64_t policy) {
 /* ---- the product --------------------------------------------------------------------------------- */
 
 /* A warp's share of up to NT tiles times NB * 8 rows, onto `sum`: one matrix and its inputs. Activations of several
- * pieces are asked for at once, before the weights are waited for. */
-template <int NB, int NT>
+ * pieces are asked for at once, before the weights are waited for; of few rows, which may flow, until they are there.
+ * `others` asks for what follows the product, and says whether that is there. */
+template <int NB, int NT, typename OTHERS>
 ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint32_t *rows, uint32_t n_tiles,
-                              assay_ring_end *end, float (*sum)[4]) {
+                              assay_ring_end *end, float (*sum)[4], const OTHERS &others) {
     constexpr uint32_t PER = A_PIECE / A_WARPS;
     constexpr uint32_t AHEAD = NB == 1 ? (NT == 1 ? 6 : 2) : NB == 2 && NT == 1 ? 3 : 1;
     const uint32_t lane = lane_of_warp(), warp = warp_of_block(), t = lane & 3;
@@ -224,15 +261,25 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
 #pragma unroll 1
     for (uint32_t first = 0; first < chunks; first += AHEAD * A_PIECE) {
         assay_v4 x[AHEAD * PER][NB];
+        for (bool whole = false; !whole;) {
+            whole = true;
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD * PER; i++) {
-            const uint32_t c = first + i * A_WARPS + warp;
+            for (uint32_t i = 0; i < AHEAD * PER; i++) {
+                const uint32_t c = first + i * A_WARPS + warp;
 #pragma unroll
-            for (int j = 0; j < NB; j++) {
-                x[i][j] = {0, 0, 0, 0};
-                if (c < chunks) x[i][j] = *(const assay_v4 *)(const void *)(input + from[j] + c * 32);
+                for (int j = 0; j < NB; j++) {
+                    const assay_v4 *at = (const assay_v4 *)(const void *)(input + from[j] + c * 32);
+                    x[i][j] = {0, 0, 0, 0};
+                    if (c < chunks) x[i][j] = NB == 1 ? peek_gpu(at) : *at;
+                }
             }
+            if (NB > 1) break;
+            if (first == 0) whole = others();
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD * PER; i++) whole = whole && are_there(&x[i][0]);
+            if (!whole) look_again();
         }
+        if (NB == 1) sync_warp();
 #pragma unroll
         for (uint32_t next = 0; next < AHEAD * NT; next++) {
             const uint32_t ahead = next / NT, of_tile = next % NT;
@@ -263,9 +310,9 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
 }
 
 /* The same of a whole product, into `sum`. */
-template <int NB, int NT>
-ASSAY_FN void multiply_tiles(const assay_params *p, const assay_job *job, uint32_t n_tiles, uint32_t row0,
-                             assay_ring_end *end, float (*sum)[4]) {
+template <int NB, int NT, typename OTHERS>
+ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t row0, assay_ring_end *end,
+                             float (*sum)[4], const OTHERS &others) {
     const uint32_t g = lane_of_warp() >> 2;
     uint32_t rows[NB];
 #pragma unroll
@@ -276,9 +323,9 @@ ASSAY_FN void multiply_tiles(const assay_params *p, const assay_job *job, uint32
         rows[j] = row < job->n_rows ? row : job->n_rows - 1;
         if (job->rows) rows[j] = job->rows[rows[j]];
     }
-    multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
+    multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum, others);
     if (A_RANK && job->above)
-        multiply_pieces<NB, NT>(scratch_h(p, A_AT_LOW), job->above_chunks, rows, n_tiles, end, sum);
+        multiply_pieces<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum, [] { return true; });
 }
 
 /* A warp's sums of 8 * N rows of tiles, beside those of the other warps. */
@@ -304,33 +351,40 @@ template <int N> ASSAY_FN void leave_partial(const float (*sum)[4]) {
 typedef struct {
     uint32_t row, tile, output; /* output: 0 .. 15 of its tile */
     bool there;
-    /* Asked for before the product and not looked at until after it. TO_RESIDUAL: the residual and the gain.
-     * TO_LOW: nothing. Others: this thread's share of the row's sums of squares. */
+    /* Asked for before the product and not looked at until after it, but for whether it is there. TO_RESIDUAL: the
+     * residual and the gain. TO_LOW: nothing. Others: this thread's share of the row's sums of squares. */
     float beside[A_BESIDE];
 } assay_output;
 
-template <int KIND>
-ASSAY_FN void ask_beside(const assay_params *p, const assay_job *job, assay_output *o) {
+/* Whether it is there. */
+template <int KIND> ASSAY_FN bool ask_beside(const assay_job *job, assay_output *o) {
 #pragma unroll
     for (uint32_t i = 0; i < A_BESIDE; i++) o->beside[i] = 0;
-    if (!o->there || KIND == TO_LOW) return;
+    if (!o->there || KIND == TO_LOW) return true;
     if (KIND == TO_RESIDUAL) {
         const uint32_t at = o->tile * 16 + o->output;
-        o->beside[0] = scratch_f(p, A_AT_RESIDUAL)[(uint64_t)o->row * A_DIM + at];
+        o->beside[0] = peek_float(floats_of(job->from, job->residual) + (uint64_t)o->row * A_DIM + at);
         o->beside[1] = job->gain[at];
-        return;
+        return is_there(o->beside[0]);
     }
-    const float *squares = scratch_f(p, A_AT_SQUARES) +
+    const float *squares = floats_of(job->from, job->squares) +
                            (uint64_t)(job->rows ? job->rows[o->row] : o->row) * A_TILES_DIM;
+    float share[A_SHARE];
+    bool there = true;
 #pragma unroll
     for (uint32_t i = 0; i < A_SHARE; i++) {
         const uint32_t t = o->output + i * 16;
-        const float one = t < A_TILES_DIM ? squares[t] : 0.0f;
-        if (i < A_BESIDE)
-            o->beside[i] = one;
-        else
-            o->beside[i % A_BESIDE] += one;
+        share[i] = t < A_TILES_DIM ? peek_float(squares + t) : 0.0f;
     }
+#pragma unroll
+    for (uint32_t i = 0; i < A_SHARE; i++) {
+        there = there && is_there(share[i]);
+        if (i < A_BESIDE)
+            o->beside[i] = share[i];
+        else
+            o->beside[i % A_BESIDE] += share[i];
+    }
+    return there;
 }
 
 /* The sum over the 16 neighbouring lanes that hold the outputs of one row. */
@@ -339,23 +393,20 @@ ASSAY_FN float row_sum(float v) {
     return v;
 }
 
-ASSAY_FN void add_to_residual(const assay_params *p, const assay_output *o, float v) {
+ASSAY_FN void add_to_residual(const assay_job *job, const assay_output *o, float v) {
     const uint64_t at = (uint64_t)o->row * A_DIM + o->tile * 16 + o->output;
     const float x = o->there ? o->beside[0] + v : 0.0f;
-    if (o->there) {
-        scratch_f(p, A_AT_RESIDUAL)[at] = x;
-        scratch_h(p, A_AT_NORMED)[at] = bf16_of(x * o->beside[1]);
-    }
+    leave_halves(halves_of(job->to, job->to_half) + at, x * o->beside[1], o->there);
     const float squares = row_sum(x * x);
     if (o->there && o->output == 0)
-        scratch_f(p, A_AT_SQUARES)[(uint64_t)o->row * A_TILES_DIM + o->tile] = squares;
+        leave_float(floats_of(job->to, job->to_squares) + (uint64_t)o->row * A_TILES_DIM + o->tile, squares);
+    if (o->there) leave_float(floats_of(job->to, job->to_float) + at, x);
 }
 
-ASSAY_FN void gate(const assay_params *p, const assay_output *o, float v) {
+ASSAY_FN void gate(const assay_job *job, const assay_output *o, float v) {
     const float up = swap_lanes_f(v, 8);
-    if (o->there && o->output < 8)
-        scratch_h(p, A_AT_GATED)[(uint64_t)o->row * A_HIDDEN + o->tile * 8 + o->output] =
-            bf16_of(quotient(v, 1.0f + exp_of(-v)) * up);
+    leave_halves(halves_of(job->to, job->to_half) + (uint64_t)o->row * A_HIDDEN + o->tile * 8 + o->output,
+                 quotient(v, 1.0f + exp_of(-v)) * up, o->there && o->output < 8);
 }
 
 /* Whole warps come here: 16 neighbouring lanes hold the outputs of one row. */
@@ -366,23 +417,22 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
 #pragma unroll
     for (uint32_t w = 0; w < A_WARPS; w++) v += partial[w * (A_ROWS_SUMMED * A_PART_STRIDE)];
     if (KIND == TO_RESIDUAL) {
-        add_to_residual(p, o, v);
+        add_to_residual(job, o, v);
         return;
     }
+    const uint32_t at = o->tile * 16 + o->output;
     if (KIND == TO_LOW) {
-        if (o->there)
-            scratch_h(p, A_AT_LOW)[(uint64_t)o->row * job->tiles * 16 + o->tile * 16 + o->output] = bf16_of(v);
+        leave_halves(halves_of(job->to, job->to_half) + (uint64_t)o->row * job->tiles * 16 + at, v, o->there);
         return;
     }
     float squares = 0;
 #pragma unroll
     for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
     v *= one_over_root(row_sum(squares) / A_DIM + A_EPS);
-    if (KIND == TO_GATED) gate(p, o, v);
-    const uint32_t at = o->tile * 16 + o->output;
+    if (KIND == TO_GATED) gate(job, o, v);
     if (KIND == TO_QKV && o->there && at < A_QKV_DIM)
-        scratch_f(p, A_AT_QKV)[(uint64_t)o->row * A_QKV_DIM + at] =
-            job->bias ? v + job->bias[at] : v;
+        leave_float(floats_of(job->to, job->to_float) + (uint64_t)o->row * A_QKV_DIM + at,
+                    job->bias ? v + job->bias[at] : v);
     if (KIND == TO_LOGITS && o->there && at < A_VOCAB)
         scratch_f(p, A_AT_LOGITS)[(uint64_t)o->row * A_VOCAB + at] = v;
 }
@@ -410,10 +460,16 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
 #pragma unroll
     for (int i = 0; EARLY && i < MINE; i++) {
         mine[i] = output_at<NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
-        ask_beside<KIND>(p, job, mine + i);
+        if (NB > 1) ask_beside<KIND>(job, mine + i);
     }
+    static_assert(NB > 1 || EARLY, "what may flow is asked for until it is there");
     float sum[NT * NB][4];
-    multiply_tiles<NB, NT>(p, job, n_tiles, row0, end, sum);
+    multiply_tiles<NB, NT>(job, n_tiles, row0, end, sum, [&] {
+        bool there = true;
+#pragma unroll
+        for (int i = 0; NB == 1 && i < MINE; i++) there = ask_beside<KIND>(job, mine + i) && there;
+        return there;
+    });
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
         if (r * OF_ROUND / NB >= (int)n_tiles) break;
@@ -422,7 +478,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
         for (int i = 0; !EARLY && i < MINE; i++) {
             const uint32_t number = (r * MINE + i) * A_THREADS + thread_of_block();
             mine[i] = output_at<NB>(job, number, tile, n_tiles, row0);
-            ask_beside<KIND>(p, job, mine + i);
+            ask_beside<KIND>(job, mine + i);
         }
         sync_block();
 #pragma unroll
@@ -461,7 +517,7 @@ ASSAY_FN void project(const assay_params *p, const assay_job *job, uint32_t prod
 /* ---- the input ----------------------------------------------------------------------------------- */
 
 /* The embedding of every row's token, from the packed matrix. */
-ASSAY_FN void embed(const assay_params *p, const uint8_t *weights, const float *gain) {
+ASSAY_FN void embed(const uint8_t *weights, const float *gain) {
     const assay_plan *plan = the_plan();
     const uint16_t *table = (const uint16_t *)(const void *)(weights + A_AT_EMBED);
     const uint32_t pairs = plan->n_rows * A_TILES_DIM * 16;
@@ -471,10 +527,11 @@ ASSAY_FN void embed(const assay_params *p, const uint8_t *weights, const float *
         const uint64_t line = ((uint64_t)(token / 16) * (A_DIM / 32) + k / 32) * 2 + token / 8 % 2;
         const uint64_t lane = token % 8 * 4 + k % 32 / 8;
         const float x = float_of((uint32_t)table[(line * 32 + lane) * 8 + k % 8] << 16);
-        scratch_f(p, A_AT_RESIDUAL)[(uint64_t)row * A_DIM + k] = x;
-        scratch_h(p, A_AT_NORMED)[(uint64_t)row * A_DIM + k] = bf16_of(x * gain[k]);
+        leave_halves(halves_of(0, A_ROW_AT_NORMED_IN) + (uint64_t)row * A_DIM + k, x * gain[k], true);
         const float squares = row_sum(x * x);
-        if (k % 16 == 0) scratch_f(p, A_AT_SQUARES)[(uint64_t)row * A_TILES_DIM + k / 16] = squares;
+        if (k % 16 == 0)
+            leave_float(floats_of(0, A_ROW_AT_SQUARES_IN) + (uint64_t)row * A_TILES_DIM + k / 16, squares);
+        leave_float(floats_of(0, A_ROW_AT_RESIDUAL_IN) + (uint64_t)row * A_DIM + k, x);
     }
 }
 

@@ -52,6 +52,8 @@ typedef struct {
     uint32_t tiles_max;  /* over entries and runs: of A_ROWS_AT_ONCE rows */
     uint32_t prefilling; /* some entry has more than one row */
     uint32_t exit;
+    uint32_t flows; /* blocks wait for words, not at barriers (`exchange.h`) */
+    uint32_t flow;  /* such steps so far, this one included: which set of words it fills, and the tags of its parts */
     uint32_t weights; /* 0 or 1 */
     uint32_t adapter; /* 1 or 2: the adapter over them; 0: none */
     uint32_t version;
