@@ -367,9 +367,10 @@ def shared_bytes(sizes: Sizes) -> int:
     warps = t.threads // 32
     attend = warps * (2 * 16 * (c.head_dim + 32) + 2 * c.head_dim + 4 * 16)
     sample = 8 * 2048 + 12 * t.threads + 8 * 32 + 16
+    scales, spans = 4 * t.rows, 4 * 41 * warps
     ring = t.stages * (1024 * t.piece + 2 * 8)
     plan = 64 + t.rows * (6 * 4 + 2 * 16 + 1) + 32 * 10
-    return ring + plan + max(4 * warps * 64 * 20, attend, sample) + 256
+    return ring + plan + scales + spans + max(4 * warps * 64 * 20, attend, sample) + 256
 
 
 def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:

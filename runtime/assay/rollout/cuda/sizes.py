@@ -33,7 +33,7 @@ class Tuning:
     """Token rows of a step: decoding rollouts and prompt positions together; a multiple of 8."""
     block_tokens: int = 16
     """Positions of a KV block; a multiple of 8."""
-    chunk: int = 64
+    chunk: int = 32
     """Positions whose keys and values a warp reads at once; a multiple of 32."""
     threads: int = 256
     """Workers of a block; one more warp brings weights."""
@@ -49,7 +49,7 @@ class Tuning:
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
 
 
-EMULATED: Final = Tuning(rows=16, block_tokens=8, chunk=32, threads=64, slice=64, piece=2, stages=3)
+EMULATED: Final = Tuning(rows=16, block_tokens=8, chunk=32, threads=64, slice=64, piece=2, stages=4)
 """For the host build, where a thread is a fiber."""
 
 

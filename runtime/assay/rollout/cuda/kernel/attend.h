@@ -28,18 +28,24 @@ typedef struct {
     uint32_t row0, n_rows;  /* of the step */
     uint32_t head, part;    /* of keys and values; which 16 of its queries, where it has more */
     uint32_t first, n, chunk; /* positions */
-    uint32_t table, layer;
+    uint32_t layer;
+    uint32_t block; /* which this lane keeps for the warp: the one of that number from the span's first on */
+    bool appends;   /* its last position is the row's newest */
 } assay_span;
 
 /* ---- keys and values ----------------------------------------------------------------------------- */
 
-/* Where a position's block of a head lies, in elements. */
-ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t table, uint32_t pos,
-                           uint32_t head) {
-    const uint32_t block =
-        shared()->tables[(uint64_t)table * shared()->table_width + pos / A_BLOCK];
-    return ((uint64_t)layer * shared()->kv_blocks + block) * A_KV_BLOCK +
-           head * (uint64_t)(A_BLOCK * A_HEAD_DIM);
+/* Where a head of a block lies, in elements. */
+ASSAY_FN uint64_t block_at(uint32_t layer, uint32_t block, uint32_t head) {
+    return ((uint64_t)layer * shared()->kv_blocks + block) * A_KV_BLOCK + head * (uint64_t)(A_BLOCK * A_HEAD_DIM);
+}
+ASSAY_FN uint32_t block_of(uint32_t table, uint32_t pos) {
+    return shared()->tables[(uint64_t)table * shared()->table_width + pos / A_BLOCK];
+}
+/* The same of one of a span's positions; all lanes of the warp come here. */
+ASSAY_FN uint64_t place_of(const assay_span *s, uint32_t pos) {
+    const uint32_t block = from_lane(s->block, pos / A_BLOCK - s->first / A_BLOCK);
+    return block_at(s->layer, block, s->head);
 }
 
 /* A head's raw numbers and its rotation, as a lane has them: dimensions lane + 32 * i, and their partners in the
@@ -72,33 +78,47 @@ ASSAY_FN bool head_is_there(const assay_head *head) {
     return there;
 }
 
-/* One warp: its norm (when the model has one) and rotation, in bf16; to a second place, too, unless it is NULL. */
-ASSAY_FN void turn_head(const assay_head *head, const float *gain, uint16_t *to, uint16_t *copy) {
-    float squares = 0;
+/* One warp: what RMSNorm divides N heads by, their sums side by side: each exchange between lanes takes its time. */
+template <uint32_t N> ASSAY_FN void scales_of(const assay_head *heads, float *scales) {
 #pragma unroll
-    for (uint32_t i = 0; i < A_PAIRS; i++)
-        squares += head->value[i][0] * head->value[i][0] + head->value[i][1] * head->value[i][1];
-    const float scale = gain ? one_over_root(warp_sum(squares) / A_HEAD_DIM + A_EPS) : 1.0f;
+    for (uint32_t n = 0; n < N; n++) {
+        scales[n] = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < A_PAIRS; i++)
+            scales[n] += heads[n].value[i][0] * heads[n].value[i][0] + heads[n].value[i][1] * heads[n].value[i][1];
+    }
+#pragma unroll
+    for (uint32_t m = 16; m > 0; m >>= 1)
+#pragma unroll
+        for (uint32_t n = 0; n < N; n++) scales[n] += swap_lanes_f(scales[n], m);
+#pragma unroll
+    for (uint32_t n = 0; n < N; n++) scales[n] = one_over_root(scales[n] / A_HEAD_DIM + A_EPS);
+}
+
+/* One warp: normed (with a gain) and rotated, in bf16; to a second place, too, unless it is NULL. */
+ASSAY_FN void turn_head(const assay_head *head, const float *gain, float scale, uint16_t *to, uint16_t *copy) {
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++) {
         const uint32_t d = lane_of_warp() + i * 32;
         if (d >= A_HALF) continue;
-        float a = head->value[i][0] * scale, b = head->value[i][1] * scale;
+        float a = head->value[i][0], b = head->value[i][1];
         if (gain) {
-            a *= gain[d];
-            b *= gain[d + A_HALF];
+            a *= scale * gain[d];
+            b *= scale * gain[d + A_HALF];
         }
-        to[d] = bf16_of(a * head->turn[i][0] - b * head->turn[i][1]);
-        to[d + A_HALF] = bf16_of(b * head->turn[i][0] + a * head->turn[i][1]);
+        const uint16_t low = bf16_of(a * head->turn[i][0] - b * head->turn[i][1]);
+        const uint16_t high = bf16_of(b * head->turn[i][0] + a * head->turn[i][1]);
+        to[d] = low;
+        to[d + A_HALF] = high;
         if (!copy) continue;
-        copy[d] = to[d];
-        copy[d + A_HALF] = to[d + A_HALF];
+        copy[d] = low;
+        copy[d + A_HALF] = high;
     }
 }
 
 /* A row's numbers of a kind: queries, then keys, then values, head by head. */
-ASSAY_FN const float *raw_of(uint32_t layer, uint32_t row) {
-    return floats_of(layer, A_ROW_AT_QKV) + (uint64_t)row * A_QKV_DIM;
+ASSAY_FN const float *raw_of(const assay_params *p, uint32_t layer, uint32_t row) {
+    return floats_of(p, layer, A_ROW_AT_QKV) + (uint64_t)row * A_QKV_DIM;
 }
 
 /* What a row appends for a head: its key, and its value as a lane has it. */
@@ -107,8 +127,8 @@ typedef struct {
     float value[A_DEPTHS];
 } assay_new;
 
-ASSAY_FN void ask_new(uint32_t layer, uint32_t row, uint32_t head, assay_new *its) {
-    const float *keys = raw_of(layer, row) + A_Q_DIM + head * A_HEAD_DIM, *values = keys + A_KV_DIM;
+ASSAY_FN void ask_new(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head, assay_new *its) {
+    const float *keys = raw_of(p, layer, row) + A_Q_DIM + head * A_HEAD_DIM, *values = keys + A_KV_DIM;
     ask_head(keys, &its->key);
 #pragma unroll
     for (uint32_t i = 0; i < A_DEPTHS; i++) {
@@ -123,17 +143,15 @@ ASSAY_FN bool new_is_there(const assay_new *its) {
     return there;
 }
 
-/* One warp: the key and value of (row, head) into their places; the key into `copy`, too, unless it is NULL. */
-ASSAY_FN void append(const assay_params *p, const assay_new *its, const float *k_gain, uint32_t layer, uint32_t row,
-                     uint32_t head, uint16_t *copy) {
-    const uint32_t pos = the_plan()->pos[row];
-    const uint64_t at = block_at(layer, the_plan()->table[row], pos, head);
+/* One warp: a position's key and value into a head's block; the key into `copy`, too, unless it is NULL. */
+ASSAY_FN void append(const assay_params *p, const assay_new *its, const float *k_gain, float scale, uint64_t at,
+                     uint32_t pos, uint16_t *copy) {
 #pragma unroll
     for (uint32_t i = 0; i < A_DEPTHS; i++) {
         const uint32_t d = lane_of_warp() + i * 32;
         if (d < A_HEAD_DIM) p->values[at + d * A_BLOCK + pos % A_BLOCK] = bf16_of(its->value[i]);
     }
-    turn_head(&its->key, k_gain, p->keys + at + pos % A_BLOCK * A_HEAD_DIM, copy);
+    turn_head(&its->key, k_gain, scale, p->keys + at + pos % A_BLOCK * A_HEAD_DIM, copy);
 }
 
 ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t layer) {
@@ -142,9 +160,12 @@ ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t 
          i += blocks_of_grid() * A_WARPS) {
         const uint32_t row = i / A_KV_HEADS, head = i % A_KV_HEADS;
         assay_new its;
-        ask_new(layer, row, head, &its);
-        ask_turn(p, the_plan()->pos[row], &its.key);
-        append(p, &its, k_gain, layer, row, head, nullptr);
+        ask_new(p, layer, row, head, &its);
+        const uint32_t pos = the_plan()->pos[row];
+        ask_turn(p, pos, &its.key);
+        float scale = 1;
+        if (k_gain) scales_of<1>(&its.key, &scale);
+        append(p, &its, k_gain, scale, block_at(layer, block_of(the_plan()->table[row], pos), head), pos, nullptr);
         sync_warp();
     }
 }
@@ -181,58 +202,63 @@ ASSAY_FN uint16_t *my_queries() { return shared()->u.attend.query[warp_of_block(
 ASSAY_FN uint16_t *my_key() { return shared()->u.attend.key[warp_of_block()]; } /* of the row's newest position */
 
 /* A query's raw numbers, the last one's for those beyond the row's heads. */
-ASSAY_FN const float *raw_query(const assay_span *s, uint32_t query) {
+ASSAY_FN const float *raw_query(const assay_params *p, const assay_span *s, uint32_t query) {
     const uint32_t head = head_of_query(s, query);
-    return raw_of(s->layer, row_of_query(s, query)) + (head < A_HEADS ? head : A_HEADS - 1) * A_HEAD_DIM;
+    return raw_of(p, s->layer, row_of_query(s, query)) + (head < A_HEADS ? head : A_HEADS - 1) * A_HEAD_DIM;
 }
 
 /* The span's queries, normed, rotated and in bf16, into this warp's part of shared memory; and what the row appends
  * into its place. Some are asked for at once, until they are there. */
 ASSAY_FN void prepare(const assay_params *p, const float *q_gain, const float *k_gain,
-                      const assay_span *s, bool appends) {
+                      const assay_span *s) {
     constexpr uint32_t SOME = A_PAIRS <= 2 ? 2 : 1;
     const uint32_t n = s->n_rows * A_QUERIES_AT_ONCE;
 #pragma unroll 1
     for (uint32_t query = 0; query < n; query += SOME) {
-        const bool also = appends && query == 0;
-        assay_head head[SOME];
+        const bool also = s->appends && query == 0;
+        assay_head head[SOME + 1]; /* and the new key */
         assay_new its;
 #pragma unroll
         for (uint32_t i = 0; i < SOME; i++)
             ask_turn(p, the_plan()->pos[row_of_query(s, query + i < n ? query + i : query)], head + i);
         for (bool whole = false; !whole;) {
             whole = true;
-            if (also) ask_new(s->layer, s->row0, s->head, &its);
+            if (also) ask_new(p, s->layer, s->row0, s->head, &its);
 #pragma unroll
-            for (uint32_t i = 0; i < SOME; i++) ask_head(raw_query(s, query + i < n ? query + i : query), head + i);
+            for (uint32_t i = 0; i < SOME; i++) ask_head(raw_query(p, s, query + i < n ? query + i : query), head + i);
             if (also) whole = new_is_there(&its);
 #pragma unroll
             for (uint32_t i = 0; i < SOME; i++) whole = whole && head_is_there(head + i);
             if (!whole) look_again();
         }
         sync_warp();
+        float scales[SOME + 1];
+        head[SOME] = also ? its.key : head[0];
+        if (q_gain) scales_of<SOME + 1>(head, scales);
         if (also) {
+            const uint32_t pos = s->first + s->n - 1;
 #pragma unroll
             for (uint32_t i = 0; i < A_PAIRS; i++) /* one row's: the same position */
                 for (uint32_t half = 0; half < 2; half++) its.key.turn[i][half] = head[0].turn[i][half];
-            append(p, &its, k_gain, s->layer, s->row0, s->head, my_key());
+            append(p, &its, k_gain, scales[SOME], place_of(s, pos), pos, my_key());
         }
 #pragma unroll
         for (uint32_t i = 0; i < SOME; i++)
             if (query + i < n)
-                turn_head(head + i, q_gain, my_queries() + (query + i) * A_QUERY_STRIDE, nullptr);
+                turn_head(head + i, q_gain, scales[i], my_queries() + (query + i) * A_QUERY_STRIDE, nullptr);
     }
     sync_warp();
 }
 
-/* The chunk's keys and values towards the second-level cache, while the queries are prepared. */
+/* The span's keys and values towards the second-level cache. */
 ASSAY_FN void call_for(const assay_params *p, const assay_span *s) {
     constexpr uint32_t LINES = A_BLOCK * A_HEAD_DIM * 2 / 128;
-    const uint32_t blocks = (s->n + A_BLOCK - 1) / A_BLOCK;
-    for (uint32_t i = lane_of_warp(); i < blocks * LINES; i += 32) {
-        const uint64_t at = block_at(s->layer, s->table, s->first + i / LINES * A_BLOCK, s->head);
-        prefetch(p->keys + at + i % LINES * 64);
-        prefetch(p->values + at + i % LINES * 64);
+    for (uint32_t pos = s->first; pos < s->first + s->n; pos += A_BLOCK - pos % A_BLOCK) {
+        const uint64_t at = place_of(s, pos);
+        for (uint32_t line = lane_of_warp(); line < LINES; line += 32) {
+            prefetch(p->keys + at + line * 64);
+            prefetch(p->values + at + line * 64);
+        }
     }
 }
 
@@ -242,33 +268,34 @@ ASSAY_FN assay_v4 eight_at(const uint16_t *from, uint32_t d) {
 }
 
 /* Where in its chunk the position of column g of tile j of the scores is. */
-ASSAY_FN uint32_t at_of_tile(uint32_t from, uint32_t j) {
-    const uint32_t g = lane_of_warp() >> 2;
+ASSAY_FN uint32_t at_of_tile(uint32_t from, uint32_t j, uint32_t lane) {
+    const uint32_t g = lane >> 2;
     return from + j / 4 * 32 + (g >> 1) * 8 + j % 4 * 2 + (g & 1);
 }
 
 /* A lane's keys of N * 32 positions, all asked for at once. */
 template <uint32_t N>
 ASSAY_FN void ask_keys(const assay_params *p, const assay_span *s, uint32_t from, assay_v4 (*k)[A_DEPTHS]) {
+    const uint32_t lane = lane_of_warp();
 #pragma unroll
     for (uint32_t j = 0; j < N * 4; j++) {
-        const uint32_t at = at_of_tile(from, j), pos = s->first + (at < s->n ? at : 0);
-        const uint16_t *key = p->keys + block_at(s->layer, s->table, pos, s->head) +
-                              pos % A_BLOCK * A_HEAD_DIM;
+        const uint32_t at = at_of_tile(from, j, lane), pos = s->first + (at < s->n ? at : 0);
+        const uint16_t *key = p->keys + place_of(s, pos) + pos % A_BLOCK * A_HEAD_DIM;
 #pragma unroll
         for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
-            k[j][depth] = eight_at(key, depth * 32 + (lane_of_warp() & 3) * 8);
+            k[j][depth] = eight_at(key, depth * 32 + (lane & 3) * 8);
     }
 }
 
 /* The newest position's key, which was not in its place when the others were asked for. */
 template <uint32_t N> ASSAY_FN void put_newest(const assay_span *s, assay_v4 (*k)[A_DEPTHS]) {
+    const uint32_t lane = lane_of_warp();
 #pragma unroll
     for (uint32_t j = 0; j < N * 4; j++)
-        if (at_of_tile(0, j) + 1 == s->n)
+        if (at_of_tile(0, j, lane) + 1 == s->n)
 #pragma unroll
             for (uint32_t depth = 0; depth < A_DEPTHS; depth++)
-                k[j][depth] = eight_at(my_key(), depth * 32 + (lane_of_warp() & 3) * 8);
+                k[j][depth] = eight_at(my_key(), depth * 32 + (lane & 3) * 8);
 }
 
 /* Scores of N * 32 positions, four tiles of 16 queries by 8 for each 32. */
@@ -301,7 +328,7 @@ ASSAY_FN float quad_sum(float v) {
 
 /* Scores to shares relative to the largest of their query: 0 beyond its reach. */
 ASSAY_FN void share_out(const uint32_t *reach, float (*score)[4], float *high, float *sum) {
-    const uint32_t t = thread_read_again() & 3;
+    const uint32_t t = thread_of_block() & 3;
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++) {
         float most = -INFINITY;
@@ -329,8 +356,7 @@ ASSAY_FN void share_out(const uint32_t *reach, float (*score)[4], float *high, f
 ASSAY_FN void ask_values(const assay_params *p, const assay_span *s, uint32_t from, assay_v4 *v) {
     const uint32_t lane = lane_of_warp(), g = lane >> 2, at = from + (lane & 3) * 8;
     const uint32_t pos = s->first + (at < s->n ? at : 0);
-    const uint16_t *values =
-        p->values + block_at(s->layer, s->table, pos, s->head) + pos % A_BLOCK;
+    const uint16_t *values = p->values + place_of(s, pos) + pos % A_BLOCK;
 #pragma unroll
     for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
         v[tile] = *(const assay_v4 *)(const void *)(values + (tile * 8 + g) * A_BLOCK);
@@ -403,8 +429,8 @@ ASSAY_FN uint32_t chunks_of(uint32_t row) {
     return the_plan()->pos[row] / A_CHUNK + 1;
 }
 
-ASSAY_FN uint32_t *attended_at(uint32_t layer, uint32_t row, uint32_t head) {
-    return (uint32_t *)(void *)(halves_of(layer, A_ROW_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM);
+ASSAY_FN uint32_t *attended_at(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
+    return (uint32_t *)(void *)(halves_of(p, layer, A_ROW_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM);
 }
 
 /* One query's result over the chunk: the whole of it where there is no other chunk, else a part. */
@@ -414,7 +440,7 @@ ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t 
     const uint32_t head = head_of_query(s, query);
     if (chunks_of(row) == 1) {
         const float inverse = quotient(1.0f, sum);
-        uint32_t *out = attended_at(s->layer, row, head);
+        uint32_t *out = attended_at(p, s->layer, row, head);
 #pragma unroll
         for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
             tell_gpu(out + tile * 4 + t,
@@ -429,23 +455,25 @@ ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t 
 }
 
 ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const float *k_gain,
-                           const assay_span *s, bool appends) {
+                           const assay_span *s) {
     constexpr bool AT_ONCE = A_SPANS * A_DEPTHS <= 8; /* as registers allow: then before the queries are there */
+    constexpr bool SHORT = A_SPANS == 1 && A_DEPTHS <= 4; /* values beside keys */
     constexpr uint32_t N = AT_ONCE ? A_SPANS : 1;
     const uint32_t g = lane_of_warp() >> 2;
     assay_v4 k[N * 4][A_DEPTHS];
     if (AT_ONCE) ask_keys<N>(p, s, 0, k);
-    prepare(p, q_gain, k_gain, s, appends);
-    if (AT_ONCE && appends) put_newest<N>(s, k);
+    prepare(p, q_gain, k_gain, s);
+    if (AT_ONCE && s->appends) put_newest<N>(s, k);
     const uint32_t reach[2] = {reach_of(s, g), reach_of(s, g + 8)};
     float score[A_SPANS * 4][4], high[2], sum[2], mixed[A_HEAD_DIM / 8][4];
     assay_v4 v[A_HEAD_DIM / 8];
+    if (SHORT) ask_values(p, s, 0, v);
 #pragma unroll
     for (uint32_t i = 0; i < A_SPANS; i += N) {
         if (!AT_ONCE) ask_keys<N>(p, s, i * 32, k);
         score_spans<N>(k, score + i * 4);
     }
-    ask_values(p, s, 0, v);
+    if (!SHORT) ask_values(p, s, 0, v);
     share_out(reach, score, high, sum);
 #pragma unroll
     for (uint32_t i = 0; i < A_HEAD_DIM / 8; i++)
@@ -463,7 +491,7 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
 /* One warp: the partial results of (row, head), joined in the order of positions, some at a time. */
 template <bool FLOWS>
 ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
-    constexpr uint32_t SOME = 4;
+    constexpr uint32_t SOME = 8;
     const uint32_t chunks = chunks_of(row), lane = lane_of_warp();
     const uint64_t parts = part_at(row, head, 0);
     float high = -INFINITY, sum = 0, mixed[A_PAIRS][2];
@@ -513,7 +541,7 @@ ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t
         high = most;
     }
     const float inverse = quotient(1.0f, sum);
-    uint32_t *out = attended_at(layer, row, head);
+    uint32_t *out = attended_at(p, layer, row, head);
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++)
         if (lane + i * 32 < A_HALF)
@@ -524,16 +552,6 @@ ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t
 ASSAY_FN uint32_t heads_of_part(const assay_span *s) {
     const uint32_t left = A_QUERIES - s->part * 16;
     return left < A_QUERIES_AT_ONCE ? left : A_QUERIES_AT_ONCE;
-}
-
-/* One warp, where the step flows: the row's chunks, by the warp of the last, which is there when the others are. Spans
- * are taken in the order of their chunks, so that no warp waits for a span that follows its own. */
-ASSAY_FN void join_flowing(const assay_params *p, const assay_span *s, bool appends) {
-    sync_warp();
-    if (!appends || chunks_of(s->row0) == 1) return;
-    for (uint32_t i = 0; i < heads_of_part(s); i++)
-        join<true>(p, s->layer, s->row0, s->head * A_QUERIES + s->part * 16 + i);
-    sync_warp();
 }
 
 /* One warp: rows of which this was the last chunk to be done. */
@@ -559,7 +577,7 @@ ASSAY_FN void join_rows(const assay_params *p, const assay_span *s) {
 }
 
 /* The span with a number; false: there is none. */
-ASSAY_FN bool span_at(uint32_t number, assay_span *s, bool *appends) {
+ASSAY_FN bool span_at(uint32_t number, assay_span *s) {
     const assay_plan *plan = the_plan();
     const uint32_t lists = plan->n_entries + plan->n_runs;
     s->head = number % A_KV_HEADS;
@@ -580,30 +598,83 @@ ASSAY_FN bool span_at(uint32_t number, assay_span *s, bool *appends) {
     const uint32_t last = plan->pos[s->row0 + s->n_rows - 1];
     if (last < s->first) return false;
     s->n = last + 1 - s->first < A_CHUNK ? last + 1 - s->first : A_CHUNK;
-    s->table = plan->table[s->row0];
-    *appends = own && !plan->prefilling && s->chunk == e->last_chunk;
+    s->appends = own && !plan->prefilling && s->chunk == e->last_chunk;
+    const uint32_t pos = (s->first / A_BLOCK + lane_of_warp()) * A_BLOCK;
+    s->block = pos < s->first + s->n ? block_of(plan->table[s->row0], pos) : 0;
     return true;
 }
 
-ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain,
-                       uint32_t layer) {
+/* Spans of all warps have numbers from 0 on. */
+ASSAY_FN uint32_t spans_of_step() {
     const assay_plan *plan = the_plan();
-    const uint32_t lists = plan->n_entries + plan->n_runs;
-    const uint32_t n = lists * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
+    return (plan->n_entries + plan->n_runs) * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
+}
+ASSAY_FN uint32_t first_span() { return warp_of_block() * blocks_of_grid() + block_of_grid(); }
+
+/* A warp's first span, found once a step: it is the same in every layer, and of few rows there is no other. */
+ASSAY_FN void plan_spans() {
+    static_assert(A_CHUNK / A_BLOCK + 2 <= 32, "a lane for each block of a span");
+    assay_span s;
+    const bool there = first_span() < spans_of_step() && span_at(first_span(), &s);
+    assay_first_span *kept = shared()->spans + warp_of_block();
+    if (there) kept->block[lane_of_warp()] = s.block;
+    if (lane_of_warp() > 0) return;
+    kept->there = there;
+    kept->row0 = s.row0;
+    kept->n_rows = s.n_rows;
+    kept->head = s.head;
+    kept->part = s.part;
+    kept->first = s.first;
+    kept->n = s.n;
+    kept->chunk = s.chunk;
+    kept->appends = s.appends;
+}
+ASSAY_FN bool first_span_of(uint32_t layer, assay_span *s) {
+    const assay_first_span *kept = shared()->spans + warp_of_block();
+    s->row0 = kept->row0;
+    s->n_rows = kept->n_rows;
+    s->head = kept->head;
+    s->part = kept->part;
+    s->first = kept->first;
+    s->n = kept->n;
+    s->chunk = kept->chunk;
+    s->appends = kept->appends;
+    s->block = kept->block[lane_of_warp()];
+    s->layer = layer;
+    return kept->there;
+}
+
+/* Before the layer's first product: what its attention reads is on its way meanwhile. */
+ASSAY_FN void expect_attention(const assay_params *p, uint32_t layer) {
+    assay_span s;
+    if (first_span_of(layer, &s)) call_for(p, &s);
+}
+
+/* Where the step flows, warps counted from the grid's end join the chunks of one head of one row each: they have the
+ * fewest spans, which come before, so that no span waits for a join. */
+ASSAY_FN void join_flowing(const assay_params *p, uint32_t layer) {
+    const uint32_t last = blocks_of_grid() * A_WARPS - 1;
 #pragma unroll 1
-    for (uint32_t i = warp_of_block() * blocks_of_grid() + block_of_grid(); i < n;
-         i += blocks_of_grid() * A_WARPS) {
+    for (uint32_t i = last - first_span(); i < the_plan()->n_rows * A_HEADS; i += last + 1)
+        if (chunks_of(i / A_HEADS) > 1) join<true>(p, layer, i / A_HEADS, i % A_HEADS);
+}
+
+ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain, uint32_t layer) {
+    const uint32_t n = spans_of_step();
+#pragma unroll 1
+    for (uint32_t i = first_span(); i < n; i += blocks_of_grid() * A_WARPS) {
         assay_span s;
-        bool appends;
-        s.layer = layer;
-        if (!span_at(i, &s, &appends)) continue;
-        call_for(p, &s);
-        attend_chunk(p, q_gain, k_gain, &s, appends);
-        if (plan->flows)
-            join_flowing(p, &s, appends);
-        else
-            join_rows(p, &s);
+        if (i == first_span()) {
+            if (!first_span_of(layer, &s)) continue;
+        } else {
+            if (!span_at(i, &s)) continue;
+            s.layer = layer;
+            call_for(p, &s);
+        }
+        attend_chunk(p, q_gain, k_gain, &s);
+        if (!the_plan()->flows) join_rows(p, &s);
     }
+    if (the_plan()->flows) join_flowing(p, layer);
 }
 
 #endif

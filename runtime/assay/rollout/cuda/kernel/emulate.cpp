@@ -143,13 +143,14 @@ void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint6
     gate_arrive(gate);
 }
 
-uint32_t swap_lanes(uint32_t v, uint32_t mask) {
+uint32_t from_lane(uint32_t v, uint32_t lane) {
     warp *w = my_warp();
-    const uint32_t parity = w->generation & 1, lane = me->thread & 31;
-    w->value[parity][lane] = v;
+    const uint32_t parity = w->generation & 1;
+    w->value[parity][me->thread & 31] = v;
     (void)meet(parity);
-    return w->value[parity][lane ^ mask];
+    return w->value[parity][lane & 31];
 }
+uint32_t swap_lanes(uint32_t v, uint32_t mask) { return from_lane(v, (me->thread & 31) ^ mask); }
 
 void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                   uint32_t b1) {

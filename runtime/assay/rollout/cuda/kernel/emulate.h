@@ -21,6 +21,7 @@ void sync_block();
 void sync_all();
 void sync_warp();
 uint32_t swap_lanes(uint32_t v, uint32_t mask);
+uint32_t from_lane(uint32_t v, uint32_t lane);
 void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                   uint32_t b1);
 void gate_init(uint64_t *gate, uint32_t arrivals);
@@ -65,7 +66,6 @@ static inline uint32_t add_gpu(uint32_t *p, uint32_t n) {
 static inline void add_shared(uint64_t *p, uint64_t n) { *p += n; }
 static inline void add_shared(uint32_t *p, uint32_t n) { *p += n; }
 static inline void gates_are_there() {}
-static inline uint32_t thread_read_again() { return thread_of_block(); }
 static inline uint32_t read_again(uint32_t v) { return v; }
 static inline void need_few_registers() {}
 static inline void need_many_registers() {}

@@ -18,25 +18,26 @@
 
 /* Where the words of a kind of a layer begin; A_LAYERS is what enters the head. Without dataflow all layers have one
  * place. It is made anew wherever it is used: pointers would occupy registers during products. */
-ASSAY_FN uint8_t *words_of(uint32_t layer, uint32_t kind) {
+ASSAY_FN uint8_t *words_of(const assay_params *p, uint32_t layer, uint32_t kind) {
     const assay_shared *s = shared();
-    return s->exchange + (uint64_t)read_again(layer) * s->exchange_step + (uint64_t)kind * s->exchange_rows;
+    return p->scratch + s->exchange_at + (uint64_t)read_again(layer) * s->exchange_step +
+           (uint64_t)kind * s->exchange_rows;
 }
-ASSAY_FN float *floats_of(uint32_t layer, uint32_t kind) {
-    return (float *)(void *)words_of(layer, kind);
+ASSAY_FN float *floats_of(const assay_params *p, uint32_t layer, uint32_t kind) {
+    return (float *)(void *)words_of(p, layer, kind);
 }
-ASSAY_FN uint16_t *halves_of(uint32_t layer, uint32_t kind) {
-    return (uint16_t *)(void *)words_of(layer, kind);
+ASSAY_FN uint16_t *halves_of(const assay_params *p, uint32_t layer, uint32_t kind) {
+    return (uint16_t *)(void *)words_of(p, layer, kind);
 }
 
 /* One thread, once a step. */
-ASSAY_FN void place_words(const assay_params *p, const assay_plan *plan) {
+ASSAY_FN void place_words(const assay_plan *plan) {
     assay_shared *s = shared();
-    s->exchange = p->scratch + A_AT_EXCHANGE;
+    s->exchange_at = A_AT_EXCHANGE;
     s->exchange_step = 0;
     s->exchange_rows = A_ROWS;
     if (!plan->flows) return;
-    s->exchange = p->scratch + A_AT_DATAFLOW + (plan->flow & 1) * (A_LAYERS + 1) * A_EXCHANGE_BYTES;
+    s->exchange_at = A_AT_DATAFLOW + (plan->flow & 1) * (A_LAYERS + 1) * A_EXCHANGE_BYTES;
     s->exchange_step = (uint32_t)A_EXCHANGE_BYTES;
     s->exchange_rows = A_DATAFLOW_ROWS;
 }

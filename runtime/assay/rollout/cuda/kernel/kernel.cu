@@ -314,7 +314,7 @@ ASSAY_FN void feed_step(const assay_params *p, assay_ring_end *end) {
     for (uint32_t product = 0; product <= 4 * A_LAYERS; product++) {
         const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)(product / 4) * A_LAYER_BYTES;
         const uint32_t which = product == 4 * A_LAYERS ? (uint32_t)OF_LOGITS : product % 4;
-        assay_job job = product_of(plan, w, weights, which);
+        assay_job job = product_of(p, plan, w, weights, which);
         if (A_RANK && plan->adapter && which != OF_LOGITS) {
             const assay_job low = below(p, plan, &job, which, product / 4);
             feed(&low, end, policy);
@@ -341,7 +341,8 @@ ASSAY_FN void adapt(const assay_params *p, assay_job *job, uint32_t product, uin
 
 ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t layer,
                            assay_ring_end *end, uint32_t *round) {
-    assay_job job = qkv_of(the_plan(), layer, w);
+    expect_attention(p, layer);
+    assay_job job = qkv_of(p, the_plan(), layer, w);
     adapt(p, &job, OF_QKV, layer, end, round);
     project<TO_QKV>(p, &job, OF_QKV, end);
     after_product(p, round);
@@ -365,12 +366,12 @@ ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t l
         assay_job job;
         if (!second) {
             attention_of(p, w, layer, end, round);
-            job = out_of(the_plan(), layer, w);
+            job = out_of(p, the_plan(), layer, w);
         } else {
-            job = gate_up_of(the_plan(), layer, w);
+            job = gate_up_of(p, the_plan(), layer, w);
             adapt(p, &job, OF_GATE_UP, layer, end, round);
             project<TO_GATED>(p, &job, OF_GATE_UP, end);
-            job = down_of(the_plan(), layer, w, next_gain(weights, w, layer));
+            job = down_of(p, the_plan(), layer, w, next_gain(weights, w, layer));
         }
         after_product(p, round);
         const uint32_t product = second ? OF_DOWN : OF_OUT;
@@ -383,14 +384,15 @@ ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t l
 ASSAY_FN void step(const assay_params *p, assay_ring_end *end, uint32_t *round) {
     const uint8_t *weights = p->weights[the_plan()->weights];
     plan_visits(p, weights);
-    embed(weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
-    sync_block(); /* the visits are there */
+    embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
+    plan_spans();
+    sync_block(); /* visits and spans are there */
     after_product(p, round);
 #pragma unroll 1
     for (uint32_t layer = 0; layer < A_LAYERS; layer++) layer_of(p, weights, layer, end, round);
     if (the_plan()->flows) make_absent(p, ~the_plan()->flow & 1, A_LAYERS);
     if (the_plan()->n_logits) {
-        const assay_job job = logits_of(the_plan(), A_LAYERS, weights);
+        const assay_job job = logits_of(p, the_plan(), A_LAYERS, weights);
         project<TO_LOGITS>(p, &job, OF_LOGITS, end);
         grid_barrier(p, round);
         slice_all(p);
@@ -432,7 +434,7 @@ ASSAY_FN void run_workers(const assay_params *p) {
         grid_barrier(p, &round);
         sync_all(); /* the plan is there */
         copy_plan(p);
-        if (thread_of_block() == 0) place_words(p, the_plan());
+        if (thread_of_block() == 0) place_words(the_plan());
         sync_block();
         if (the_plan()->exit) break;
         step(p, &end, &round);

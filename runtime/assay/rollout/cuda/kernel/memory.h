@@ -41,16 +41,24 @@ typedef struct {
     uint32_t n, tile, row, tiles, rows, groups, tiles_on, rows_on;
 } assay_visits;
 
+/* A warp's first span of attention (`attend.h`), and the KV blocks that its lanes keep. */
+typedef struct {
+    uint32_t row0, n_rows, head, part, first, n, chunk, appends, there;
+    uint32_t block[32];
+} assay_first_span;
+
 typedef struct {
     alignas(128) uint8_t ring[A_STAGES * A_PIECE_BYTES]; /* weights on their way from device memory */
     uint64_t full[A_STAGES], empty[A_STAGES];
     assay_plan plan;   /* of this step */
     assay_visits visits[A_PRODUCTS];
+    assay_first_span spans[A_WARPS];
     assay_rollout *rollouts;
     uint32_t *tables;  /* of KV blocks */
     uint32_t table_width, kv_blocks;
-    uint8_t *exchange; /* the words of a step, by layer and kind (`exchange.h`) */
+    uint64_t exchange_at; /* in the scratch: the words of a step, by layer and kind (`exchange.h`) */
     uint32_t exchange_step, exchange_rows;
+    float scale[A_ROWS]; /* of the rows of a product's input: RMSNorm's */
     union {
         float partial[A_WARPS * A_ROWS_SUMMED * A_PART_STRIDE];
         struct {
@@ -62,7 +70,6 @@ typedef struct {
             uint64_t mass[2048];
             uint64_t part[A_THREADS];
             uint32_t ties[A_THREADS];
-            double lane[32];
             uint32_t threshold;
             uint64_t left;
         } sample;

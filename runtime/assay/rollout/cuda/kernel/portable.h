@@ -90,18 +90,15 @@ ASSAY_FN void need_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u
 ASSAY_FN void need_many_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 ASSAY_FN void sync_warp() { __syncwarp(); }
 ASSAY_FN uint32_t swap_lanes(uint32_t v, uint32_t mask) { return __shfl_xor_sync(~0u, v, mask); }
-ASSAY_FN uint32_t thread_of_block() { return threadIdx.x; }
-/* The same, read where it is used: what follows from it does not occupy a register all the time. */
-ASSAY_FN uint32_t thread_read_again() {
-    uint32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-}
+ASSAY_FN uint32_t from_lane(uint32_t v, uint32_t lane) { return __shfl_sync(~0u, v, lane); }
+/* A value as if it were read where it is used: what is made of it occupies no registers from the kernel's begin on, or
+ * stack, which the first-level cache has no room for. */
 ASSAY_FN uint32_t read_again(uint32_t v) {
     uint32_t same;
     asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(v));
     return same;
 }
+ASSAY_FN uint32_t thread_of_block() { return read_again(threadIdx.x); }
 ASSAY_FN uint32_t block_of_grid() { return blockIdx.x; }
 ASSAY_FN uint32_t blocks_of_grid() { return gridDim.x; }
 ASSAY_FN uint8_t *shared_memory() {
@@ -188,8 +185,8 @@ ASSAY_FN uint16_t bf16_of(float v) { return (uint16_t)bf16_pair(v, 0.0f); }
 
 #define ASSAY_UNIT (1ull << 40) /* probability 1 in the fixed point of sampling: sums have no order */
 
-ASSAY_FN uint32_t lane_of_warp() { return thread_of_block() & 31u; }
-ASSAY_FN uint32_t warp_of_block() { return thread_of_block() >> 5; }
+ASSAY_FN uint32_t lane_of_warp() { return read_again(thread_of_block() & 31u); }
+ASSAY_FN uint32_t warp_of_block() { return read_again(thread_of_block() >> 5); }
 
 ASSAY_FN float swap_lanes_f(float v, uint32_t mask) {
     return float_of(swap_lanes(bits_of(v), mask));

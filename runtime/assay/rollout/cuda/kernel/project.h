@@ -5,8 +5,8 @@
  * activation, so device memory works during barriers and attention, too.
  *
  * A tile is 16 outputs; a block's warps share its inputs and are summed in a fixed order, so that a row's
- * numbers do not depend on the rows beside it. Weights lie in the order in which lanes read them: 1 KiB
- * for 16 outputs by 32 inputs. RMSNorm's gain enters with the input (bf16), its scale follows the product:
+ * numbers do not depend on the rows beside it. Weights lie in the order in which lanes read and tensor cores take
+ * them: 1 KiB for 16 outputs by 32 inputs, half of it for each product of 16. RMSNorm's gain enters with the input (bf16), its scale follows the product:
  * each producer of the residual leaves the sums of squares of its tiles.
  *
  * A LoRA adapter is not merged: W x + B (A x). A product of its own makes A x (`low`), a barrier later the product
@@ -44,11 +44,11 @@ typedef struct {
 
 /* ---- which product, which tiles ------------------------------------------------------------------ */
 
-ASSAY_FN assay_job job_of(const assay_plan *plan, uint32_t layer, const uint8_t *weights, uint32_t input,
+ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *weights, uint32_t input,
                           uint32_t inputs, uint32_t outputs) {
     assay_job job;
     job.weights = weights;
-    job.input = halves_of(layer, input);
+    job.input = halves_of(p, layer, input);
     job.from = job.to = layer;
     job.squares = job.residual = 0;
     job.to_float = job.to_half = job.to_squares = 0;
@@ -67,15 +67,15 @@ ASSAY_FN assay_job job_of(const assay_plan *plan, uint32_t layer, const uint8_t 
 }
 
 /* `w`: a layer's weights, or of the head the model's; `layer`: whose words it takes. */
-ASSAY_FN assay_job qkv_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
-    assay_job job = job_of(plan, layer, w + A_AT_QKV_WEIGHTS, A_ROW_AT_NORMED_IN, A_DIM, A_QKV_OUTPUTS);
+ASSAY_FN assay_job qkv_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(p, plan, layer, w + A_AT_QKV_WEIGHTS, A_ROW_AT_NORMED_IN, A_DIM, A_QKV_OUTPUTS);
     job.squares = A_ROW_AT_SQUARES_IN;
     job.to_float = A_ROW_AT_QKV;
     job.bias = A_QKV_BIAS ? vector_at(w, A_AT_QKV_BIAS) : nullptr;
     return job;
 }
-ASSAY_FN assay_job out_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
-    assay_job job = job_of(plan, layer, w + A_AT_OUT_WEIGHTS, A_ROW_AT_ATTENDED, A_Q_DIM, A_DIM);
+ASSAY_FN assay_job out_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(p, plan, layer, w + A_AT_OUT_WEIGHTS, A_ROW_AT_ATTENDED, A_Q_DIM, A_DIM);
     job.residual = A_ROW_AT_RESIDUAL_IN;
     job.to_float = A_ROW_AT_RESIDUAL_MID;
     job.to_half = A_ROW_AT_NORMED_MID;
@@ -84,16 +84,16 @@ ASSAY_FN assay_job out_of(const assay_plan *plan, uint32_t layer, const uint8_t 
     job.gain = vector_at(w, A_AT_FFN_NORM);
     return job;
 }
-ASSAY_FN assay_job gate_up_of(const assay_plan *plan, uint32_t layer, const uint8_t *w) {
-    assay_job job = job_of(plan, layer, w + A_AT_GATE_UP_WEIGHTS, A_ROW_AT_NORMED_MID, A_DIM, 2 * A_HIDDEN);
+ASSAY_FN assay_job gate_up_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *w) {
+    assay_job job = job_of(p, plan, layer, w + A_AT_GATE_UP_WEIGHTS, A_ROW_AT_NORMED_MID, A_DIM, 2 * A_HIDDEN);
     job.squares = A_ROW_AT_SQUARES_MID;
     job.to_half = A_ROW_AT_GATED;
     return job;
 }
 /* `gain`: of the next layer's norm, or of the final one. */
-ASSAY_FN assay_job down_of(const assay_plan *plan, uint32_t layer, const uint8_t *w,
+ASSAY_FN assay_job down_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *w,
                            const float *gain) {
-    assay_job job = job_of(plan, layer, w + A_AT_DOWN_WEIGHTS, A_ROW_AT_GATED, A_HIDDEN, A_DIM);
+    assay_job job = job_of(p, plan, layer, w + A_AT_DOWN_WEIGHTS, A_ROW_AT_GATED, A_HIDDEN, A_DIM);
     job.residual = A_ROW_AT_RESIDUAL_MID;
     job.to = layer + 1;
     job.to_float = A_ROW_AT_RESIDUAL_IN;
@@ -104,8 +104,8 @@ ASSAY_FN assay_job down_of(const assay_plan *plan, uint32_t layer, const uint8_t
     job.gain = gain;
     return job;
 }
-ASSAY_FN assay_job logits_of(const assay_plan *plan, uint32_t layer, const uint8_t *weights) {
-    assay_job job = job_of(plan, layer, weights + A_AT_HEAD, A_ROW_AT_NORMED_IN, A_DIM, A_VOCAB_OUTPUTS);
+ASSAY_FN assay_job logits_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *weights) {
+    assay_job job = job_of(p, plan, layer, weights + A_AT_HEAD, A_ROW_AT_NORMED_IN, A_DIM, A_VOCAB_OUTPUTS);
     job.squares = A_ROW_AT_SQUARES_IN;
     job.n_rows = plan->n_logits;
     job.rows = plan->logit_row;
@@ -113,12 +113,12 @@ ASSAY_FN assay_job logits_of(const assay_plan *plan, uint32_t layer, const uint8
 }
 
 /* The product of the model with a number, for what does not depend on a layer. */
-ASSAY_FN assay_job product_of(const assay_plan *plan, const uint8_t *w, const uint8_t *weights, uint32_t which) {
-    return which == OF_QKV       ? qkv_of(plan, 0, w)
-           : which == OF_OUT     ? out_of(plan, 0, w)
-           : which == OF_GATE_UP ? gate_up_of(plan, 0, w)
-           : which == OF_DOWN    ? down_of(plan, 0, w, nullptr)
-                                 : logits_of(plan, 0, weights);
+ASSAY_FN assay_job product_of(const assay_params *p, const assay_plan *plan, const uint8_t *w, const uint8_t *weights, uint32_t which) {
+    return which == OF_QKV       ? qkv_of(p, plan, 0, w)
+           : which == OF_OUT     ? out_of(p, plan, 0, w)
+           : which == OF_GATE_UP ? gate_up_of(p, plan, 0, w)
+           : which == OF_DOWN    ? down_of(p, plan, 0, w, nullptr)
+                                 : logits_of(p, plan, 0, weights);
 }
 
 /* What is adapted, by product: its outputs below and where they go, where A and B are in a layer of the adapter. */
@@ -157,7 +157,7 @@ ASSAY_FN void add_above(const assay_params *p, const assay_plan *plan, assay_job
                         : product == OF_GATE_UP ? A_AT_GATE_UP_B
                                                 : A_AT_DOWN_B;
     job->above = adapter_at(p, plan, layer) + at;
-    job->above_input = halves_of(job->from, low_at(product));
+    job->above_input = halves_of(p, job->from, low_at(product));
     job->above_chunks = low_of(product) / 32;
 }
 
@@ -211,7 +211,7 @@ ASSAY_FN void plan_visits(const assay_params *p, const uint8_t *weights) {
     const uint32_t one = thread_of_block();
     if (one >= A_PRODUCTS) return;
     const uint32_t of_model = one < A_OF_MODEL ? one : one - A_OF_MODEL;
-    assay_job job = product_of(plan, weights + A_AT_LAYERS, weights, of_model);
+    assay_job job = product_of(p, plan, weights + A_AT_LAYERS, weights, of_model);
     if (one >= A_OF_MODEL) {
         if (!plan->adapter) return;
         job = below(p, plan, &job, of_model, 0);
@@ -246,14 +246,13 @@ ASSAY_FN void feed(const assay_job *job, assay_ring_end *end, uint64_t policy) {
 
 /* ---- the product --------------------------------------------------------------------------------- */
 
-/* A warp's share of up to NT tiles times NB * 8 rows, onto `sum`: one matrix and its inputs. Activations of several
- * pieces are asked for at once, before the weights are waited for; of few rows, which may flow, until they are there.
- * `others` asks for what follows the product, and says whether that is there. */
-template <int NB, int NT, typename OTHERS>
+/* A warp's share of up to NT tiles times NB * 8 rows, onto `sum`: one matrix and its inputs. Activations of a piece are
+ * asked for at once, before the weights are waited for. */
+template <int NB, int NT>
 ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint32_t *rows, uint32_t n_tiles,
-                              assay_ring_end *end, float (*sum)[4], const OTHERS &others) {
+                              assay_ring_end *end, float (*sum)[4]) {
     constexpr uint32_t PER = A_PIECE / A_WARPS;
-    constexpr uint32_t AHEAD = NB == 1 ? (NT == 1 ? 6 : 2) : NB == 2 && NT == 1 ? 3 : 1;
+    constexpr uint32_t AHEAD = NB == 2 && NT == 1 ? 3 : 1;
     const uint32_t lane = lane_of_warp(), warp = warp_of_block(), t = lane & 3;
     uint32_t from[NB]; /* of the input, elements */
 #pragma unroll
@@ -261,25 +260,15 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
 #pragma unroll 1
     for (uint32_t first = 0; first < chunks; first += AHEAD * A_PIECE) {
         assay_v4 x[AHEAD * PER][NB];
-        for (bool whole = false; !whole;) {
-            whole = true;
 #pragma unroll
-            for (uint32_t i = 0; i < AHEAD * PER; i++) {
-                const uint32_t c = first + i * A_WARPS + warp;
+        for (uint32_t i = 0; i < AHEAD * PER; i++) {
+            const uint32_t c = first + i * A_WARPS + warp;
 #pragma unroll
-                for (int j = 0; j < NB; j++) {
-                    const assay_v4 *at = (const assay_v4 *)(const void *)(input + from[j] + c * 32);
-                    x[i][j] = {0, 0, 0, 0};
-                    if (c < chunks) x[i][j] = NB == 1 ? peek_gpu(at) : *at;
-                }
+            for (int j = 0; j < NB; j++) {
+                x[i][j] = {0, 0, 0, 0};
+                if (c < chunks) x[i][j] = *(const assay_v4 *)(const void *)(input + from[j] + c * 32);
             }
-            if (NB > 1) break;
-            if (first == 0) whole = others();
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD * PER; i++) whole = whole && are_there(&x[i][0]);
-            if (!whole) look_again();
         }
-        if (NB == 1) sync_warp();
 #pragma unroll
         for (uint32_t next = 0; next < AHEAD * NT; next++) {
             const uint32_t ahead = next / NT, of_tile = next % NT;
@@ -292,19 +281,85 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
                 const uint32_t of_piece = k * A_WARPS + warp;
                 if (first + ahead * A_PIECE + of_piece >= chunks) continue;
                 const assay_v4 *w = (const assay_v4 *)(const void *)(piece + of_piece * 1024);
-                const assay_v4 a = w[0], b = w[32];
+                const assay_v4 a = w[0], b = w[32]; /* of 16 inputs each */
                 const assay_v4 *y = x[ahead * PER + k];
                 float(*to)[4] = sum + of_tile * NB;
 #pragma unroll
                 for (int j = 0; j < NB; j++) /* independent ones side by side: each takes its time */
-                    multiply_add(to[j], a.x, b.x, a.y, b.y, y[j].x, y[j].y);
+                    multiply_add(to[j], a.x, a.y, a.z, a.w, y[j].x, y[j].y);
 #pragma unroll
                 for (int j = 0; j < NB; j++)
-                    multiply_add(to[j], a.z, b.z, a.w, b.w, y[j].z, y[j].w);
+                    multiply_add(to[j], b.x, b.y, b.z, b.w, y[j].z, y[j].w);
             }
             sync_warp();
             if (lane == 0) gate_arrive(shared()->empty + stage);
             next_stage(end);
+        }
+    }
+}
+
+/* The same of up to eight rows, which may flow: their activations are asked for until they are there, and `others` asks
+ * beside them for what follows the product, and says whether that is there. So few rows leave tensor cores idle: weights
+ * of several pieces are taken before they are multiplied, so that one wait covers them, and tiles take turns. */
+template <int NT, typename OTHERS>
+ASSAY_FN void multiply_few(const uint16_t *input, uint32_t chunks, uint32_t row, uint32_t n_tiles,
+                           assay_ring_end *end, float (*sum)[4], const OTHERS &others) {
+    constexpr uint32_t PER = A_PIECE / A_WARPS;
+    constexpr uint32_t AHEAD = NT == 1 ? 6 : 2, GROUP = NT == 1 ? 3 : 1, STAGES = GROUP * NT;
+    static_assert(STAGES <= 4 && STAGES <= A_STAGES, "as registers and the ring allow");
+    const uint32_t lane = lane_of_warp(), warp = warp_of_block();
+    input += (uint64_t)row * chunks * 32 + (lane & 3) * 8;
+#pragma unroll 1
+    for (uint32_t first = 0; first < chunks; first += AHEAD * A_PIECE) {
+        assay_v4 x[AHEAD * PER];
+        for (bool whole = false; !whole;) {
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD * PER; i++) {
+                const uint32_t c = first + i * A_WARPS + warp;
+                x[i] = {0, 0, 0, 0};
+                if (c < chunks) x[i] = peek_gpu((const assay_v4 *)(const void *)(input + c * 32));
+            }
+            whole = first > 0 || others();
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD * PER; i++) whole = whole && are_there(x + i);
+            if (!whole) look_again();
+        }
+        sync_warp();
+#pragma unroll
+        for (uint32_t group = 0; group < AHEAD; group += GROUP) {
+            assay_v4 w[STAGES][PER][2];
+            const uint32_t stage0 = stage_of(end);
+            uint32_t taken = 0;
+#pragma unroll
+            for (uint32_t i = 0; i < STAGES; i++) {
+                const uint32_t piece = first + (group + i / NT) * A_PIECE;
+                const bool has = piece < chunks && i % NT < n_tiles;
+                const uint8_t *at = shared()->ring + stage_of(end) * A_PIECE_BYTES + lane * 16;
+                if (has) gate_wait(shared()->full + stage_of(end), parity_of(end));
+#pragma unroll
+                for (uint32_t k = 0; k < PER; k++) {
+                    const uint32_t of_piece = k * A_WARPS + warp;
+                    const assay_v4 *from = (const assay_v4 *)(const void *)(at + of_piece * 1024);
+                    w[i][k][0] = w[i][k][1] = {0, 0, 0, 0};
+                    if (has && piece + of_piece < chunks) {
+                        w[i][k][0] = from[0];
+                        w[i][k][1] = from[32];
+                    }
+                }
+                if (!has) continue;
+                next_stage(end);
+                taken++;
+            }
+            sync_warp();
+            if (lane < taken) gate_arrive(shared()->empty + (stage0 + lane) % A_STAGES);
+#pragma unroll
+            for (uint32_t turn = 0; turn < GROUP * PER * 2; turn++)
+#pragma unroll
+                for (uint32_t tile = 0; tile < NT; tile++) {
+                    const uint32_t ahead = turn / (PER * 2), k = turn / 2 % PER;
+                    const assay_v4 *a = w[ahead * NT + tile][k] + turn % 2, *y = x + (group + ahead) * PER + k;
+                    multiply_add(sum[tile], a->x, a->y, a->z, a->w, turn % 2 ? y->z : y->x, turn % 2 ? y->w : y->y);
+                }
         }
     }
 }
@@ -323,9 +378,15 @@ ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t ro
         rows[j] = row < job->n_rows ? row : job->n_rows - 1;
         if (job->rows) rows[j] = job->rows[rows[j]];
     }
-    multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum, others);
-    if (A_RANK && job->above)
-        multiply_pieces<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum, [] { return true; });
+    if constexpr (NB == 1) {
+        multiply_few<NT>(job->input, job->chunks, rows[0], n_tiles, end, sum, others);
+        if (A_RANK && job->above)
+            multiply_few<NT>(job->above_input, job->above_chunks, rows[0], n_tiles, end, sum, [] { return true; });
+    } else {
+        multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
+        if (A_RANK && job->above)
+            multiply_pieces<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum);
+    }
 }
 
 /* A warp's sums of 8 * N rows of tiles, beside those of the other warps. */
@@ -344,47 +405,61 @@ template <int N> ASSAY_FN void leave_partial(const float (*sum)[4]) {
 
 /* ---- what follows it ----------------------------------------------------------------------------- */
 
-#define A_SHARE ((A_TILES_DIM + 15) / 16)
-#define A_BESIDE (A_SHARE <= 4 ? (A_SHARE < 2 ? 2 : A_SHARE) : 4)
+#define A_SHARE ((A_TILES_DIM + 31) / 32)
+
+/* RMSNorm's scale of a row is made by one warp, from a lane's share of the sums of squares of the row's tiles. */
+ASSAY_FN bool ask_squares(const assay_params *p, const assay_job *job, uint32_t row, float *share) {
+    const float *squares = floats_of(p, job->from, job->squares) + (uint64_t)(job->rows ? job->rows[row] : row) * A_TILES_DIM;
+    bool there = true;
+#pragma unroll
+    for (uint32_t i = 0; i < A_SHARE; i++) {
+        const uint32_t t = lane_of_warp() + i * 32;
+        share[i] = t < A_TILES_DIM ? peek_float(squares + t) : 0.0f;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < A_SHARE; i++) there = there && is_there(share[i]);
+    return there;
+}
+ASSAY_FN void keep_scale(uint32_t row, const float *share) {
+    float squares = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_SHARE; i++) squares += share[i];
+    squares = warp_sum(squares);
+    if (lane_of_warp() == 0) shared()->scale[row] = one_over_root(squares / A_DIM + A_EPS);
+}
+
+/* All rows, where they do not flow; some at once. Seen by the others after the next `sync_block`. */
+ASSAY_FN void scale_rows(const assay_params *p, const assay_job *job) {
+    constexpr uint32_t SOME = A_SHARE <= 2 ? 8 : A_SHARE <= 8 ? 2 : 1;
+#pragma unroll 1
+    for (uint32_t first = warp_of_block(); first < job->n_rows; first += SOME * A_WARPS) {
+        float share[SOME][A_SHARE];
+#pragma unroll
+        for (uint32_t i = 0; i < SOME; i++) {
+            const uint32_t row = first + i * A_WARPS;
+            (void)ask_squares(p, job, row < job->n_rows ? row : first, share[i]);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < SOME; i++)
+            if (first + i * A_WARPS < job->n_rows) keep_scale(first + i * A_WARPS, share[i]);
+    }
+}
 
 /* One output of one row, which one thread settles. */
 typedef struct {
     uint32_t row, tile, output; /* output: 0 .. 15 of its tile */
     bool there;
-    /* Asked for before the product and not looked at until after it, but for whether it is there. TO_RESIDUAL: the
-     * residual and the gain. TO_LOW: nothing. Others: this thread's share of the row's sums of squares. */
-    float beside[A_BESIDE];
+    float residual, gain; /* TO_RESIDUAL: asked for before the product */
 } assay_output;
 
 /* Whether it is there. */
-template <int KIND> ASSAY_FN bool ask_beside(const assay_job *job, assay_output *o) {
-#pragma unroll
-    for (uint32_t i = 0; i < A_BESIDE; i++) o->beside[i] = 0;
-    if (!o->there || KIND == TO_LOW) return true;
-    if (KIND == TO_RESIDUAL) {
-        const uint32_t at = o->tile * 16 + o->output;
-        o->beside[0] = peek_float(floats_of(job->from, job->residual) + (uint64_t)o->row * A_DIM + at);
-        o->beside[1] = job->gain[at];
-        return is_there(o->beside[0]);
-    }
-    const float *squares = floats_of(job->from, job->squares) +
-                           (uint64_t)(job->rows ? job->rows[o->row] : o->row) * A_TILES_DIM;
-    float share[A_SHARE];
-    bool there = true;
-#pragma unroll
-    for (uint32_t i = 0; i < A_SHARE; i++) {
-        const uint32_t t = o->output + i * 16;
-        share[i] = t < A_TILES_DIM ? peek_float(squares + t) : 0.0f;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < A_SHARE; i++) {
-        there = there && is_there(share[i]);
-        if (i < A_BESIDE)
-            o->beside[i] = share[i];
-        else
-            o->beside[i % A_BESIDE] += share[i];
-    }
-    return there;
+template <int KIND> ASSAY_FN bool ask_beside(const assay_params *p, const assay_job *job, assay_output *o) {
+    o->residual = o->gain = 0;
+    if (KIND != TO_RESIDUAL || !o->there) return true;
+    const uint32_t at = o->tile * 16 + o->output;
+    o->residual = peek_float(floats_of(p, job->from, job->residual) + (uint64_t)o->row * A_DIM + at);
+    o->gain = job->gain[at];
+    return is_there(o->residual);
 }
 
 /* The sum over the 16 neighbouring lanes that hold the outputs of one row. */
@@ -393,19 +468,19 @@ ASSAY_FN float row_sum(float v) {
     return v;
 }
 
-ASSAY_FN void add_to_residual(const assay_job *job, const assay_output *o, float v) {
+ASSAY_FN void add_to_residual(const assay_params *p, const assay_job *job, const assay_output *o, float v) {
     const uint64_t at = (uint64_t)o->row * A_DIM + o->tile * 16 + o->output;
-    const float x = o->there ? o->beside[0] + v : 0.0f;
-    leave_halves(halves_of(job->to, job->to_half) + at, x * o->beside[1], o->there);
+    const float x = o->there ? o->residual + v : 0.0f;
+    leave_halves(halves_of(p, job->to, job->to_half) + at, x * o->gain, o->there);
     const float squares = row_sum(x * x);
     if (o->there && o->output == 0)
-        leave_float(floats_of(job->to, job->to_squares) + (uint64_t)o->row * A_TILES_DIM + o->tile, squares);
-    if (o->there) leave_float(floats_of(job->to, job->to_float) + at, x);
+        leave_float(floats_of(p, job->to, job->to_squares) + (uint64_t)o->row * A_TILES_DIM + o->tile, squares);
+    if (o->there) leave_float(floats_of(p, job->to, job->to_float) + at, x);
 }
 
-ASSAY_FN void gate(const assay_job *job, const assay_output *o, float v) {
+ASSAY_FN void gate(const assay_params *p, const assay_job *job, const assay_output *o, float v) {
     const float up = swap_lanes_f(v, 8);
-    leave_halves(halves_of(job->to, job->to_half) + (uint64_t)o->row * A_HIDDEN + o->tile * 8 + o->output,
+    leave_halves(halves_of(p, job->to, job->to_half) + (uint64_t)o->row * A_HIDDEN + o->tile * 8 + o->output,
                  quotient(v, 1.0f + exp_of(-v)) * up, o->there && o->output < 8);
 }
 
@@ -417,21 +492,18 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
 #pragma unroll
     for (uint32_t w = 0; w < A_WARPS; w++) v += partial[w * (A_ROWS_SUMMED * A_PART_STRIDE)];
     if (KIND == TO_RESIDUAL) {
-        add_to_residual(job, o, v);
+        add_to_residual(p, job, o, v);
         return;
     }
     const uint32_t at = o->tile * 16 + o->output;
     if (KIND == TO_LOW) {
-        leave_halves(halves_of(job->to, job->to_half) + (uint64_t)o->row * job->tiles * 16 + at, v, o->there);
+        leave_halves(halves_of(p, job->to, job->to_half) + (uint64_t)o->row * job->tiles * 16 + at, v, o->there);
         return;
     }
-    float squares = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < A_BESIDE; i++) squares += o->beside[i];
-    v *= one_over_root(row_sum(squares) / A_DIM + A_EPS);
-    if (KIND == TO_GATED) gate(job, o, v);
+    v *= o->there ? shared()->scale[o->row] : 0.0f;
+    if (KIND == TO_GATED) gate(p, job, o, v);
     if (KIND == TO_QKV && o->there && at < A_QKV_DIM)
-        leave_float(floats_of(job->to, job->to_float) + (uint64_t)o->row * A_QKV_DIM + at,
+        leave_float(floats_of(p, job->to, job->to_float) + (uint64_t)o->row * A_QKV_DIM + at,
                     job->bias ? v + job->bias[at] : v);
     if (KIND == TO_LOGITS && o->there && at < A_VOCAB)
         scratch_f(p, A_AT_LOGITS)[(uint64_t)o->row * A_VOCAB + at] = v;
@@ -452,24 +524,35 @@ ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t 
 /* All tiles of a visit, as many at once as there is room for their partial sums. */
 template <int KIND, int NB, int NT>
 ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t tile, uint32_t n_tiles,
-                        uint32_t row0, assay_ring_end *end) {
+                        uint32_t row0, bool first, assay_ring_end *end) {
     constexpr int ROUNDS = (NB * NT + 7) / 8, OF_ROUND = NB * NT / ROUNDS; /* eights of rows */
     constexpr int MINE = (OF_ROUND * 128 + A_THREADS - 1) / A_THREADS;
+    constexpr bool SCALED = KIND == TO_QKV || KIND == TO_GATED || KIND == TO_LOGITS;
     constexpr bool EARLY = ROUNDS == 1; /* what is beside the sums is asked for before the product */
     assay_output mine[MINE];
 #pragma unroll
     for (int i = 0; EARLY && i < MINE; i++) {
         mine[i] = output_at<NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
-        if (NB > 1) ask_beside<KIND>(job, mine + i);
+        if (NB > 1) ask_beside<KIND>(p, job, mine + i);
     }
     static_assert(NB > 1 || EARLY, "what may flow is asked for until it is there");
-    float sum[NT * NB][4];
+    /* Where the step flows, the block's first visit makes the scales: a warp those of its rows. */
+    constexpr uint32_t EACH = NB == 1 && SCALED ? (8 + A_WARPS - 1) / A_WARPS : 0;
+    const uint32_t scales = EACH && first && the_plan()->flows ? job->n_rows : 0;
+    float sum[NT * NB][4], share[EACH + 1][A_SHARE];
     multiply_tiles<NB, NT>(job, n_tiles, row0, end, sum, [&] {
         bool there = true;
 #pragma unroll
-        for (int i = 0; NB == 1 && i < MINE; i++) there = ask_beside<KIND>(job, mine + i) && there;
+        for (int i = 0; NB == 1 && i < MINE; i++) there = ask_beside<KIND>(p, job, mine + i) && there;
+#pragma unroll
+        for (uint32_t i = 0; i < EACH; i++)
+            if (warp_of_block() + i * A_WARPS < scales)
+                there = ask_squares(p, job, warp_of_block() + i * A_WARPS, share[i]) && there;
         return there;
     });
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; i++)
+        if (warp_of_block() + i * A_WARPS < scales) keep_scale(warp_of_block() + i * A_WARPS, share[i]);
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
         if (r * OF_ROUND / NB >= (int)n_tiles) break;
@@ -478,7 +561,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
         for (int i = 0; !EARLY && i < MINE; i++) {
             const uint32_t number = (r * MINE + i) * A_THREADS + thread_of_block();
             mine[i] = output_at<NB>(job, number, tile, n_tiles, row0);
-            ask_beside<KIND>(job, mine + i);
+            ask_beside<KIND>(p, job, mine + i);
         }
         sync_block();
 #pragma unroll
@@ -499,39 +582,43 @@ template <int KIND>
 ASSAY_FN void project(const assay_params *p, const assay_job *job, uint32_t product,
                       assay_ring_end *end) {
     constexpr bool ALONE = KIND == TO_RESIDUAL || KIND == TO_LOW;
+    bool first = true;
+    if (!ALONE && !the_plan()->flows && shared()->visits[product].n) scale_rows(p, job);
 #pragma unroll 1
     for (assay_visits v = shared()->visits[product]; v.n; move_on_visit(&v)) {
         const uint32_t tile = v.tile, row0 = v.row;
         const uint32_t n = job->tiles - tile < v.tiles ? job->tiles - tile : v.tiles;
         if (v.rows == 8)
-            one_visit<KIND, 1, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
+            one_visit<KIND, 1, ALONE ? 1 : 4>(p, job, tile, n, row0, first, end);
         else if (v.rows == 16)
-            one_visit<KIND, 2, ALONE ? 1 : 4>(p, job, tile, n, row0, end);
+            one_visit<KIND, 2, ALONE ? 1 : 4>(p, job, tile, n, row0, first, end);
         else if (v.rows == 32)
-            one_visit<KIND, 4, ALONE ? 1 : 2>(p, job, tile, n, row0, end);
+            one_visit<KIND, 4, ALONE ? 1 : 2>(p, job, tile, n, row0, first, end);
         else
-            one_visit<KIND, 8, ALONE ? 1 : 3>(p, job, tile, n, row0, end);
+            one_visit<KIND, 8, ALONE ? 1 : 3>(p, job, tile, n, row0, first, end);
+        first = false;
     }
 }
 
 /* ---- the input ----------------------------------------------------------------------------------- */
 
 /* The embedding of every row's token, from the packed matrix. */
-ASSAY_FN void embed(const uint8_t *weights, const float *gain) {
+ASSAY_FN void embed(const assay_params *p, const uint8_t *weights, const float *gain) {
     const assay_plan *plan = the_plan();
     const uint16_t *table = (const uint16_t *)(const void *)(weights + A_AT_EMBED);
     const uint32_t pairs = plan->n_rows * A_TILES_DIM * 16;
     for (uint32_t i = block_of_grid() * A_THREADS + thread_of_block(); i < pairs;
          i += blocks_of_grid() * A_THREADS) {
         const uint32_t row = i / A_DIM, k = i % A_DIM, token = plan->token[row];
-        const uint64_t line = ((uint64_t)(token / 16) * (A_DIM / 32) + k / 32) * 2 + token / 8 % 2;
+        const uint64_t half_chunk = ((uint64_t)(token / 16) * (A_DIM / 32) + k / 32) * 2 + k % 8 / 4;
         const uint64_t lane = token % 8 * 4 + k % 32 / 8;
-        const float x = float_of((uint32_t)table[(line * 32 + lane) * 8 + k % 8] << 16);
-        leave_halves(halves_of(0, A_ROW_AT_NORMED_IN) + (uint64_t)row * A_DIM + k, x * gain[k], true);
+        const uint32_t in_lane = k % 4 / 2 * 4 + token / 8 % 2 * 2 + k % 2;
+        const float x = float_of((uint32_t)table[(half_chunk * 32 + lane) * 8 + in_lane] << 16);
+        leave_halves(halves_of(p, 0, A_ROW_AT_NORMED_IN) + (uint64_t)row * A_DIM + k, x * gain[k], true);
         const float squares = row_sum(x * x);
         if (k % 16 == 0)
-            leave_float(floats_of(0, A_ROW_AT_SQUARES_IN) + (uint64_t)row * A_TILES_DIM + k / 16, squares);
-        leave_float(floats_of(0, A_ROW_AT_RESIDUAL_IN) + (uint64_t)row * A_DIM + k, x);
+            leave_float(floats_of(p, 0, A_ROW_AT_SQUARES_IN) + (uint64_t)row * A_TILES_DIM + k / 16, squares);
+        leave_float(floats_of(p, 0, A_ROW_AT_RESIDUAL_IN) + (uint64_t)row * A_DIM + k, x);
     }
 }
 

@@ -108,23 +108,36 @@ ASSAY_FN void answer(const assay_params *p, uint32_t logit, int32_t token, float
     scratch_f(p, A_AT_LOGPS)[logit] = logp;
 }
 
+ASSAY_FN double from_lane_d(double v, uint32_t lane) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const uint64_t low = from_lane((uint32_t)bits, lane), high = from_lane((uint32_t)(bits >> 32), lane);
+    bits = high << 32 | low;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 /* One warp, a mass per lane: the first lane whose running sum passes the target, else the last that has
  * any. The target becomes what is left of it for that lane. All lanes get the same answer. */
 ASSAY_FN uint32_t lane_that_reaches(double mass, double *target) {
-    double *of_lane = shared()->u.sample.lane;
-    sync_warp();
-    of_lane[lane_of_warp()] = mass;
-    sync_warp();
-    uint32_t last = 0;
-    double left = *target;
-    for (uint32_t l = 0; l < 32; l++) {
-        if (!(of_lane[l] > 0)) continue;
-        last = l;
-        *target = left;
-        if (left < of_lane[l]) break;
-        left -= of_lane[l];
+    const uint32_t lane = lane_of_warp();
+    double until = mass;
+#pragma unroll 1
+    for (uint32_t d = 1; d < 32; d *= 2) {
+        const double below = from_lane_d(until, lane - d);
+        if (lane >= d) until += below;
     }
-    return last;
+    const bool some = mass > 0;
+    uint32_t first = some && *target < until ? lane : 32, last = some ? lane : 0;
+#pragma unroll 1
+    for (uint32_t m = 16; m > 0; m >>= 1) {
+        const uint32_t a = swap_lanes(first, m), b = swap_lanes(last, m);
+        if (a < first) first = a;
+        if (b > last) last = b;
+    }
+    if (first == 32) first = last;
+    *target -= from_lane_d(until - mass, first);
+    return first;
 }
 
 /* One warp: no filter. Some slices, one of them, some of its logits, one of them; if rounding runs short, the
@@ -183,7 +196,7 @@ ASSAY_FN void select_largest(const float *logits, float high, float scale, bool 
     uint32_t prefix = 0, mask = 0;
     for (int pass = 0; pass < 3; pass++) {
         const uint32_t shift = pass == 0 ? 21 : pass == 1 ? 10 : 0, width = pass == 2 ? 10 : 11;
-        const uint32_t me = thread_read_again();
+        const uint32_t me = thread_of_block();
         for (uint32_t i = me; i < 2048; i += A_THREADS) s->u.sample.mass[i] = 0;
         sync_block();
         for (uint32_t v = me; v < A_VOCAB; v += A_THREADS) {
@@ -220,7 +233,7 @@ ASSAY_FN void draw_kept(const assay_params *p, uint32_t logit, uint64_t position
     const assay_sampler *how = sampler_of(logit);
     const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
     const float scale = scale_of(how);
-    const uint32_t me = thread_read_again(), span = (A_VOCAB + A_THREADS - 1) / A_THREADS;
+    const uint32_t me = thread_of_block(), span = (A_VOCAB + A_THREADS - 1) / A_THREADS;
     const uint32_t first = me * span < A_VOCAB ? me * span : A_VOCAB;
     const uint32_t end = first + span < A_VOCAB ? first + span : A_VOCAB;
     uint32_t equal = 0;
@@ -281,7 +294,7 @@ ASSAY_COLD void draw_filtered(const assay_params *p, uint32_t logit, uint64_t po
         sync_block();
     }
     if (how->top_p < 1.0f) {
-        const uint32_t me = thread_read_again();
+        const uint32_t me = thread_of_block();
         uint64_t kept = 0;
         for (uint32_t v = me; v < A_VOCAB; v += A_THREADS)
             if (bits_of(exp_of((logits[v] - high) * scale)) > threshold)
@@ -305,16 +318,8 @@ ASSAY_COLD void draw_filtered(const assay_params *p, uint32_t logit, uint64_t po
 }
 
 ASSAY_FN double warp_sum_d(double v) {
-    for (uint32_t m = 16; m > 0; m >>= 1) {
-        uint64_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        const uint64_t low = swap_lanes((uint32_t)bits, m);
-        const uint64_t high = swap_lanes((uint32_t)(bits >> 32), m);
-        bits = high << 32 | low;
-        double other;
-        memcpy(&other, &bits, sizeof other);
-        v += other;
-    }
+#pragma unroll 1
+    for (uint32_t m = 16; m > 0; m >>= 1) v += from_lane_d(v, lane_of_warp() ^ m);
     return v;
 }
 

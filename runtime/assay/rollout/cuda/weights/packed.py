@@ -1,9 +1,11 @@
 """Tensors in the order in which the kernel's lanes read them; pure, numpy.
 
-A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB: [tile][chunk][half
-of the outputs][output of 8][quarter of the inputs][8 inputs], in bf16. So eight rows that follow
-one another, an eighth here, lie in one half of a tile: every tensor is a number of eighths with a
-place each. Gates and ups alternate by eights, so that a tile has eight of each.
+A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB, in bf16:
+[tile][chunk][which two of a quarter's four pairs][output of 8][quarter of the inputs][pair of the
+two][half of the outputs][2 inputs]. So a lane reads the four words that it gives to one product of
+its tensor cores as one, and eight rows that follow one another, an eighth here, lie in one half of
+a tile: every tensor is a number of eighths with a place each. Gates and ups alternate by eights, so
+that a tile has eight of each.
 """
 
 from __future__ import annotations
@@ -80,13 +82,13 @@ class _Matrices:
         """
         outputs, inputs = shape
         whole = self._to[at : at + 2 * outputs * inputs].view(np.uint16)
-        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 8)
+        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 2, 2, 2)
         n = -(-len(matrix) // 8)
         padded = np.zeros((8 * n, inputs), dtype=np.uint16)
         padded[: matrix.shape[0], : matrix.shape[1]] = matrix
         eighths = first + step * np.arange(n)
-        rows = padded.reshape(n, 8, inputs // 32, 4, 8).transpose(0, 2, 1, 3, 4)
-        tiles[eighths // 2, :, eighths % 2] = rows
+        rows = padded.reshape(n, 8, inputs // 32, 4, 2, 2, 2).transpose(0, 2, 4, 1, 3, 5, 6)
+        tiles[eighths // 2, :, :, :, :, :, eighths % 2] = rows
 
     def take(
         self,
@@ -100,10 +102,11 @@ class _Matrices:
         """What `put` wrote of a matrix of (n, k); a copy."""
         outputs, inputs = shape
         whole = self._to[at : at + 2 * outputs * inputs].view(np.uint16)
-        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 8)
+        tiles = whole.reshape(outputs // 16, inputs // 32, 2, 8, 4, 2, 2, 2)
         n = -(-matrix[0] // 8)
         eighths = first + step * np.arange(n)
-        rows = tiles[eighths // 2, :, eighths % 2].transpose(0, 2, 1, 3, 4)
+        found = tiles[eighths // 2, :, :, :, :, :, eighths % 2]
+        rows = found.transpose(0, 3, 1, 4, 2, 5, 6)
         return rows.reshape(8 * n, inputs)[: matrix[0], : matrix[1]]
 
     def put_vector(self, at: int, values: NDArray[np.float32]) -> None:
