@@ -365,7 +365,7 @@ def shared_bytes(sizes: Sizes) -> int:
     """Dynamic shared memory of a block (`assay_shared` in kernel/memory.h), rounded up."""
     t, c = sizes.tuning, sizes.config
     warps = t.threads // 32
-    attend = warps * (2 * 16 * (c.head_dim + 32) + 2 * c.head_dim + 4 * 16)
+    attend = warps * (2 * 16 * (c.head_dim + 32) + 2 * c.head_dim)
     sample = 8 * 2048 + 12 * t.threads + 8 * 32 + 16
     scales, spans = 4 * t.rows, 4 * 41 * warps
     ring = t.stages * (1024 * t.piece + 2 * 8)

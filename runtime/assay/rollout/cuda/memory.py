@@ -44,7 +44,7 @@ def reserve(machine: Machine, sizes: Sizes, limits: Limits, weight_slots: int, l
         keys=machine.reserve(half),
         values=machine.reserve(half),
         turns=machine.reserve(4 * limits.seq_max * sizes.config.head_dim),
-        barrier=machine.reserve(4 * sizes.counters),
+        barrier=machine.reserve(4),
     )
 
 

@@ -210,20 +210,13 @@ class Sizes:
                 "EXCHANGE": rows * row_bytes,
                 "DATAFLOW": 2 * (c.n_layers + 1) * flowing * row_bytes,
                 "LOGITS": 4 * rows * c.vocab_size,
-                "PARTS": 4 * rows * part,
-                "TAGGED": 8 * flowing * part,
+                "PARTS": 8 * rows * part,
                 "SLICES": 12 * rows * self.slices,
                 "TOKENS": 4 * rows,
                 "LOGPS": 4 * rows,
             },
             "SCRATCH_BYTES",
         )
-
-    @property
-    def counters(self) -> int:
-        """Words of the barrier and of attention's counters."""
-        c = self.config
-        return 1 + self.tuning.rows * c.n_kv_heads * -(-c.n_heads // c.n_kv_heads // 16)
 
     @property
     def state_head(self) -> int:

@@ -4,7 +4,8 @@
  * prompt's chunk, or rollouts of a group over their common prefix, or one rollout over what is its own. So a
  * chunk is read once for rows that share it. A query's numbers come from its own row of the products:
  * they do not depend on the rows beside it. Partial results of a query's chunks are joined in the order of
- * positions by the warp that finishes the last of them.
+ * positions by a warp that reads them until they are there: each number has a tag beside it, which says of which
+ * layer and step it is.
  *
  * Within 32 positions, column c of tile j of the scores is position c / 2 * 8 + j * 2 + c % 2: so the lane
  * that has a row's shares of some positions needs the values of these very positions, and they are
@@ -392,37 +393,23 @@ ASSAY_FN uint64_t part_at(uint32_t row, uint32_t head, uint32_t chunk) {
     return (((uint64_t)row * A_HEADS + head) * A_CHUNKS_MAX + chunk) * A_PART;
 }
 
-/* Where a step flows, every number of a part has a tag beside it that no other layer's or step's has. */
-ASSAY_FN uint32_t tag_of(uint32_t layer) { return the_plan()->flow * A_LAYERS + layer; }
-ASSAY_FN uint64_t *tagged(const assay_params *p, uint64_t at) {
-    return (uint64_t *)(void *)(p->scratch + A_AT_TAGGED) + at;
-}
+/* No other layer's or step's numbers have it, until steps were counted around. */
+ASSAY_FN uint32_t tag_of(uint32_t layer) { return the_plan()->step * A_LAYERS + layer; }
 
-ASSAY_FN void leave_pair(const assay_params *p, uint64_t at, uint32_t layer, float one, float two) {
-    if (the_plan()->flows) {
-        const uint64_t tag = (uint64_t)tag_of(layer) << 32;
-        tell_gpu(tagged(p, at), tag | bits_of(one), tag | bits_of(two));
-        return;
-    }
-    float *part = scratch_f(p, A_AT_PARTS) + at;
-    part[0] = one;
-    part[1] = two;
+ASSAY_FN uint64_t *parts_at(const assay_params *p, uint64_t at) {
+    return (uint64_t *)(void *)(p->scratch + A_AT_PARTS) + at;
 }
-
+ASSAY_FN void leave_pair(const assay_params *p, uint64_t at, uint32_t tag, float one, float two) {
+    const uint64_t high = (uint64_t)tag << 32;
+    tell_gpu(parts_at(p, at), high | bits_of(one), high | bits_of(two));
+}
 /* Whether it is there. */
-template <bool FLOWS>
-ASSAY_FN bool ask_pair(const assay_params *p, uint64_t at, uint32_t layer, float *one, float *two) {
-    if (!FLOWS) {
-        const float *part = scratch_f(p, A_AT_PARTS) + at;
-        *one = part[0];
-        *two = part[1];
-        return true;
-    }
+ASSAY_FN bool ask_pair(const assay_params *p, uint64_t at, uint32_t tag, float *one, float *two) {
     uint64_t first, second;
-    peek_gpu(tagged(p, at), &first, &second);
+    peek_gpu(parts_at(p, at), &first, &second);
     *one = float_of((uint32_t)first);
     *two = float_of((uint32_t)second);
-    return (uint32_t)(first >> 32) == tag_of(layer) && (uint32_t)(second >> 32) == tag_of(layer);
+    return (uint32_t)(first >> 32) == tag && (uint32_t)(second >> 32) == tag;
 }
 
 ASSAY_FN uint32_t chunks_of(uint32_t row) {
@@ -448,10 +435,11 @@ ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t 
         return;
     }
     const uint64_t part = part_at(row, head, s->chunk);
+    const uint32_t tag = tag_of(s->layer);
 #pragma unroll
     for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
-        leave_pair(p, part + tile * 8 + 2 * t, s->layer, mixed[tile][half * 2], mixed[tile][half * 2 + 1]);
-    if (t == 0) leave_pair(p, part + A_HEAD_DIM, s->layer, high, sum);
+        leave_pair(p, part + tile * 8 + 2 * t, tag, mixed[tile][half * 2], mixed[tile][half * 2 + 1]);
+    if (t == 0) leave_pair(p, part + A_HEAD_DIM, tag, high, sum);
 }
 
 ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const float *k_gain,
@@ -489,11 +477,11 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
 }
 
 /* One warp: the partial results of (row, head), joined in the order of positions, some at a time. */
-template <bool FLOWS>
 ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
     constexpr uint32_t SOME = 8;
     const uint32_t chunks = chunks_of(row), lane = lane_of_warp();
     const uint64_t parts = part_at(row, head, 0);
+    const uint32_t tag = tag_of(layer);
     float high = -INFINITY, sum = 0, mixed[A_PAIRS][2];
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++) mixed[i][0] = mixed[i][1] = 0;
@@ -505,13 +493,13 @@ ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t
 #pragma unroll
             for (uint32_t c = 0; c < SOME; c++) {
                 const uint64_t part = parts + (first + c < chunks ? first + c : first) * A_PART;
-                whole = ask_pair<FLOWS>(p, part + A_HEAD_DIM, layer, highs + c, sums + c) && whole;
+                whole = ask_pair(p, part + A_HEAD_DIM, tag, highs + c, sums + c) && whole;
 #pragma unroll
                 for (uint32_t i = 0; i < A_PAIRS; i++) {
                     const uint32_t d = 2 * (lane + i * 32);
                     float *pair = values[c][i];
                     pair[0] = pair[1] = 0.0f;
-                    if (d < A_HEAD_DIM) whole = ask_pair<FLOWS>(p, part + d, layer, pair, pair + 1) && whole;
+                    if (d < A_HEAD_DIM) whole = ask_pair(p, part + d, tag, pair, pair + 1) && whole;
                 }
             }
             if (!whole) look_again();
@@ -546,34 +534,6 @@ ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t
     for (uint32_t i = 0; i < A_PAIRS; i++)
         if (lane + i * 32 < A_HALF)
             tell_gpu(out + lane + i * 32, bf16_pair(mixed[i][0] * inverse, mixed[i][1] * inverse));
-}
-
-/* Heads of a span's queries of one row. */
-ASSAY_FN uint32_t heads_of_part(const assay_span *s) {
-    const uint32_t left = A_QUERIES - s->part * 16;
-    return left < A_QUERIES_AT_ONCE ? left : A_QUERIES_AT_ONCE;
-}
-
-/* One warp: rows of which this was the last chunk to be done. */
-ASSAY_FN void join_rows(const assay_params *p, const assay_span *s) {
-    uint32_t *last = shared()->u.attend.last[warp_of_block()];
-    const uint32_t lane = lane_of_warp();
-    sync_warp(); /* with the counter's own order, what this warp wrote is seen by the last one */
-    if (lane < s->n_rows) {
-        const uint32_t row = s->row0 + lane, chunks = chunks_of(row);
-        uint32_t *counter =
-            p->barrier + 1 + (row * A_KV_HEADS + s->head) * A_QUERY_PARTS + s->part;
-        last[lane] = 0;
-        if (chunks > 1 && the_plan()->pos[row] >= s->first)
-            last[lane] = add_gpu(counter, 1) + 1 == chunks;
-        if (last[lane]) *counter = 0; /* for the next layer, which follows a grid barrier */
-    }
-    sync_warp(); /* what the others counted is seen by all lanes, as by the one that counted */
-    const uint32_t queries = heads_of_part(s);
-    for (uint32_t i = 0; i < s->n_rows * queries; i++)
-        if (last[i / queries])
-            join<false>(p, s->layer, s->row0 + i / queries, s->head * A_QUERIES + s->part * 16 + i % queries);
-    sync_warp();
 }
 
 /* The span with a number; false: there is none. */
@@ -650,13 +610,13 @@ ASSAY_FN void expect_attention(const assay_params *p, uint32_t layer) {
     if (first_span_of(layer, &s)) call_for(p, &s);
 }
 
-/* Where the step flows, warps counted from the grid's end join the chunks of one head of one row each: they have the
- * fewest spans, which come before, so that no span waits for a join. */
-ASSAY_FN void join_flowing(const assay_params *p, uint32_t layer) {
+/* Warps, counted from the grid's end, join the chunks of one head of one row each: they have the fewest spans. Spans come
+ * before and wait for nothing here, so that all parts come. */
+ASSAY_FN void join_all(const assay_params *p, uint32_t layer) {
     const uint32_t last = blocks_of_grid() * A_WARPS - 1;
 #pragma unroll 1
     for (uint32_t i = last - first_span(); i < the_plan()->n_rows * A_HEADS; i += last + 1)
-        if (chunks_of(i / A_HEADS) > 1) join<true>(p, layer, i / A_HEADS, i % A_HEADS);
+        if (chunks_of(i / A_HEADS) > 1) join(p, layer, i / A_HEADS, i % A_HEADS);
 }
 
 ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain, uint32_t layer) {
@@ -672,9 +632,9 @@ ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *
             call_for(p, &s);
         }
         attend_chunk(p, q_gain, k_gain, &s);
-        if (!the_plan()->flows) join_rows(p, &s);
+        sync_warp();
     }
-    if (the_plan()->flows) join_flowing(p, layer);
+    join_all(p, layer);
 }
 
 #endif

@@ -234,6 +234,7 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s, const assay_said *said) {
         return IDLE;
     }
     s->steps_planned++;
+    s->plan.step = s->steps_planned;
     s->plan.flow += s->plan.flows;
     stamp(s, s->steps_planned, s->plan.n_rows, INSTANT_STEP_BEGIN, now_ns());
     return same ? NEXT : STEP;

@@ -29,7 +29,7 @@ typedef struct {
     const uint32_t *token_offsets; /* of each token's bytes, [vocab + 1]; NULL: no stop strings */
     const uint8_t *token_bytes;
     const float *turns; /* [seq_max][head_dim / 2][2]: cosine, sine */
-    uint32_t *barrier;  /* [0]: arrivals so far; [1..]: attention's counters [rows][kv_heads] */
+    uint32_t *barrier;  /* arrivals so far */
 } assay_params;
 
 enum assay_product { OF_QKV, OF_OUT, OF_GATE_UP, OF_DOWN, OF_LOGITS, A_OF_MODEL };
@@ -64,7 +64,6 @@ typedef struct {
         struct {
             alignas(16) uint16_t query[A_WARPS][16 * A_QUERY_STRIDE]; /* read by sixteens */
             alignas(16) uint16_t key[A_WARPS][A_HEAD_DIM];
-            uint32_t last[A_WARPS][16];
         } attend;
         struct {
             uint64_t mass[2048];

@@ -97,12 +97,6 @@ ASSAY_COLD void slice_all(const assay_params *p) {
     }
 }
 
-ASSAY_FN double mass_of_slice(const assay_slice *slice, float high, float scale) {
-    return slice->high > -INFINITY
-               ? (double)exp_of((slice->high - high) * scale) * (double)slice->sum
-               : 0.0;
-}
-
 ASSAY_FN void answer(const assay_params *p, uint32_t logit, int32_t token, float logp) {
     ((int32_t *)(void *)(p->scratch + A_AT_TOKENS))[logit] = token;
     scratch_f(p, A_AT_LOGPS)[logit] = logp;
@@ -140,12 +134,55 @@ ASSAY_FN uint32_t lane_that_reaches(double mass, double *target) {
     return first;
 }
 
-/* One warp: no filter. Some slices, one of them, some of its logits, one of them; if rounding runs short, the
+/* A lane's slices, which follow one another, of a row of logits. */
+typedef struct {
+    float high[A_LANE_SLICES], sum[A_LANE_SLICES];
+    uint32_t at[A_LANE_SLICES];
+} assay_lane_slices;
+
+ASSAY_FN void ask_slices(const assay_params *p, uint32_t logit, assay_lane_slices *mine) {
+    const assay_slice *slices = slices_of(p, logit);
+#pragma unroll
+    for (uint32_t i = 0; i < A_LANE_SLICES; i++) {
+        const uint32_t s = lane_of_warp() * A_LANE_SLICES + i;
+        const bool there = s < A_SLICES;
+        mine->high[i] = there ? slices[s].high : -INFINITY;
+        mine->at[i] = there ? slices[s].at : A_VOCAB;
+        mine->sum[i] = there ? slices[s].sum : 0.0f;
+    }
+}
+
+ASSAY_FN double mass_of_slice(const assay_lane_slices *mine, uint32_t i, float high, float scale) {
+    return mine->high[i] > -INFINITY ? (double)exp_of((mine->high[i] - high) * scale) * (double)mine->sum[i] : 0.0;
+}
+
+/* A lane's logits, which follow one another, from `first` on; beyond `end` there are none. */
+#define A_EACH (A_SLICE / 32)
+ASSAY_FN void ask_logits(const float *logits, uint32_t first, uint32_t end, float *mine) {
+#pragma unroll
+    for (uint32_t i = 0; i < A_EACH; i++) mine[i] = -INFINITY;
+    if constexpr (A_VOCAB % 4 == 0 && A_EACH % 4 == 0) { /* rows and lanes begin at sixteens */
+#pragma unroll
+        for (uint32_t i = 0; i < A_EACH; i += 4) {
+            if (first + i >= end) continue;
+            const assay_v4 four = *(const assay_v4 *)(const void *)(logits + first + i);
+            mine[i] = float_of(four.x);
+            mine[i + 1] = float_of(four.y);
+            mine[i + 2] = float_of(four.z);
+            mine[i + 3] = float_of(four.w);
+        }
+    } else {
+#pragma unroll
+        for (uint32_t i = 0; i < A_EACH; i++)
+            if (first + i < end) mine[i] = logits[first + i];
+    }
+}
+
+/* One warp: no filter. A lane's slices, one of them, a lane's logits in it, one of them; if rounding runs short, the
  * last possible one. */
-ASSAY_FN void draw_plain(const assay_params *p, uint32_t logit, uint64_t position, float high,
-                         uint32_t best, double total) {
+ASSAY_FN void draw_plain(const assay_params *p, uint32_t logit, uint64_t position, const assay_lane_slices *slices,
+                         float high, uint32_t best, double total) {
     static_assert(A_LANE_SLICES <= 32 && A_SLICE <= 1024, "a lane per slice, then per logit");
-    constexpr uint32_t EACH = A_SLICE / 32;
     const assay_sampler *how = sampler_of(logit);
     const uint32_t lane = lane_of_warp();
     if (!(how->temperature > 0)) {
@@ -153,35 +190,44 @@ ASSAY_FN void draw_plain(const assay_params *p, uint32_t logit, uint64_t positio
         return;
     }
     const float *logits = scratch_f(p, A_AT_LOGITS) + (uint64_t)logit * A_VOCAB;
-    const assay_slice *slices = slices_of(p, logit);
     const float scale = scale_of(how);
-    double target = uniform_of(how->seed, position) * total, mass = 0;
+    double target = uniform_of(how->seed, position) * total, masses[A_LANE_SLICES], mass = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_LANE_SLICES; i++) mass += masses[i] = mass_of_slice(slices, i, high, scale);
+    const uint32_t of_lane = lane_that_reaches(mass, &target);
+    mass = 0;
+    float of_slice = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_LANE_SLICES; i++) { /* lane i has slice i of that lane */
+        const double one = from_lane_d(masses[i], of_lane);
+        if (lane == i) mass = one;
+    }
+    const uint32_t of_those = lane_that_reaches(mass, &target);
 #pragma unroll
     for (uint32_t i = 0; i < A_LANE_SLICES; i++) {
-        const uint32_t s = lane * A_LANE_SLICES + i;
-        if (s < A_SLICES) mass += mass_of_slice(slices + s, high, scale);
+        const float one = float_of(from_lane(bits_of(slices->high[i]), of_lane));
+        if (i == of_those) of_slice = one;
     }
-    uint32_t slice = lane_that_reaches(mass, &target) * A_LANE_SLICES;
-    const bool one_of = lane < A_LANE_SLICES && slice + lane < A_SLICES;
-    slice += lane_that_reaches(one_of ? mass_of_slice(slices + slice + lane, high, scale) : 0.0,
-                               &target);
-    const float of_slice = slices[slice].high;
     target /= (double)exp_of((of_slice - high) * scale);
-    uint32_t first = slice * A_SLICE;
+    uint32_t first = (of_lane * A_LANE_SLICES + of_those) * A_SLICE;
     const uint32_t end = first + A_SLICE < A_VOCAB ? first + A_SLICE : A_VOCAB;
+    float mine[A_EACH];
+    ask_logits(logits, first + lane * A_EACH, end, mine);
     mass = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
-        const uint32_t v = first + lane * EACH + i;
-        if (v < end) mass += (double)exp_of((logits[v] - of_slice) * scale);
-    }
-    first += lane_that_reaches(mass, &target) * EACH;
-    const bool mine = lane < EACH && first + lane < end;
-    mass = mine ? (double)exp_of((logits[first + lane] - of_slice) * scale) : 0.0;
-    const uint32_t token = first + lane_that_reaches(mass, &target);
-    if (lane == 0)
-        answer(p, logit, (int32_t)token,
-               (float)((double)((logits[token] - high) * scale) - log(total)));
+    for (uint32_t i = 0; i < A_EACH; i++) mass += (double)exp_of((mine[i] - of_slice) * scale);
+    const uint32_t chosen = lane_that_reaches(mass, &target);
+    first += chosen * A_EACH;
+    float *kept = (float *)(void *)shared()->u.sample.part; /* the lane's logits, for a lane each */
+    sync_warp();
+    if (lane == chosen)
+#pragma unroll
+        for (uint32_t i = 0; i < A_EACH; i++) kept[i] = mine[i];
+    sync_warp();
+    const float one = lane < A_EACH ? kept[lane] : -INFINITY;
+    const uint32_t at = lane_that_reaches((double)exp_of((one - of_slice) * scale), &target);
+    if (lane == at)
+        answer(p, logit, (int32_t)(first + at), (float)((double)((one - high) * scale) - log(total)));
 }
 
 ASSAY_FN uint64_t mass_of(float logit, float high, float scale) {
@@ -326,28 +372,27 @@ ASSAY_FN double warp_sum_d(double v) {
 /* A block per row: every warp finds the largest logit and the mass, then warp 0 or all of them the token. */
 ASSAY_COLD void draw_all(const assay_params *p) {
     const assay_plan *plan = the_plan();
-    const uint32_t lane = lane_of_warp();
     for (uint32_t logit = block_of_grid(); logit < plan->n_logits; logit += blocks_of_grid()) {
         const assay_sampler *how = sampler_of(logit);
         const uint64_t position = (uint64_t)plan->pos[plan->logit_row[logit]] + 1;
-        const assay_slice *slices = slices_of(p, logit);
         const float scale = scale_of(how);
+        assay_lane_slices slices;
+        ask_slices(p, logit, &slices);
         float high = -INFINITY, sums = 0;
-        uint32_t best = 0xFFFFFFFFu;
-#pragma unroll 5
-        for (uint32_t i = lane; i < A_SLICES; i += 32) {
-            if (slices[i].high > high) {
-                high = slices[i].high;
-                best = slices[i].at;
+        uint32_t best = A_VOCAB;
+#pragma unroll
+        for (uint32_t i = 0; i < A_LANE_SLICES; i++) {
+            if (slices.high[i] > high) {
+                high = slices.high[i];
+                best = slices.at[i];
             }
-            sums += slices[i].sum; /* NaN if one is */
+            sums += slices.sum[i]; /* NaN if one is */
         }
         keep_larger(&high, &best);
         sums = warp_sum(sums);
         double total = 0;
-#pragma unroll 5
-        for (uint32_t i = lane; i < A_SLICES; i += 32)
-            total += mass_of_slice(slices + i, high, scale);
+#pragma unroll
+        for (uint32_t i = 0; i < A_LANE_SLICES; i++) total += mass_of_slice(&slices, i, high, scale);
         total = warp_sum_d(total);
         const bool broken = sums != sums || !(high - high == 0) || !(total - total == 0);
         const bool filtered = how->temperature > 0 && ((how->top_k > 0 && how->top_k < A_VOCAB) ||
@@ -357,7 +402,7 @@ ASSAY_COLD void draw_all(const assay_params *p) {
         } else if (filtered) {
             draw_filtered(p, logit, position, high, total);
         } else if (warp_of_block() == 0) {
-            draw_plain(p, logit, position, high, best, total);
+            draw_plain(p, logit, position, &slices, high, best, total);
         }
     }
 }

@@ -53,7 +53,8 @@ typedef struct {
     uint32_t prefilling; /* some entry has more than one row */
     uint32_t exit;
     uint32_t flows; /* blocks wait for words, not at barriers (`exchange.h`) */
-    uint32_t flow;  /* such steps so far, this one included: which set of words it fills, and the tags of its parts */
+    uint32_t flow;  /* such steps so far, this one included: which set of words it fills */
+    uint32_t step;  /* all steps so far, this one included */
     uint32_t weights; /* 0 or 1 */
     uint32_t adapter; /* 1 or 2: the adapter over them; 0: none */
     uint32_t version;
