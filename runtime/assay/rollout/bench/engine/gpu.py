@@ -8,7 +8,10 @@ was measured in the same run.
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -282,6 +285,44 @@ def add_adapter(report: Report, engine: CudaEngine, work: GpuWork, repeats: int)
     report.add("change of adapter: held", "us", pauses[1:])
 
 
+def add_adapter_changes(
+    report: Report, engine: CudaEngine, work: GpuWork, repeats: int, *, first: int = 2
+) -> None:
+    """Decode with an adapter, undisturbed and while others are pushed and activated one after the
+    other, versions from `first` on."""
+    batch, stop = max(work.batches), threading.Event()
+    prompts = prompts_of(batch, work.prompt, engine.config.vocab_size)
+    adapter = random_adapter(engine.config, engine.sizes.tuning.adapter_rank, 2)
+    versions = itertools.count(first)
+
+    def change() -> int:
+        """One adapter after the other; how many."""
+        begun = version = next(versions)
+        while True:
+            engine.stage_adapter(version, adapter)
+            engine.activate(version, timeout_s=WAIT_S)
+            if stop.is_set():
+                return version + 1 - begun
+            version = next(versions)
+
+    alone, beside, changes = [], [], []
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(repeats):
+            alone.append(load(engine, prompts, 1, work.tokens))
+            stop.clear()
+            others, began = thread.submit(change), time.perf_counter()
+            try:
+                beside.append(load(engine, prompts, 1, work.tokens))
+            finally:
+                stop.set()
+            changes.append(others.result() / (time.perf_counter() - began))
+    report.add("adapters pushed and activated beside decoding", "1/s", changes)
+    ratios = [
+        b.tokens / b.seconds / (a.tokens / a.seconds) for a, b in zip(alone, beside, strict=True)
+    ]
+    report.add(f"decode B={batch} meanwhile / undisturbed", "x", ratios)
+
+
 def add_torch(report: Report, config: ModelConfig, work: GpuWork, repeats: int) -> None:
     """Torch in a CUDA graph at the middle of the same loads, and where the kernel was measured, how
     much faster it is."""
@@ -415,8 +456,13 @@ def on_gpu(work: GpuWork, parts: Collection[GpuPart], repeats: int, command: str
         )
         with CudaEngine(random_model(QWEN3_0_6B, 1), GpuMachine, options) as engine:
             add_adapter(report, engine, work, repeats)
+            add_adapter_changes(report, engine, work, repeats)
     if GpuPart.BARRIER in parts:
-        small = CudaOptions(slots=64, seq_len_max=work.prompt + work.tokens)
+        small = CudaOptions(
+            slots=64,
+            seq_len_max=work.prompt + work.tokens,
+            tuning=Tuning(dataflow_rows=0),  # else so few rows meet at no barrier
+        )
         with CudaEngine(random_model(BARRIERS_ONLY, 1), GpuMachine, small) as engine:
             add_barrier(report, engine, work, repeats)
     if GpuPart.TORCH in parts:

@@ -1,6 +1,7 @@
 /* The persistent kernel: one launch for the life of an engine. Block 0 talks to the host and plans; all
- * blocks run the layers, with a grid barrier after each product: five per layer and five per step. In each
- * block one warp, the feeder, brings weights; the others, the workers, do all else.
+ * blocks run the layers. Steps of many rows have a grid barrier after each product, five per layer and five per step;
+ * those of few rows four in all, as their blocks wait for words (`exchange.h`). In each block one warp, the feeder,
+ * brings weights; the others, the workers, do all else.
  */
 #include "attend.h"
 #include "project.h"
@@ -100,17 +101,34 @@ ASSAY_FN uint8_t fate_of(const assay_params *p, uint32_t slot, int32_t token) {
     return FATE_STOPS;
 }
 
-/* A thread per sampled token: into the link, and whether its rollout goes on. */
-ASSAY_FN void settle_tokens(const assay_params *p) {
+/* How far a rollout is: what its word in the link will be, once its token is there. */
+typedef struct {
+    uint64_t *at; /* NULL: nothing */
+    uint64_t value;
+} assay_progress;
+
+ASSAY_FN void tell_progress(const assay_progress *progress) {
+    if (!progress->at) return;
+    fence_sys();
+    tell_sys(progress->at, progress->value);
+}
+
+/* A thread per sampled token: into the link, and whether its rollout goes on. Returns what is to be told afterwards: that
+ * fence takes as long as the bus, so warps other than the first, which decides meanwhile, do this. */
+ASSAY_FN assay_progress settle_tokens(const assay_params *p) {
     assay_kernel_state *s = p->state;
     assay_plan *plan = &s->plan;
     const int32_t *tokens = (const int32_t *)(const void *)(p->scratch + A_AT_TOKENS);
-    for (uint32_t i = thread_of_block(); i < plan->n_logits; i += A_THREADS) {
+    assay_progress progress = {nullptr, 0};
+    if (warp_of_block() == 0) return progress;
+    for (uint32_t i = thread_of_block() - 32; i < plan->n_logits; i += A_THREADS - 32) {
+        tell_progress(&progress); /* of one before, if there are so many */
         const uint32_t slot = plan->slot[plan->logit_row[i]];
         assay_rollout *row = &s->desk.rows[slot];
         assay_run *run = &s->runs[slot];
         run->computed++;
         plan->ended[i] = FATE_NOT_FINITE;
+        progress.at = nullptr;
         if (tokens[i] >= 0) {
             const uint64_t at = (uint64_t)slot * s->desk.limits.seq_max + row->prompt_len +
                                 row->n_generated;
@@ -119,12 +137,13 @@ ASSAY_FN void settle_tokens(const assay_params *p) {
             s->versions[at] = plan->version;
             run->last = tokens[i];
             row->n_generated++;
-            fence_sys();
-            tell_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
+            progress.at = s->progress + slot;
+            progress.value = (uint64_t)generation_of(row) << 32 | row->n_generated;
             plan->ended[i] = fate_of(p, slot, tokens[i]);
         }
         if (plan->ended[i] != FATE_GOES_ON) shared()->u.control.any_ended = 1;
     }
+    return progress;
 }
 
 ASSAY_FN void end_rollouts(assay_kernel_state *s) {
@@ -272,8 +291,9 @@ ASSAY_COLD void between_steps(const assay_params *p) {
         shared()->u.control.any_ended = 0;
     }
     sync_block();
-    settle_tokens(p);
+    const assay_progress progress = settle_tokens(p);
     sync_block();
+    tell_progress(&progress);
     if (thread_of_block() == 0) {
         if (s->plan.n_rows)
             stamp(s, s->steps_planned, s->plan.n_rows, INSTANT_STEP_END, now_ns());

@@ -92,14 +92,35 @@ ASSAY_FN const float *vector_at(const uint8_t *weights, uint64_t at) {
 
 ASSAY_FN const assay_plan *the_plan() { return &shared()->plan; }
 
-/* The workers: this step's plan, and where rollouts and tables of blocks lie, into shared memory. */
+/* Where in a plan, in words, the word with a number is, among those that its step uses. */
+ASSAY_FN uint32_t word_of_plan(const assay_plan *plan, uint32_t number) {
+    const uint32_t n = plan->n_rows;
+    constexpr uint32_t EACH = sizeof(assay_entry) / 4;
+    if (number < n) return offsetof(assay_plan, token) / 4 + number;
+    if ((number -= n) < n) return offsetof(assay_plan, pos) / 4 + number;
+    if ((number -= n) < n) return offsetof(assay_plan, table) / 4 + number;
+    if ((number -= n) < n) return offsetof(assay_plan, slot) / 4 + number;
+    if ((number -= n) < n) return offsetof(assay_plan, scale) / 4 + number;
+    if ((number -= n) < plan->n_logits) return offsetof(assay_plan, logit_row) / 4 + number;
+    number -= plan->n_logits;
+    if (number < EACH * plan->n_entries) return offsetof(assay_plan, entries) / 4 + number;
+    return offsetof(assay_plan, runs) / 4 + number - EACH * plan->n_entries;
+}
+
+/* The workers: what this step uses of its plan, and where rollouts and tables of blocks lie, into shared memory. */
 ASSAY_FN void copy_plan(const assay_params *p) {
-    static_assert(sizeof(assay_plan) % 4 == 0, "copied by words");
+    static_assert(sizeof(assay_entry) % 4 == 0 && offsetof(assay_plan, token) / 4 <= A_THREADS, "copied by words");
     const assay_kernel_state *s = p->state;
+    const assay_plan *plan = &shared()->plan;
     const uint32_t *from = (const uint32_t *)(const void *)&s->plan;
     uint32_t *to = (uint32_t *)(void *)&shared()->plan;
-#pragma unroll 8
-    for (uint32_t i = thread_of_block(); i < sizeof(assay_plan) / 4; i += A_THREADS) to[i] = from[i];
+    if (thread_of_block() < offsetof(assay_plan, token) / 4) to[thread_of_block()] = from[thread_of_block()];
+    sync_block();
+    const uint32_t n = 5 * plan->n_rows + plan->n_logits + sizeof(assay_entry) / 4 * (plan->n_entries + plan->n_runs);
+    for (uint32_t i = thread_of_block(); i < n; i += A_THREADS) {
+        const uint32_t at = word_of_plan(plan, i);
+        to[at] = from[at];
+    }
     if (thread_of_block() == 0) {
         shared()->rollouts = s->desk.rows;
         shared()->tables = s->tables;
