@@ -48,11 +48,16 @@ class Asked:
         return answer.metricValues[0].metricValueFloat
 
 
-class Active(pb_grpc.ExternalScalerServicer):
+class _Active(pb_grpc.ExternalScalerServicer):
     """Wants a pod, whatever it is asked."""
 
     async def IsActive(self, request: Any, context: Any) -> pb.IsActiveResponse:
         return pb.IsActiveResponse(result=True)
+
+
+def active() -> pb_grpc.ExternalScalerServicer:
+    """Answers nothing else."""
+    return _Active()  # type: ignore[abstract]  # the other calls are not made
 
 
 def serving(servicer: pb_grpc.ExternalScalerServicer, **more: Any) -> KedaServer:
@@ -204,7 +209,7 @@ async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: 
     theirs = certificates.Authority(tmp_path / "theirs", "theirs")
     certificate, key = ours.signed("planner", "DNS:localhost", "IP:127.0.0.1")
     tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=ours.certificate)
-    servicer = Active()
+    servicer = active()
     server = serving(servicer, tls=tls)
     address = await server.start()
     keda = ours.signed("keda", "DNS:keda")
@@ -231,7 +236,7 @@ async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: 
 
 
 async def test_endless_headers_are_cut_while_keda_is_answered() -> None:
-    server = serving(Active())
+    server = serving(active())
     address = await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
         stub = pb_grpc.ExternalScalerStub(channel)
@@ -244,7 +249,7 @@ async def test_endless_headers_are_cut_while_keda_is_answered() -> None:
 
 async def test_keda_asks_for_more_stages_at_once_than_a_stranger_may() -> None:
     """Its calls make its connection known, though they show no token."""
-    server = serving(Active())
+    server = serving(active())
     address = await server.start()
     async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(60):
         stub = pb_grpc.ExternalScalerStub(channel)
