@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge
+from tests.integrations.stand_in import ADVANTAGES, BASELINE, DEADLINE_S, Judge
 
 from assay.integrations.scorer import close
 from assay.integrations.trainers.slime import custom_rm, post_process_rewards
@@ -50,6 +50,7 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     judge: Judge, monkeypatch: pytest.MonkeyPatch, form: Literal["sample", "group"]
 ) -> None:
     monkeypatch.setenv("ASSAY_STEP_SIZE", "4")
+    monkeypatch.setenv("ASSAY_DEADLINE_S", str(DEADLINE_S))
     done = Sample.Status.COMPLETED
     samples = [
         Sample(group_index=3, prompt="2+3?", response=text, label="5", status=done)
@@ -66,6 +67,7 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     assert [sample.status for sample in samples] == [done, Sample.Status.FAILED, done, done]
     assert samples[1].metadata["assay_unscored"].startswith("INFRA_FAILED")
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     for sample, reward in zip(samples, found, strict=True):
         sample.reward = reward
     raw, rewards = post_process_rewards(ARGS, samples)

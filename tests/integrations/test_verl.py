@@ -10,6 +10,7 @@ import pytest
 from tests.integrations.stand_in import (
     ADVANTAGES,
     BASELINE,
+    DEADLINE_S,
     FAILS,
     RIGHT,
     Judge,
@@ -23,7 +24,13 @@ from assay.integrations.trainers.verl import Scored, compute_score, group_mean_f
 
 
 async def test_every_sample_has_the_same_keys_and_the_steps_batch(judge: Judge) -> None:
-    function = partial(compute_score, pipeline="math", step_size=4, settings={"strict": False})
+    function = partial(
+        compute_score,
+        pipeline="math",
+        step_size=4,
+        deadline_s=DEADLINE_S,
+        settings={"strict": False},
+    )
     assert inspect.iscoroutinefunction(function)  # how verl decides to await it
     calls = [
         function(
@@ -41,6 +48,7 @@ async def test_every_sample_has_the_same_keys_and_the_steps_batch(judge: Judge) 
     assert all(value is not None for one in found for value in one.values())
     assert [one["infra_failed"] for one in found] == [0.0, 1.0, 0.0, 0.0]
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     filled = group_mean_filled(
         [one["score"] for one in found], [bool(one["infra_failed"]) for one in found], [0] * 4
     )
@@ -80,7 +88,7 @@ async def test_an_agent_loops_output_is_scored_unless_it_has_a_reward_of_its_own
             return [SimpleNamespace(reward_score=None), output]
 
     class Loop(Scored, Base):  # type: ignore[misc]  # as verl's own `run`, with keywords
-        assay_scoring = {"pipeline": "math", "step_size": 4}  # noqa: RUF012 - as a user writes it
+        assay_scoring = {"pipeline": "math", "step_size": 4, "deadline_s": DEADLINE_S}  # noqa: RUF012 - as a user writes it
 
     row = {"data_source": "gsm8k", "reward_model": {"ground_truth": "5"}, "uid": "u1"}
     calls = [Loop().run({}, text=text, reward=None, **row) for text in BASELINE]
@@ -93,6 +101,7 @@ async def test_an_agent_loops_output_is_scored_unless_it_has_a_reward_of_its_own
     assert (own.reward_score, own.extra_fields) == (0.5, {})
     assert sorted(claim.response.decode() for claim in judge.claims) == sorted(BASELINE)
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     assert len({claim.group_id for claim in judge.claims}) == 1
 
 
