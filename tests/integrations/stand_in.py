@@ -42,6 +42,13 @@ class Judge:
         return EndRequest(outcome=outcome, reward=reward, body=pack_body(evidence, ResourceUse()))
 
     @property
+    def groups(self) -> set[str]:
+        """Groups that requests came in; a request without one is a mistake."""
+        found = {str(claim.group_id) for claim in self.claims}
+        assert "" not in found
+        return found
+
+    @property
     def budgets_s(self) -> set[float]:
         """How long after its arrival each request was due, to a hundred seconds."""
         return {round((claim.deadline_ns - claim.enqueued_ns) / 1e9, -2) for claim in self.claims}

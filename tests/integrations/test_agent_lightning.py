@@ -63,7 +63,7 @@ async def test_a_rollout_gets_a_reward_event_or_one_without_a_value_that_says_wh
     assert found[1]["reason"].startswith("INFRA_FAILED")
     assert len(judge.batches) == 1
     assert judge.budgets_s == {DEADLINE_S}
-    assert len({claim.group_id for claim in judge.claims}) == 1
+    assert len(judge.groups) == 1
     await asyncio.to_thread(close)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -82,8 +83,11 @@ async def test_openenvs_observation_has_no_reward_where_nothing_was_judged(judge
         }
 
     told = await asyncio.gather(*(Sums().assay(text, label="5", prompt="q") for text in BASELINE))
+    ask = partial(Sums().assay_sync, label="5", prompt="q")
+    by_threads = await asyncio.gather(*(asyncio.to_thread(ask, text) for text in BASELINE))
+    assert by_threads == told
     await asyncio.to_thread(close)
-    assert len(judge.batches) == 1
+    assert len(judge.batches) == 2
     assert judge.budgets_s == {DEADLINE_S}
     rewards = [one["reward"] for one in told]
     assert rewards[1] is None

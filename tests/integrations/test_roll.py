@@ -46,7 +46,7 @@ async def test_a_workers_batch_is_one_batch_with_nan_where_nothing_was_judged(
     assert scores_of(rewards) == [1.0, 0.0, 0.0, 0.0]
     assert len(judge.batches) == 1
     assert judge.budgets_s == {DEADLINE_S}
-    assert len({claim.group_id for claim in judge.claims}) == 1
+    assert len(judge.groups) == 1
     filled = group_filled(rewards, 4)
     assert [one - statistics.fmean(filled) for one in filled] == pytest.approx(
         [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]

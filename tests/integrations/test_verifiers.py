@@ -66,5 +66,8 @@ async def test_an_episode_that_was_not_judged_raises(judge: Judge) -> None:
     assert len(judge.batches) == 1
     assert judge.budgets_s == {DEADLINE_S}
     assert rllm.last_response(SimpleNamespace(trajectories=[])) == ""
+    steps = [SimpleNamespace(model_response=text) for text in ("a draft", "the last")]
+    several = [SimpleNamespace(steps=steps, output=None), SimpleNamespace(steps=[], output=None)]
+    assert rllm.last_response(SimpleNamespace(trajectories=several)) == "the last"
     with pytest.raises(InvalidRequest):
         evaluator.reward(SimpleNamespace(metadata={}), episode(""))

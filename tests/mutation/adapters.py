@@ -44,12 +44,8 @@ ADAPTER_MUTANTS: Final = (
         f"{ADAPTERS}/step.py",
         ("test_scorer",),
         (
-            "            self._resolve_all(unscored(outcome, str(spent)))",
-            "            self._resolve_all(Judgement(reward=0.0))",
-        ),
-        (
-            "            await self._cancel()\n            self._resolve_all(unscored(UNREACHABLE, str(spent)))",
-            "            await self._cancel()\n            self._resolve_all(Judgement(reward=0.0))",
+            "return unscored(REJECTED_SATURATED if self._saturated else UNREACHABLE, reason)",
+            "return Judgement(reward=0.0)",
         ),
         (
             "            for task in work:  # what the cancelled batch says of its requests is no news\n                task.cancel()\n            await self._cancel()\n",
@@ -66,10 +62,7 @@ ADAPTER_MUTANTS: Final = (
         ),
         ("                group_id=sample.group_id,\n", ""),
         ("        if due or (failed and not self._said):", "        if False:"),
-        (
-            "            outcome = REJECTED_SATURATED if saturated else UNREACHABLE",
-            "            outcome = UNREACHABLE",
-        ),
+        ("REJECTED_SATURATED if self._saturated else UNREACHABLE", "UNREACHABLE"),
     ),
     *_of(
         "scorer",
@@ -148,6 +141,12 @@ ADAPTER_MUTANTS: Final = (
             "keys(await shared_scorer(options).judge_one_async(sample))",
             "keys((await shared_scorer(options).judge_async([sample]))[0])",
         ),
+        (
+            '            data.non_tensor_batch["infra_failed"] = np.array(failed, dtype=object)\n',
+            "            pass\n",
+        ),
+        ('[bool(info.get("infra_failed")) for info in infos]', "[False for _ in infos]"),
+        ('    if getattr(step, "marks_unscored", False):\n        return\n', ""),
         ("        last = outputs[-1] if", "        last = outputs[0] if"),
         ("        if last.reward_score is not None:\n            return outputs\n", ""),
         ("response_ids[tools[-1] + 1 if tools else 0 :]", "response_ids"),
