@@ -231,10 +231,6 @@ ADAPTER_MUTANTS: Final = (
             "    judged = await shared_scorer().judge_one_async(",
             '    judged = await shared_scorer({"deadline_s": None}).judge_one_async(',
         ),
-        (
-            "list(await asyncio.gather(*map(_reward, sample)))",
-            "[await _reward(one) for one in sample]",
-        ),
     ),
     *_of(
         "Agent Lightning",
