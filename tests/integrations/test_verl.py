@@ -148,7 +148,7 @@ def test_rows_in_verls_queue_are_marked_before_their_advantages_are_computed(
         "verl.trainer.ppo.v1": SimpleNamespace(trainer_base=base),
         "verl.experimental.separation.ray_trainer": elsewhere,
     }.items():
-        monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, name, module)
     install_baseline()
     once = PPOTrainer._compute_advantage
     install_baseline()

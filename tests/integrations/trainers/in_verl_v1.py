@@ -32,7 +32,7 @@ ALGORITHM = {
 }
 
 
-class Trainer(PPOTrainer):
+class Trainer(PPOTrainer):  # type: ignore[misc]  # verl has no types
     """Without workers, data and a model."""
 
     def __init__(self, count: int) -> None:
@@ -58,7 +58,7 @@ def row(found: dict[str, Any], length: int) -> dict[str, Any]:
 
 
 async def scored(texts: list[str]) -> list[dict[str, Any]]:
-    options = {"pipeline": "math", "step_size": len(texts)}
+    options: dict[str, Any] = {"pipeline": "math", "step_size": len(texts)}
     ask = [compute_score(solution_str=text, ground_truth="5", **options) for text in texts]
     return list(await asyncio.gather(*ask))
 
