@@ -225,7 +225,7 @@ def call_guard(
 
 
 def keda_guard(clock: Clock, metrics: Metrics) -> CallGuard:
-    """The same for KEDA's port: KEDA shows no token, so whoever may connect is one caller."""
+    """The same for KEDA's port: KEDA shows no token, so all who may connect are one caller."""
     day_s = 86_400.0  # it streams one word per change of a plan
     limits = DoorLimits(
         calls_max=KEDA_CALLS_MAX,

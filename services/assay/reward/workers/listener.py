@@ -2,7 +2,7 @@
 
 Each waiting stage of a worker holds a call, so the number of calls is that of workers times stages;
 tenants' calls are not among them, and a network policy can tell the two ports apart. Workers are
-the operator's: together they are one caller for the front, which holds up strangers.
+the operator's: together they are one caller for the front, which paces strangers.
 """
 
 from collections.abc import Callable
