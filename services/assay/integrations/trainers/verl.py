@@ -111,7 +111,8 @@ class Scored:
         )
         found = await score_row(row, text, self.assay_scoring)
         last.reward_score = found["score"]
-        last.extra_fields["reward_extra_info"] = found
+        # Assigned, so that verl 0.8 too takes the field for one that was set.
+        last.extra_fields = {**last.extra_fields, "reward_extra_info": found}
         return outputs
 
 
