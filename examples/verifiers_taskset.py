@@ -2,6 +2,7 @@
 
     pip install assay           # where the environment runs; the service runs where `assay up` does
     assay up                    # on the machine that scores
+    PYTHONPATH=examples vf-eval verifiers_taskset --model MODEL
 
 A reply that the platform could not judge is an error of its trace, on which prime-rl does not
 train. docs/integrations/verifiers.md
@@ -13,6 +14,8 @@ from typing import ClassVar
 import verifiers.v1 as vf
 
 from assay.integrations.environments.verifiers import Scored
+
+__all__ = ["Sums"]  # by which verifiers finds the taskset of a module
 
 
 class SumData(vf.TaskData):

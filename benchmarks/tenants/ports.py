@@ -1,14 +1,14 @@
 """What strangers can do to the gRPC ports that are not the API's: frames and headers in bytes.
 
-    python -m benchmarks.tenants.ports [--ports worker planner] [--attacks NAME ...]
+    python -m benchmarks.tenants.ports [--ports worker planner workers keda] [--attacks NAME ...]
                                        [--seconds 4] [--json]
 
-Of a whole platform on this machine, each attack of `benchmarks.tenants.interference` that shows no
-token is made at each port by another process, while this one, with the operator's token and a
-connection from before, asks it twenty times per second for what it serves (new connections from
-the address of an attacker wait). Shown are p50 and p99 of these calls without and under attack,
-those that failed or took longer than two seconds, and by how much the service's memory (RSS) grew
-at most.
+Of a whole platform on this machine (KEDA's port runs alone, since it needs a cluster), each attack
+of `benchmarks.tenants.interference` that shows no token is made at each port by another process,
+while this one, with a token of the port and a connection from before, asks it twenty times per
+second for what it serves (new connections from the address of an attacker wait). Shown are p50 and
+p99 of these calls without and under attack, those that failed or took longer than two seconds, and
+by how much the service's memory (RSS) grew at most.
 """
 
 import argparse
@@ -17,24 +17,64 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
+from assay.core.ids import StageName, WorkerId
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.planner.build import keda_guard
+from assay.planner.kubernetes.keda import KedaServer
+from assay.v1 import externalscaler_pb2, externalscaler_pb2_grpc, worker_pb2
 from benchmarks.harness.platform_run import Run, local_platform
 from benchmarks.harness.report import Report, percentile
 from benchmarks.tenants.attacker import Attacker
 from benchmarks.tenants.transport_attacks import TRANSPORT_ATTACKS
 
 TOKEN = "operator"
+KEYS = "k" * 64
+STAGE = "noop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port, and a call of it that a caller may make."""
+
+    service: str
+    """Whose file of addresses has it; empty: it is served for this alone."""
+    name: str
+    """In that file."""
+    path: str
+    message: bytes = b""
+    token: str = TOKEN
+
+
+def worker_token() -> str:
+    """Of a worker that has enrolled."""
+    stages = (StageName(STAGE),)
+    one = WorkerPass(stages=stages, expires_ns=2**62, name="bench", worker=WorkerId("bench"))
+    return WorkerKeys([KEYS.encode()]).mint(one)
+
+
 PORTS = {
-    "worker": ("control", "/assay.v1.PoolService/ListPools"),
-    "planner": ("grpc", "/assay.v1.PlannerService/GetPlan"),
+    "worker": Port(service="worker", name="control", path="/assay.v1.PoolService/ListPools"),
+    "planner": Port(service="planner", name="grpc", path="/assay.v1.PlannerService/GetPlan"),
+    "workers": Port(
+        service="reward",
+        name="workers",
+        path="/assay.v1.WorkService/Heartbeat",
+        message=worker_pb2.HeartbeatRequest(stage=STAGE, lease_s=1.0).SerializeToString(),
+        token=worker_token(),
+    ),
+    "keda": Port(service="", name="", path="/externalscaler.ExternalScaler/IsActive"),
 }
-"""Of each service, its port's name in the file of addresses, and a call of it."""
 NAMES = (
     "stranger_resets",
     "h2_small_headers",
@@ -65,18 +105,18 @@ def attack(name: str, address: str, seconds: float) -> None:
     asyncio.run(run())
 
 
-async def ask_for(channel: grpc.aio.Channel, path: str, seconds: float) -> tuple[list[float], int]:
+async def ask_for(channel: grpc.aio.Channel, port: Port, seconds: float) -> tuple[list[float], int]:
     """Latencies in milliseconds, and failed calls."""
     latencies: list[float] = []
     failed = 0
-    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-    metadata = (("authorization", f"Bearer {TOKEN}"),)
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(port.path)
+    metadata = (("authorization", f"Bearer {port.token}"),)
 
     async def one() -> None:
         nonlocal failed
         began_s = time.perf_counter()
         try:
-            await call(b"", metadata=metadata, timeout=CALL_S_MAX)
+            await call(port.message, metadata=metadata, timeout=CALL_S_MAX)
         except grpc.aio.AioRpcError:
             failed += 1
         else:
@@ -112,42 +152,93 @@ def watched_rss(pid: int) -> Iterator[list[int]]:
         looking.cancel()
 
 
-async def one_port(run: Run, port: str, names: list[str], seconds: float, table: Report) -> None:
+async def serve_keda() -> None:
+    """The process of KEDA's port: the planner's own, which wants a pod of every stage."""
+
+    class Active(externalscaler_pb2_grpc.ExternalScalerServicer):
+        async def IsActive(  # noqa: N802 - the proto's name
+            self, request: object, context: object
+        ) -> externalscaler_pb2.IsActiveResponse:
+            del request, context
+            return externalscaler_pb2.IsActiveResponse(result=True)
+
+    server = KedaServer(
+        Active(),  # type: ignore[abstract]  # the other calls are not made
+        guard=keda_guard(Clock(), Metrics()),
+        time_s=time.monotonic,
+        host="127.0.0.1",
+        port=0,
+    )
+    print(json.dumps({"address": await server.start(), "pid": os.getpid()}), flush=True)
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def listening(run: Run, port: Port) -> AsyncIterator[tuple[str, int]]:
+    """The port's address, and the process that listens there."""
+    if port.service:
+        file = run.settings.data_dir / "run" / f"{port.service}.json"
+        told = json.loads(file.read_text())
+        yield told[port.name], int(told["pid"])
+        return
+    serve = ("-m", "benchmarks.tenants.ports", "--serve-keda")
+    process = await asyncio.create_subprocess_exec(sys.executable, *serve, stdout=-1)
+    try:
+        assert process.stdout is not None
+        told = json.loads(await process.stdout.readline())
+        yield told["address"], told["pid"]
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def one_port(run: Run, name: str, names: list[str], seconds: float, table: Report) -> None:
     """All attacks at one port."""
-    name, path = PORTS[port]
-    told = json.loads((run.settings.data_dir / "run" / f"{port}.json").read_text())
-    address, pid = told[name], int(told["pid"])
-    channel = grpc.aio.insecure_channel(address)
-    quiet, _ = await ask_for(channel, path, seconds)
-    for one in names:
-        command = ["-m", "benchmarks.tenants.ports", "--attack", one, "--at", address]
-        with watched_rss(pid) as grown:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *command, "--seconds", str(seconds + 3), stdout=-1
+    async with listening(run, PORTS[name]) as (address, pid):
+        channel = grpc.aio.insecure_channel(address)
+        quiet, _ = await ask_for(channel, PORTS[name], seconds)
+        for one in names:
+            command = ["-m", "benchmarks.tenants.ports", "--attack", one, "--at", address]
+            with watched_rss(pid) as grown:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, *command, "--seconds", str(seconds + 3), stdout=-1
+                )
+                await asyncio.sleep(2)
+                found, failed = await ask_for(channel, PORTS[name], seconds)
+                told_by, _ = await process.communicate()
+            table.add(
+                port=name,
+                attack=one,
+                p50_ms=f"{percentile(quiet, 0.5):.1f} -> {percentile(found, 0.5):.1f}",
+                p99_ms=f"{percentile(quiet, 0.99):.1f} -> {percentile(found, 0.99):.0f}",
+                failed=f"{failed} of {len(found) + failed}",
+                grown_mib=max(grown) // MIB,
+                attacker=told_by.decode().strip(),
             )
-            await asyncio.sleep(2)
-            found, failed = await ask_for(channel, path, seconds)
-            told_by, _ = await process.communicate()
-        table.add(
-            port=port,
-            attack=one,
-            p50_ms=f"{percentile(quiet, 0.5):.1f} -> {percentile(found, 0.5):.1f}",
-            p99_ms=f"{percentile(quiet, 0.99):.1f} -> {percentile(found, 0.99):.0f}",
-            failed=f"{failed} of {len(found) + failed}",
-            grown_mib=max(grown) // MIB,
-            attacker=told_by.decode().strip(),
-        )
 
 
 async def measure(args: argparse.Namespace) -> None:
     """Start a platform, and attack it."""
     columns = ("port", "attack", "p50_ms", "p99_ms", "failed", "grown_mib", "attacker")
     table = Report(title="Strangers at other ports", columns=columns)
-    overrides = {"ASSAY_OPERATOR__TOKEN": TOKEN, "ASSAY_WORKER__STAGES": '["noop"]'}
+    with tempfile.NamedTemporaryFile("w") as keys:
+        keys.write(KEYS)
+        keys.flush()
+        await measure_with(keys.name, args, table)
+    table.show(as_json=args.json)
+
+
+async def measure_with(key_file: str, args: argparse.Namespace, table: Report) -> None:
+    """The same, with the keys of workers in a file."""
+    overrides = {
+        "ASSAY_OPERATOR__TOKEN": TOKEN,
+        "ASSAY_WORKER__STAGES": f'["{STAGE}"]',
+        "ASSAY_REWARD__WORKER_KEY_FILE": key_file,
+        "ASSAY_REWARD__WORKER_PORT": "0",
+    }
     async with local_platform(overrides) as run:
         for port in args.ports:
             await one_port(run, port, args.attacks, args.seconds, table)
-    table.show(as_json=args.json)
 
 
 def main() -> None:
@@ -159,9 +250,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     parser.add_argument("--at", help=argparse.SUPPRESS)
+    parser.add_argument("--serve-keda", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.attack:
         attack(args.attack, args.at, args.seconds)
+        return
+    if args.serve_keda:
+        asyncio.run(serve_keda())
         return
     asyncio.run(measure(args))
 

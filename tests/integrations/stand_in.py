@@ -16,6 +16,8 @@ from assay.core.verdict import Evidence, ResourceUse
 RIGHT, WRONG, FAILS, LIMIT = "so \\boxed{5}", "so \\boxed{6}", "the host fails", "takes too long"
 BASELINE = (RIGHT, FAILS, WRONG, WRONG)
 """Rewards [1, 1, 0, 0], the second of which no judge saw."""
+DEADLINE_S = 500.0
+"""Of a step: no estimate of the service comes near it."""
 ADVANTAGES = (2 / 3, -1 / 3, -1 / 3)
 """Of those that were scored; with a zero for the second they would be 3/4, -1/4, -1/4, and with its
 vote as a one 1/2, -1/2, -1/2."""
@@ -38,6 +40,18 @@ class Judge:
             outcome, reward = Outcome.RESOURCE_LIMIT, 0.0
         evidence = Evidence(verdict="", error="the slot died" if reward is None else "")
         return EndRequest(outcome=outcome, reward=reward, body=pack_body(evidence, ResourceUse()))
+
+    @property
+    def groups(self) -> set[str]:
+        """Groups that requests came in; a request without one is a mistake."""
+        found = {str(claim.group_id) for claim in self.claims}
+        assert "" not in found
+        return found
+
+    @property
+    def budgets_s(self) -> set[float]:
+        """How long after its arrival each request was due, to a hundred seconds."""
+        return {round((claim.deadline_ns - claim.enqueued_ns) / 1e9, -2) for claim in self.claims}
 
     @property
     def batches(self) -> set[str]:

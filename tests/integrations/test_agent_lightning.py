@@ -5,14 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.integrations.stand_in import BASELINE, FAILS, RIGHT, Judge
+from tests.integrations.stand_in import BASELINE, DEADLINE_S, FAILS, RIGHT, Judge
 
 from assay.integrations.scorer import close
 from assay.integrations.trainers.agent_lightning import FILL, Scored, last_response
 
 
 class Hooks(Scored):
-    assay_scoring = {"pipeline": "math", "step_size": 4}  # noqa: RUF012 - as a user writes it
+    assay_scoring = {"pipeline": "math", "step_size": 4, "deadline_s": DEADLINE_S}  # noqa: RUF012 - as a user writes it
 
 
 def event(kind: str, **data: Any) -> Any:
@@ -62,7 +62,8 @@ async def test_a_rollout_gets_a_reward_event_or_one_without_a_value_that_says_wh
     assert [one["source"] for one in found] == ["assay", "fallback", "assay", "assay"]
     assert found[1]["reason"].startswith("INFRA_FAILED")
     assert len(judge.batches) == 1
-    assert len({claim.group_id for claim in judge.claims}) == 1
+    assert judge.budgets_s == {DEADLINE_S}
+    assert len(judge.groups) == 1
     await asyncio.to_thread(close)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge
+from tests.integrations.stand_in import ADVANTAGES, BASELINE, DEADLINE_S, Judge
 
 from assay.core.errors import InvalidRequest
 from assay.integrations.trainers.areal import Scored, whole_group
@@ -28,7 +28,9 @@ class Workflow(Scored, RLVRWorkflow):
 
 
 async def test_an_unscored_episode_is_rejected(judge: Judge) -> None:
-    workflow = Workflow(gconfig=None, scoring="math", options={"step_size": 4})
+    workflow = Workflow(
+        gconfig=None, scoring="math", options={"step_size": 4, "deadline_s": DEADLINE_S}
+    )
     engine, row = iter(BASELINE), {"messages": [], "answer": "5"}
     episodes = await asyncio.gather(*(workflow.arun_episode(engine, row) for _ in BASELINE))
     with pytest.raises(InvalidRequest, match="no column 'answer'"):
@@ -40,5 +42,6 @@ async def test_an_unscored_episode_is_rejected(judge: Judge) -> None:
     mean = sum(rewards) / len(rewards)
     assert [reward - mean for reward in rewards] == pytest.approx(ADVANTAGES)
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     assert whole_group(3)({"rewards": rewards})
     assert not whole_group(4)({"rewards": rewards})

@@ -7,6 +7,7 @@ import pytest
 from tests.integrations.stand_in import (
     ADVANTAGES,
     BASELINE,
+    DEADLINE_S,
     FAILS,
     RIGHT,
     WRONG,
@@ -27,13 +28,14 @@ def log(text: str, prompt: str = "2 + 3?") -> list[dict[str, Any]]:
 
 
 async def test_a_step_is_one_batch_and_the_unjudged_have_their_groups_mean(judge: Judge) -> None:
-    environment = Environment({"pipeline": "math", "num_workers": 8})
+    environment = Environment({"pipeline": "math", "num_workers": 8, "deadline_s": DEADLINE_S})
     logs = [log(text) for text in BASELINE] + [log(FAILS, "7?"), log(FAILS, "7?")]
     rows = [{"ground_truth": "5"}] * 6
     rewards = await asyncio.to_thread(environment.rewards, logs, rows)
     assert rewards == pytest.approx([1, 1 / 3, 0, 0, 0, 0])
     assert len(judge.batches) == 1
-    assert len({claim.group_id for claim in judge.claims}) == 2
+    assert judge.budgets_s == {DEADLINE_S}
+    assert len(judge.groups) == 2
     # NeMo-RL's baseline leaves the sample itself out: the same proportion, larger by n / (n - 1).
     group = rewards[:4]
     left_out = [one - (sum(group) - one) / 3 for one in group]
@@ -80,7 +82,11 @@ def body(text: str, **row: Any) -> dict[str, Any]:
 
 
 async def test_nemo_gyms_server_masks_what_was_not_judged(judge: Judge) -> None:
-    server = type("Server", (Scored,), {"assay_scoring": {"pipeline": "math", "step_size": 5}})()
+    server = type(
+        "Server",
+        (Scored,),
+        {"assay_scoring": {"pipeline": "math", "step_size": 5, "deadline_s": DEADLINE_S}},
+    )()
     rows = [body(text, expected_answer="5", instance_config={"seed": 1}) for text in BASELINE]
     found = await asyncio.gather(*map(server.assay, rows), server.assay(body(RIGHT)))
     assert [one["reward"] for one in found] == [1.0, 0.0, 0.0, 0.0, 0.0]
@@ -91,4 +97,5 @@ async def test_nemo_gyms_server_masks_what_was_not_judged(judge: Judge) -> None:
     assert found[4]["_ng_failure_terminal"] is True  # no label: another attempt ends alike
     assert all(one["response"] == row["response"] for one, row in zip(found, rows, strict=False))
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     await asyncio.to_thread(close)

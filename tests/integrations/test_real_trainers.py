@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from tests.integrations.interpreters import run_program
+from tests.integrations.interpreters import interpreter_with, run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
 from tests.rollout.service.served import leftovers, rollouts
 
@@ -136,6 +136,20 @@ async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_un
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
     assert found["failed"] == [0.0, 1.0, 0.0, 0.0]
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]], abs=1e-6)
+
+
+async def test_the_trainer_that_verl_runs_by_default_has_an_unbiased_baseline(
+    api: Any, run_worker: Any
+) -> None:
+    """It takes no marks of the reward out of its queue by itself."""
+    installed = interpreter_with("verl")
+    if installed is not None and installed[1].startswith("0.8."):
+        pytest.skip("verl has this trainer since 0.9")
+    await run_worker(Judge(), stage="extract")
+    found = await run("verl", api.addresses.grpc, *BASELINE, program="verl_v1")
+    assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    assert found["advantages"] == pytest.approx(centred, abs=1e-6)
 
 
 @pytest.mark.parametrize("by", ["function", "endpoint"])

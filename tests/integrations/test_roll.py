@@ -12,6 +12,7 @@ import pytest
 from tests.integrations.stand_in import (
     ADVANTAGES,
     BASELINE,
+    DEADLINE_S,
     FAILS,
     RIGHT,
     Judge,
@@ -34,7 +35,7 @@ from assay.integrations.trainers.roll import (
 async def test_a_workers_batch_is_one_batch_with_nan_where_nothing_was_judged(
     judge: Judge,
 ) -> None:
-    scorer = shared_scorer({"pipeline": "math"})
+    scorer = shared_scorer({"pipeline": "math", "deadline_s": DEADLINE_S})
     columns: dict[str, list[Any]] = {
         "ground_truth": ["5"] * 4,
         "id": [3] * 4,
@@ -44,7 +45,8 @@ async def test_a_workers_batch_is_one_batch_with_nan_where_nothing_was_judged(
     assert str(rewards) == "[1.0, nan, 0.0, 0.0]"
     assert scores_of(rewards) == [1.0, 0.0, 0.0, 0.0]
     assert len(judge.batches) == 1
-    assert len({claim.group_id for claim in judge.claims}) == 1
+    assert judge.budgets_s == {DEADLINE_S}
+    assert len(judge.groups) == 1
     filled = group_filled(rewards, 4)
     assert [one - statistics.fmean(filled) for one in filled] == pytest.approx(
         [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]

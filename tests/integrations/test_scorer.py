@@ -1,20 +1,24 @@
 """The adapters' door to the platform: one batch per step, a bounded and audible wait, no zeros."""
 
 import asyncio
+import hashlib
+import json
 import logging
 import pickle
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.integrations.stand_in import FAILS, LIMIT, RIGHT, WRONG, Judge
 from tests.running import working
 
+from assay.client import Client, Request
 from assay.client.batch import Batch
 from assay.client.http import AsyncHttpBatch
 from assay.config.settings import StoreSettings
-from assay.core.errors import InvalidRequest, NotFound
+from assay.core.errors import InvalidRequest, NotFound, Unauthenticated
 from assay.integrations import Sample, Scorer, Scoring
 from assay.integrations.step import Step
 
@@ -139,6 +143,67 @@ async def test_a_wrong_option_is_an_error_while_nothing_was_scored(judge: Judge)
     assert judged.outcome == "REJECTED_INVALID"
     for scorer in (unknown, column):
         await asyncio.to_thread(scorer.close)
+
+
+async def test_a_token_that_is_refused_later_delays_the_step_and_ends_no_run(
+    run_api: Any, run_worker: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As while tokens are rotated; refused from the first step on, it is a wrong option."""
+    digest, others = hashlib.sha256(b"ours").hexdigest(), hashlib.sha256(b"others").hexdigest()
+    file = tmp_path / "tenants.json"
+    file.write_text(json.dumps({"team": {"token_sha256": digest}}))
+    api = await run_api(tenants_file=file)
+    await run_worker(Judge(), stage="extract")
+    scorer = Scorer.of("math", url=api.addresses.grpc, token="ours", say_every_s=0.1)
+    assert (await scorer.judge_async(samples(RIGHT)))[0].reward == 1.0
+    file.write_text(json.dumps({"team": {"token_sha256": others}}))
+    async with asyncio.timeout(60), Client(api.addresses.grpc, token="ours") as asking:
+        with pytest.raises(Unauthenticated):
+            await until_refused(asking)
+    with caplog.at_level(logging.WARNING, "assay.integrations"):
+        waiting = asyncio.ensure_future(scorer.judge_async(samples(RIGHT, WRONG)))
+        async with asyncio.timeout(60):
+            while "Unauthenticated" not in caplog.text:
+                await asyncio.sleep(0.1)
+    assert not waiting.done()
+    file.write_text(json.dumps({"team": {"token_sha256": digest}}))
+    assert [one.reward for one in await waiting] == [1.0, 0.0]
+    await asyncio.to_thread(scorer.close)
+
+
+async def until_refused(client: Client) -> None:
+    """Call until an error; the service looks at the file of tenants once per second."""
+    while True:
+        await client.register_task("t", pipeline="math")
+        await asyncio.sleep(0.1)
+
+
+async def test_a_full_quota_is_named_where_a_step_is_unscored_for_it(run_api: Any) -> None:
+    digest = hashlib.sha256(b"ours").hexdigest()
+    api = await run_api(tenants={"team": {"token_sha256": digest, "requests_open_max": 2}})
+    async with Client(api.addresses.grpc, token="ours") as other:
+        task = await other.register_task("t", pipeline="math")
+        batch = await other.open_batch(task, size=1)
+        await batch.submit([Request(request_id="r", response=RIGHT, reference=REFERENCE)])
+    scorer = Scorer.of("math", url=api.addresses.grpc, token="ours", patience_s=3.0, retry_s=0.1)
+    judged = await scorer.judge_async(samples(RIGHT, WRONG))
+    await asyncio.to_thread(scorer.close)
+    assert [(one.reward, one.outcome) for one in judged] == [(None, "REJECTED_SATURATED")] * 2
+
+
+async def test_a_step_whose_batch_is_cancelled_by_another_goes_on_in_a_new_one(
+    api: Any, judge: Judge
+) -> None:
+    scorer = Scorer.of("math", step_size=3, patience_s=60.0)
+    right, wrong = samples(RIGHT, WRONG)
+    assert (await scorer.judge_one_async(right)).reward == 1.0
+    [batch_id] = judge.batches
+    async with Client(api.addresses.grpc) as other:
+        await other.batch(batch_id).cancel()
+    both = await asyncio.gather(*map(scorer.judge_one_async, (wrong, right)))
+    assert [one.reward for one in both] == [0.0, 1.0]
+    assert len(judge.batches) == 2
+    await asyncio.to_thread(scorer.close)
 
 
 def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:

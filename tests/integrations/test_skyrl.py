@@ -6,7 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge, honest_advantages, injected
+from tests.integrations.stand_in import (
+    ADVANTAGES,
+    BASELINE,
+    DEADLINE_S,
+    Judge,
+    honest_advantages,
+    injected,
+)
 
 from assay.core.errors import InvalidRequest
 from assay.integrations.environments.skyrl import Scored, advantages_of
@@ -29,7 +36,7 @@ class Environment(Scored, BaseTextEnv):
 
 def episode(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """One response, as `SkyRLGymGenerator.agent_loop` handles it, in a thread."""
-    config = SimpleNamespace(pipeline="math", step_size=len(BASELINE))
+    config = SimpleNamespace(pipeline="math", step_size=len(BASELINE), deadline_s=DEADLINE_S)
     environment = Environment(env_config=config, extras=ROW)
     prompt, _ = environment.init(PROMPT)
     assert prompt == PROMPT
@@ -46,6 +53,7 @@ async def test_a_response_that_was_not_judged_has_no_vote(judge: Judge) -> None:
     assert [one["infra_failed"] for one in metrics] == [0.0, 1.0, 0.0, 0.0]
     assert "INFRA_FAILED" in steps[1]["metadata"]["cause"]
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
 
     found = advantages_of(rewards, ["g"] * 4, epsilon=None)
     assert [found[0], *found[2:]] == pytest.approx(ADVANTAGES)

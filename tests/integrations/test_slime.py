@@ -8,7 +8,16 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge
+from tests.integrations.stand_in import (
+    ADVANTAGES,
+    BASELINE,
+    DEADLINE_S,
+    FAILS,
+    RIGHT,
+    Judge,
+    honest_advantages,
+    injected,
+)
 
 from assay.integrations.scorer import close
 from assay.integrations.trainers.slime import custom_rm, post_process_rewards
@@ -50,6 +59,7 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     judge: Judge, monkeypatch: pytest.MonkeyPatch, form: Literal["sample", "group"]
 ) -> None:
     monkeypatch.setenv("ASSAY_STEP_SIZE", "4")
+    monkeypatch.setenv("ASSAY_DEADLINE_S", str(DEADLINE_S))
     done = Sample.Status.COMPLETED
     samples = [
         Sample(group_index=3, prompt="2+3?", response=text, label="5", status=done)
@@ -66,6 +76,7 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     assert [sample.status for sample in samples] == [done, Sample.Status.FAILED, done, done]
     assert samples[1].metadata["assay_unscored"].startswith("INFRA_FAILED")
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     for sample, reward in zip(samples, found, strict=True):
         sample.reward = reward
     raw, rewards = post_process_rewards(ARGS, samples)
@@ -84,3 +95,19 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
         assert post_process_rewards(centred, samples)[1] == rewards, name
     plain = SimpleNamespace(**{**vars(ARGS), "advantage_estimator": "ppo"})
     assert post_process_rewards(plain, samples) == (raw, raw)
+
+
+def test_injected_failures_change_no_advantage_of_the_others() -> None:
+    groups = [*injected(groups=200, size=4, share=0.1), [FAILS] * 4]
+    samples = [
+        Sample(
+            group_index=number,
+            reward=float(text == RIGHT),
+            metadata={"assay_unscored": "INFRA_FAILED"} if text == FAILS else {},
+        )
+        for number, texts in enumerate(groups)
+        for text in texts
+    ]
+    _, found = post_process_rewards(ARGS, samples)
+    fair = [advantage or 0.0 for texts in groups for advantage in honest_advantages(texts)]
+    assert found == pytest.approx(fair)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, LIMIT, Judge
+from tests.integrations.stand_in import ADVANTAGES, BASELINE, DEADLINE_S, LIMIT, Judge
 
 from assay.integrations.environments.tinker import Scored, UnscoredError
 from assay.integrations.scorer import close
@@ -40,7 +40,7 @@ class Problem(Scored, ProblemEnv):
 
 
 async def test_a_response_that_was_not_judged_leaves_its_group(judge: Judge) -> None:
-    scoring = {"pipeline": "math", "step_size": 5}
+    scoring = {"pipeline": "math", "step_size": 5, "deadline_s": DEADLINE_S}
     make = partial(Problem, Renderer(), "2 + 3?", "5", scoring=scoring)
     assert make().get_question() == "2 + 3?"
     pickle.loads(pickle.dumps(make))  # the cookbook sends builders to other processes
@@ -58,4 +58,5 @@ async def test_a_response_that_was_not_judged_leaves_its_group(judge: Judge) -> 
     mean = sum(rewards) / len(rewards)
     assert [reward - mean for reward in rewards] == pytest.approx(ADVANTAGES)
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     assert judge.claims[0].response.decode() in texts

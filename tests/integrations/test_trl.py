@@ -5,7 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
+from tests.integrations.stand_in import ADVANTAGES, BASELINE, DEADLINE_S, FAILS, RIGHT, WRONG, Judge
 
 from assay.core.errors import InvalidRequest
 from assay.integrations import group_advantages
@@ -34,7 +34,7 @@ async def called(reward: Reward, completions: list[Any], **columns: Any) -> list
 @pytest.mark.parametrize("kind", [Reward, AsyncReward])
 async def test_the_unscored_are_none_in_one_batch(judge: Judge, kind: type[Reward]) -> None:
     metrics: dict[str, float] = {}
-    reward = pickle.loads(pickle.dumps(kind("math")))
+    reward = pickle.loads(pickle.dumps(kind("math", deadline_s=DEADLINE_S)))
     rewards = await called(reward, list(BASELINE), log_metric=metrics.__setitem__)
     await asyncio.to_thread(reward.scorer.close)
     assert rewards == [1.0, None, 0.0, 0.0]
@@ -42,7 +42,8 @@ async def test_the_unscored_are_none_in_one_batch(judge: Judge, kind: type[Rewar
     assert fair == pytest.approx(ADVANTAGES)
     assert metrics["assay/unscored_share"] == metrics["assay/unscored_share/INFRA_FAILED"] == 0.25
     assert len(judge.batches) == 1
-    assert len({claim.group_id for claim in judge.claims}) == 1
+    assert judge.budgets_s == {DEADLINE_S}
+    assert len(judge.groups) == 1
 
 
 @pytest.mark.parametrize("kind", [Reward, AsyncReward])
@@ -59,7 +60,9 @@ async def test_another_reward_gives_an_unscored_sample_no_value(
 
 
 async def test_environments_own_their_reward_and_share_the_batch(judge: Judge) -> None:
-    make = pickle.loads(pickle.dumps(SubmitEnvironments("math", step_size=4)))
+    make = pickle.loads(
+        pickle.dumps(SubmitEnvironments("math", step_size=4, deadline_s=DEADLINE_S))
+    )
     environments = [make() for _ in range(4)]
     for environment, text in zip(environments, [RIGHT, WRONG, FAILS, None], strict=True):
         environment.reset(prompt="2 + 3?", answer="5")
@@ -70,4 +73,5 @@ async def test_environments_own_their_reward_and_share_the_batch(judge: Judge) -
     # Without a submission the empty answer is judged: the model's fault is a reward.
     assert found == [1.0, 0.0, None, 0.0]
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     await asyncio.to_thread(make.scorer.close)

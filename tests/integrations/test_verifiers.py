@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from tests.integrations.stand_in import ADVANTAGES, BASELINE, LIMIT, Judge
+from tests.integrations.stand_in import ADVANTAGES, BASELINE, DEADLINE_S, LIMIT, Judge
 
 from assay.core.errors import InvalidRequest
 from assay.integrations.environments import verifiers
@@ -16,7 +16,7 @@ from assay.integrations.trainers import rllm
 class Sum(verifiers.Scored):
     """As in the example."""
 
-    assay_scoring: ClassVar = {"pipeline": "math", "step_size": 5}
+    assay_scoring: ClassVar = {"pipeline": "math", "step_size": 5, "deadline_s": DEADLINE_S}
 
 
 def advantages(rewards: list[float]) -> list[float]:
@@ -36,6 +36,7 @@ async def test_a_reply_that_was_not_judged_is_an_error_of_its_trace(judge: Judge
     assert found.pop() == 0.0, "a limit that the response broke is a reward"
     assert advantages(found) == pytest.approx(ADVANTAGES)
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     with pytest.raises(InvalidRequest) as refused:
         await Sum().assay(SimpleNamespace(), SimpleNamespace(last_reply=""))
     assert refused.value.field == "answer"
@@ -53,7 +54,7 @@ def episode(text: str) -> Any:
 
 
 async def test_an_episode_that_was_not_judged_raises(judge: Judge) -> None:
-    evaluator = rllm.Evaluator("math", step_size=4)
+    evaluator = rllm.Evaluator("math", step_size=4, deadline_s=DEADLINE_S)
     task = SimpleNamespace(id="t", metadata={"answer": "5"})
     found: list[Any] = await asyncio.gather(
         *(asyncio.to_thread(evaluator.reward, task, episode(text)) for text in BASELINE),
@@ -63,6 +64,10 @@ async def test_an_episode_that_was_not_judged_raises(judge: Judge) -> None:
     assert isinstance(found.pop(1), rllm.UnscoredError)
     assert advantages(found) == pytest.approx(ADVANTAGES)
     assert len(judge.batches) == 1
+    assert judge.budgets_s == {DEADLINE_S}
     assert rllm.last_response(SimpleNamespace(trajectories=[])) == ""
+    steps = [SimpleNamespace(model_response=text) for text in ("a draft", "the last")]
+    several = [SimpleNamespace(steps=steps, output=None), SimpleNamespace(steps=[], output=None)]
+    assert rllm.last_response(SimpleNamespace(trajectories=several)) == "the last"
     with pytest.raises(InvalidRequest):
         evaluator.reward(SimpleNamespace(metadata={}), episode(""))

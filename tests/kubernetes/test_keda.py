@@ -1,5 +1,7 @@
 """KEDA asks the planner for sizes, over gRPC, as its external scaler client does."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from tests import certificates
+from tests.edge.endless import SENT_MAX, send_endless_headers
 from tests.kubernetes.cluster import Cluster, until
 from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunScaler, Scaling
@@ -15,7 +18,10 @@ from tests.kubernetes.scaling import RunScaler, Scaling
 from assay.config.access import TlsBranch
 from assay.config.settings import PlannerSettings
 from assay.edge.auth import OpenToAllError
-from assay.planner.build import keda_server
+from assay.edge.clock import Clock
+from assay.edge.connections.passage import STREAMS
+from assay.edge.metrics import Metrics
+from assay.planner.build import keda_guard, keda_server
 from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer, Leader
 from assay.v1 import externalscaler_pb2 as pb
 from assay.v1 import externalscaler_pb2_grpc as pb_grpc
@@ -42,6 +48,31 @@ class Asked:
         return answer.metricValues[0].metricValueFloat
 
 
+class _Active(pb_grpc.ExternalScalerServicer):
+    """Wants a pod, whatever it is asked."""
+
+    async def IsActive(self, request: Any, context: Any) -> pb.IsActiveResponse:
+        return pb.IsActiveResponse(result=True)
+
+
+def active() -> pb_grpc.ExternalScalerServicer:
+    """Answers nothing else."""
+    return _Active()  # type: ignore[abstract]  # the other calls are not made
+
+
+def serving(servicer: pb_grpc.ExternalScalerServicer, **more: Any) -> KedaServer:
+    """Of the planner: guard, front and all."""
+    clock = Clock()
+    return KedaServer(
+        servicer,
+        guard=keda_guard(clock, Metrics()),
+        time_s=lambda: clock.monotonic_ns() / 1e9,
+        host="127.0.0.1",
+        port=0,
+        **more,
+    )
+
+
 async def pushed(stream: Any) -> bool:
     """The next answer of a stream."""
     answer = await stream.read()
@@ -58,7 +89,7 @@ async def asked(cluster: Cluster, run_scaler: RunScaler) -> AsyncIterator[Asked]
     holder: list[Asked] = []
     leader = Leader(is_here=lambda: holder[0].leading, address=lambda: "")
     servicer = ExternalScaler(scaling.scaler, leader)
-    server = KedaServer(servicer, host="127.0.0.1", port=0)
+    server = serving(servicer)
     address = await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
         holder.append(Asked(scaling, pb_grpc.ExternalScalerStub(channel), address))
@@ -112,7 +143,7 @@ async def standing_by(
     servicer = ExternalScaler(
         scaler, Leader(is_here=lambda: False, address=lambda: leader[0], **more)
     )
-    server = KedaServer(servicer, host="127.0.0.1", port=0)
+    server = serving(servicer)
     address = await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
         leader.append(address)
@@ -178,13 +209,12 @@ async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: 
     theirs = certificates.Authority(tmp_path / "theirs", "theirs")
     certificate, key = ours.signed("planner", "DNS:localhost", "IP:127.0.0.1")
     tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=ours.certificate)
-    base: Any = pb_grpc.ExternalScalerServicer
-    servicer = base()  # answers UNIMPLEMENTED
-    server = KedaServer(servicer, host="127.0.0.1", port=0, tls=tls)
+    servicer = active()
+    server = serving(servicer, tls=tls)
     address = await server.start()
     keda = ours.signed("keda", "DNS:keda")
     for authority, shown, code in (
-        (ours, keda, grpc.StatusCode.UNIMPLEMENTED),
+        (ours, keda, None),
         (ours, None, grpc.StatusCode.UNAVAILABLE),
         (ours, ours.signed("ended", "DNS:keda", days=-1), grpc.StatusCode.UNAVAILABLE),
         (ours, theirs.signed("keda", "DNS:keda"), grpc.StatusCode.UNAVAILABLE),
@@ -195,10 +225,40 @@ async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: 
             authority.certificate.read_bytes(), secret, chain
         )
         async with grpc.aio.secure_channel(address, credentials) as channel:
+            asked = pb_grpc.ExternalScalerStub(channel).IsActive(REF, timeout=20)
+            if code is None:
+                assert (await asked).result
+                continue
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await pb_grpc.ExternalScalerStub(channel).IsActive(REF, timeout=20)
+                await asked
             assert caught.value.code() is code, shown
     await server.stop()
+
+
+async def test_endless_headers_are_cut_while_keda_is_answered() -> None:
+    server = serving(active())
+    address = await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = pb_grpc.ExternalScalerStub(channel)
+        assert (await stub.IsActive(REF, timeout=20)).result
+        sent = await send_endless_headers(address)
+        assert (await stub.IsActive(REF, timeout=20)).result
+    await server.stop()
+    assert sent < SENT_MAX
+
+
+async def test_keda_asks_for_more_stages_at_once_than_a_stranger_may() -> None:
+    """Its calls make its connection known, though they show no token."""
+    server = serving(active())
+    address = await server.start()
+    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(60):
+        stub = pb_grpc.ExternalScalerStub(channel)
+        assert (await stub.IsActive(REF)).result
+        began_s = time.perf_counter()
+        assert all(one.result for one in await asyncio.gather(*map(stub.IsActive, [REF] * 200)))
+        took_s = time.perf_counter() - began_s
+    await server.stop()
+    assert took_s < 200 / STREAMS[1] / 2, "a stranger has so many per second"
 
 
 def test_a_port_of_others_asks_for_certificates_or_is_opened_on_purpose() -> None:
@@ -208,7 +268,7 @@ def test_a_port_of_others_asks_for_certificates_or_is_opened_on_purpose() -> Non
         settings = PlannerSettings.model_validate(
             {"host": host, "scaler": "keda", "kubernetes": kubernetes}
         )
-        keda_server(settings, no_planner, no_planner)
+        keda_server(settings, no_planner, no_planner, clock=no_planner, metrics=no_planner)
 
     with pytest.raises(OpenToAllError, match=r"planner\.kubernetes\.tls_client_ca"):
         serve("0.0.0.0")

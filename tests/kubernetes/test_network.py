@@ -132,7 +132,7 @@ def test_on_the_store_with_a_planner_and_a_runtime() -> None:
         *to("test rollout", "api", 8470),
         *to("planner", "web", 443, 6443),
         *to(inside, "api", 8470, 8471),
-        *to(inside, "planner", 8473, 8475),
+        *to(inside, "planner", 8475),
         *to(inside, "worker", 8475),
         *to(inside, "rollout", 8481),
     }
@@ -154,7 +154,7 @@ def test_workers_of_the_api_reach_it_alone_and_a_store_outside_is_out_of_their_r
         *to("prometheus", "api", 8471),
         *to("callers", "rollout", 8480, 8482),
         *to(inside, "rollout", 8481),
-        *to(inside, "planner", 8473, 8475),
+        *to(inside, "planner", 8475),
         *to(inside, "worker", 8475),
     }
 

@@ -7,6 +7,7 @@
     python -m tests.mutation --list cluster        mutants of pods and relay, by their tests
     python -m tests.mutation --list services           mutants of services and client
     python -m tests.mutation --list rollouts           mechanisms of the rollout service, taken out
+    python -m tests.mutation --list adapters           promises of the trainers' adapters, taken out
     python -m tests.mutation --table FILE...           the results as a table
 
 A mutant lies in a copy of its package that is searched first, never in the tree (`overlay`).
@@ -28,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.mutation.adapters import ADAPTER_MUTANTS
 from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.overlay import ROOT, environment, overlaid
@@ -45,6 +47,7 @@ LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
     "cluster": CLUSTER_MUTANTS,
     "services": SERVICE_MUTANTS,
     "rollouts": ROLLOUT_MUTANTS,
+    "adapters": ADAPTER_MUTANTS,
 }
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.mutation import __main__ as command
+from tests.mutation.adapters import ADAPTER_MUTANTS
 from tests.mutation.cluster import CLUSTER_MUTANTS
 from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.plans import PLAN_MUTANTS
@@ -23,6 +24,7 @@ NAMED = (
     *CLUSTER_MUTANTS,
     *SERVICE_MUTANTS,
     *ROLLOUT_MUTANTS,
+    *ADAPTER_MUTANTS,
 )
 """Mutants of the lists that name the tests which have to fail."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.edge.endless import SENT_MAX, send_endless_headers
 from tests.store.driver import FIRST, SECOND, TASK, TENANT, Driver, eventually, requests
 from tests.store.remote import KEY, WorkPort, token_for
 
@@ -435,6 +437,22 @@ async def test_two_hosts_of_one_name_are_two_workers(scene: Scene) -> None:
     one, other = scene.worker(FIRST), scene.worker(FIRST)
     claims = await claims_of(one)
     assert await finish(other, *(report(claim.lease) for claim in claims)) == (STALE,) * 4
+
+
+async def test_endless_headers_are_cut_while_a_worker_is_answered(scene: Scene) -> None:
+    await scene.waiting()
+    worker = scene.worker(FIRST)
+    assert len(await claims_of(worker, count=1)) == 1
+    sent = await send_endless_headers(scene.port.address)
+    assert len(await claims_of(worker, count=1)) == 1
+    assert sent < SENT_MAX
+
+
+async def test_an_artifact_of_many_megabytes_passes_the_front(scene: Scene) -> None:
+    """It is the first that its connection sends: as much as a stranger may in hours."""
+    worker, content = scene.worker("shape"), secrets.token_bytes(48 * 1024**2)
+    await worker.artifact_put("large", content)
+    assert await worker.artifact_get("large") == content
 
 
 async def test_when_one_api_is_gone_the_worker_asks_the_other(

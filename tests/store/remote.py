@@ -97,6 +97,7 @@ class WorkPort:
             guard=guard,
             settings=settings or RewardSettings(worker_port=0),
             artifact_bytes_max=64 * 1024**2,
+            time_s=lambda: clock.monotonic_ns() / 1e9,
         )
         self.address = ""
 

@@ -109,6 +109,8 @@ class Step:
         self._sealed = False
         self._last_s = self._said_s = self._now_s()
         self._said = False
+        self._saturated = False
+        """The last attempt without a result ended because a quota or a queue was full."""
 
     @property
     def open_count(self) -> int:
@@ -174,14 +176,16 @@ class Step:
         if isinstance(error, CALLERS_MISTAKE) and not self._proven():
             self._fail_all(error)
             return
+        self._saturated = isinstance(error, Saturated)
         try:
             self._check_patience(f"{type(error).__name__}: {error.message}", failed=True)
         except _OutOfPatienceError as spent:
-            saturated = isinstance(error, Saturated)
-            outcome = REJECTED_SATURATED if saturated else UNREACHABLE
-            self._resolve_all(unscored(outcome, str(spent)))
+            self._resolve_all(self._out_of_patience(str(spent)))
         else:
             await asyncio.sleep(max(PAUSE_S, error.retry_after_s))
+
+    def _out_of_patience(self, reason: str) -> Judgement:
+        return unscored(REJECTED_SATURATED if self._saturated else UNREACHABLE, reason)
 
     async def _attempt(self, batch_id: str) -> None:
         if not self._requests:
@@ -206,7 +210,7 @@ class Step:
             for task in work:  # what the cancelled batch says of its requests is no news
                 task.cancel()
             await self._cancel()
-            self._resolve_all(unscored(UNREACHABLE, str(spent)))
+            self._resolve_all(self._out_of_patience(str(spent)))
         finally:
             for task in work | {over}:
                 task.cancel()
@@ -292,6 +296,7 @@ class Step:
         if self._requests.pop(request_id, None) is None:
             return
         self._last_s = self._said_s = self._now_s()
+        self._saturated = False
         self._judged(judged)
         future = self._waiting.pop(request_id)
         if not future.done():

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from assay.config.access import OperatorSettings
 from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import PlannerSettings, Settings
@@ -40,6 +41,8 @@ from assay.verifiers.registry import load_pipelines, stages_of
 
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
+KEDA_CALLS_MAX: Final = 512
+"""As many of either kind, a stage's stream among them."""
 
 Pipelines = Mapping[PipelineName, PipelineDefinition]
 
@@ -176,7 +179,7 @@ def build(
         clock=clock,
         metrics=metrics,
     )
-    keda = keda_server(settings.planner, pools, controller)
+    keda = keda_server(settings.planner, pools, controller, clock=clock, metrics=metrics)
     return PlannerService(
         settings=settings, store=store, controller=controller, server=server, keda=keda
     )
@@ -221,6 +224,25 @@ def call_guard(
     )
 
 
+def keda_guard(clock: Clock, metrics: Metrics) -> CallGuard:
+    """The same for KEDA's port: KEDA shows no token, so all who may connect are one caller."""
+    day_s = 86_400.0  # it streams one word per change of a plan
+    limits = DoorLimits(
+        calls_max=KEDA_CALLS_MAX,
+        streams_max=KEDA_CALLS_MAX,
+        bytes_max=CALLS_BYTES_MAX,
+        stream_idle_s_max=day_s,
+        stream_s_max=day_s,
+    )
+    return CallGuard(
+        callers=Operator(OperatorSettings()),
+        door=Door(limits),
+        clock=clock,
+        tracer=NoTracer(),
+        on_call=metrics.api_called,
+    )
+
+
 def scaler_of(
     settings: Settings,
     store: Store,
@@ -261,7 +283,12 @@ def scaler_of(
 
 
 def keda_server(
-    settings: PlannerSettings, scaler: Scaler, controller: Controller
+    settings: PlannerSettings,
+    scaler: Scaler,
+    controller: Controller,
+    *,
+    clock: Clock,
+    metrics: Metrics,
 ) -> Listener | None:
     """KEDA's door, where KEDA sizes the pools.
 
@@ -294,7 +321,14 @@ def keda_server(
         server_name=kubernetes.keda_server_name,
     )
     servicer = ExternalScaler(scaler, leader)
-    return KedaServer(servicer, host=settings.host, port=kubernetes.keda_port, tls=kubernetes)
+    return KedaServer(
+        servicer,
+        guard=keda_guard(clock, metrics),
+        time_s=lambda: clock.monotonic_ns() / 1e9,
+        host=settings.host,
+        port=kubernetes.keda_port,
+        tls=kubernetes,
+    )
 
 
 def hosts_scaler(

@@ -15,6 +15,7 @@ import verifiers.v1 as vf
 from verifiers.v1.agent import AgentConfig
 from verifiers.v1.errors import TaskError
 from verifiers.v1.trace import AgentInfo, Trace, TraceTask
+from verifiers.v1.utils.loaders import taskset_class
 
 from assay.integrations.scorer import close
 
@@ -35,6 +36,7 @@ async def scored(task: Any, text: str) -> tuple[Any, str]:
 async def main(path: str, *texts: str) -> None:
     sys.path.insert(0, str(Path(path).parent))
     example = importlib.import_module("verifiers_taskset")
+    assert taskset_class("verifiers_taskset") is example.Sums  # as `vf-eval` finds it
     data = example.SumData(prompt="What is 2 + 3?", answer="5")
     kind = type(
         "Task", (example.Sum,), {"assay_scoring": {"pipeline": "math", "step_size": len(texts)}}

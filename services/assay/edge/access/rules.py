@@ -129,6 +129,12 @@ RPC: Final[Mapping[str, Rules]] = {
         "ResizePool": frozenset({Role.WORKER, Role.OPERATE}),
     },
     "assay.v1.WorkService": dict.fromkeys(WORK, WORKER),
+    "externalscaler.ExternalScaler": {  # KEDA's: reads sizes
+        "IsActive": ANYONE,
+        "StreamIsActive": ANYONE,
+        "GetMetricSpec": ANYONE,
+        "GetMetrics": ANYONE,
+    },
     "grpc.health.v1.Health": {"Check": ANYONE, "List": ANYONE, "Watch": ANYONE},
     "grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": ANYONE},
     "grpc.reflection.v1.ServerReflection": {"ServerReflectionInfo": ANYONE},

@@ -1,6 +1,7 @@
 """A gRPC port behind a front: what strangers send is paced and measured before gRPC parses it.
 
-For ports with one caller, the operator: all who have the token, or need none, are one.
+For ports with one caller, the operator, its workers or KEDA: all who have a token, or need none,
+are one.
 """
 
 import asyncio
@@ -20,10 +21,13 @@ CONNECTIONS_MAX: Final = 1_024
 class FrontedPort:
     """One port; `connections` goes to the server's `GrpcEdge`, whose options are `watched`."""
 
-    def __init__(self, *, time_s: Callable[[], float]) -> None:
+    def __init__(
+        self, *, time_s: Callable[[], float], connections_max: int = CONNECTIONS_MAX
+    ) -> None:
         """`time_s`: monotonic, in seconds."""
         self.connections = GrpcConnections(time_s=time_s)
         self._time_s = time_s
+        self._connections_max = connections_max
         self._front: Front | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -37,7 +41,7 @@ class FrontedPort:
         """
         self._front = front = Front(
             connections=self.connections,
-            connections_max=CONNECTIONS_MAX,
+            connections_max=self._connections_max,
             time_s=self._time_s,
             opaque=tls.tls_certificate is not None,
             one_tenant=True,

@@ -18,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -27,7 +29,7 @@ from assay.integrations.sample import Sample, group_of, reference_of
 from assay.integrations.scorer import shared_scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from assay.integrations.judgement import Judgement
 
@@ -109,7 +111,8 @@ class Scored:
         )
         found = await score_row(row, text, self.assay_scoring)
         last.reward_score = found["score"]
-        last.extra_fields["reward_extra_info"] = found
+        # Assigned, so that verl 0.8 too takes the field for one that was set.
+        last.extra_fields = {**last.extra_fields, "reward_extra_info": found}
         return outputs
 
 
@@ -174,17 +177,80 @@ def fill_unscored(data: Any) -> Any:
     return data
 
 
+_NAMED_IN: Final = (
+    "verl.trainer.ppo.ray_trainer",
+    "verl.trainer.ppo.v1.utils",
+    "verl.experimental.separation.ray_trainer",
+)
+"""Modules of verl that call `compute_advantage` by a name of their own."""
+_FAILED: ContextVar[Sequence[bool] | None] = ContextVar("failed", default=None)
+"""Of the rows whose advantages a trainer of the second generation is computing."""
+
+
 def install_baseline() -> None:
     """Let verl's trainers fill unscored samples before they compute advantages; repeatable."""
     from verl.trainer.ppo import ray_trainer
 
     original = ray_trainer.compute_advantage
-    if getattr(original, "fills_unscored", False):
-        return
+    if not getattr(original, "fills_unscored", False):
+        filling = _filling(original)
+        for name in _NAMED_IN:
+            module = sys.modules.get(name)
+            if getattr(module, "compute_advantage", None) is original:
+                module.compute_advantage = filling  # type: ignore[union-attr]
+    _mark_rows_of_v1()
 
+
+def _filling(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compute_advantage(data: Any, *arguments: Any, **options: Any) -> Any:
         return original(fill_unscored(data), *arguments, **options)
 
     compute_advantage.fills_unscored = True  # type: ignore[attr-defined]
-    ray_trainer.compute_advantage = compute_advantage
+    return compute_advantage
+
+
+def _mark_rows_of_v1() -> None:
+    """Let the trainer of `trainer.use_v1` hand `infra_failed` to `compute_advantage`.
+
+    It has its rows in a TransferQueue, and takes only those columns out that it needs itself.
+    """
+    try:
+        from verl.trainer.ppo.v1 import trainer_base
+    except ImportError:  # before verl 0.9; or without TransferQueue, so that it cannot run either
+        return
+    trainer = trainer_base.PPOTrainer
+    step, rows = trainer._compute_advantage, trainer_base.compute_advantage_for_multi_trajectories  # noqa: SLF001
+    if getattr(step, "marks_unscored", False):
+        return
+
+    @functools.wraps(step)
+    def _compute_advantage(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
+        before = _FAILED.set(failed_rows(trainer_base.tq, batch))
+        try:
+            return step(self, batch, *arguments, **options)
+        finally:
+            _FAILED.reset(before)
+
+    @functools.wraps(rows)
+    def compute_advantage_for_multi_trajectories(data: Any, *arguments: Any, **options: Any) -> Any:
+        import numpy as np
+
+        failed = _FAILED.get()
+        if failed is not None:
+            data.non_tensor_batch["infra_failed"] = np.array(failed, dtype=object)
+        return rows(data, *arguments, **options)
+
+    _compute_advantage.marks_unscored = True  # type: ignore[attr-defined]
+    trainer._compute_advantage = _compute_advantage  # noqa: SLF001
+    trainer_base.compute_advantage_for_multi_trajectories = compute_advantage_for_multi_trajectories
+
+
+def failed_rows(queue: Any, batch: Any) -> list[bool]:
+    """Which rows of a batch in a TransferQueue have `infra_failed`, in the order of its keys."""
+    found = queue.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"]
+    )
+    fields = [getattr(one, "data", one) for one in found["extra_fields"]]
+    infos = [(one or {}).get("reward_extra_info") or {} for one in fields]
+    return [bool(info.get("infra_failed")) for info in infos]

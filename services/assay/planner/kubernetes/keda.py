@@ -4,6 +4,9 @@ KEDA asks for one metric, the planned pods of a stage, with a target of 1 per po
 holds exactly that number. Only the leader knows it: a planner that stands by passes the question
 on, once, and answers UNAVAILABLE where the leader is not known or does not answer; KEDA's
 `fallback` then keeps what is there.
+
+The port has a front, as the planner's own. KEDA has no token to show: a call that the port takes
+makes its connection known, so with certificates nothing of a caller without one is read.
 """
 
 from __future__ import annotations
@@ -14,20 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from assay.config.access import TlsBranch
+from assay.core.errors import DependencyDown, NotFound
 from assay.core.ids import StageName
-from assay.edge.grpc_edge import server_options, take_port
+from assay.edge.connections.port import FrontedPort
+from assay.edge.grpc_edge import GrpcEdge, open_server, server_options
 from assay.planner.kubernetes.scaler import KubernetesScaler
 from assay.v1 import externalscaler_pb2, externalscaler_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from assay.edge.calls import CallGuard
     from assay.planner.kubernetes.pool import Pool, Target
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
 METRIC: Final = "assay-planned-pods"
-CALLS_MAX: Final = 512
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 DRAIN_S: Final = 1.0
 PASSED_ON: Final = "assay-passed-on"
@@ -176,9 +181,7 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
         stage = ref.scalerMetadata.get("stage", "")
         planned = self._scaler.planned_pods(stage)
         if planned is None:
-            message = f"scalerMetadata.stage: no pool of stage {stage!r}"
-            await context.abort(grpc.StatusCode.NOT_FOUND, message)
-        assert planned is not None  # noqa: S101 - abort raises
+            raise _no_pool(stage)
         return planned
 
     async def _asked_of_the_leader(
@@ -187,34 +190,46 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
         passed_on = any(key == PASSED_ON for key, _ in context.invocation_metadata() or ())
         there = None if passed_on else await self._leader.there()
         if there is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this planner does not lead")
-        assert there is not None  # noqa: S101 - abort raises
+            raise DependencyDown("this planner does not lead")
         request = externalscaler_pb2.GetMetricsRequest(scaledObjectRef=ref, metricName=METRIC)
         try:
             answer = await there.GetMetrics(
                 request, timeout=PASS_ON_S_MAX, metadata=((PASSED_ON, "1"),)
             )
         except grpc.aio.AioRpcError as error:
-            code = error.code()
-            if code is not grpc.StatusCode.NOT_FOUND:
-                code = grpc.StatusCode.UNAVAILABLE
-            await context.abort(code, f"the leader: {error.details()}")
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise _no_pool(ref.scalerMetadata.get("stage", "")) from error
+            raise DependencyDown(f"the leader: {error.details()}") from error
         return round(answer.metricValues[0].metricValueFloat)
+
+
+def _no_pool(stage: str) -> NotFound:
+    name = "scalerMetadata.stage"
+    return NotFound(f"{name}: no pool of stage {stage!r}", field=name)
 
 
 class KedaServer:
     """Listens for KEDA, which has no token to show: beyond loopback it needs a certificate."""
 
     def __init__(
-        self, servicer: ExternalScaler, *, host: str, port: int, tls: TlsBranch | None = None
+        self,
+        servicer: externalscaler_pb2_grpc.ExternalScalerServicer,
+        *,
+        guard: CallGuard,
+        time_s: Callable[[], float],
+        host: str,
+        port: int,
+        tls: TlsBranch | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._tls = tls or TlsBranch()
         self._servicer = servicer
-        self._grpc = grpc.aio.server(
-            options=server_options(MESSAGE_BYTES_MAX), maximum_concurrent_rpcs=CALLS_MAX
+        self._front = FrontedPort(time_s=time_s)
+        edge = GrpcEdge(
+            guard=guard, message_bytes_max=MESSAGE_BYTES_MAX, connections=self._front.connections
         )
+        self._grpc = open_server(edge, server_options(MESSAGE_BYTES_MAX, watched=True))
         externalscaler_pb2_grpc.add_ExternalScalerServicer_to_server(servicer, self._grpc)
 
     async def start(self) -> str:
@@ -224,20 +239,12 @@ class KedaServer:
             OSError: the port is taken, or the certificate or its key cannot be used.
         """
         setting = "planner.kubernetes.keda_port"
-        address = take_port(
-            self._grpc,
-            self._host,
-            self._port,
-            setting=setting,
-            certificate=self._tls.tls_certificate,
-            key=self._tls.tls_key,
-            client_ca=self._tls.tls_client_ca,
+        return await self._front.open(
+            self._grpc, self._host, self._port, setting=setting, tls=self._tls
         )
-        await self._grpc.start()
-        return address
 
     async def stop(self) -> None:
         """End the streams."""
-        await self._grpc.stop(DRAIN_S)
+        await self._front.stop(self._grpc, DRAIN_S)
         if isinstance(self._servicer, ExternalScaler):
             await self._servicer.close()

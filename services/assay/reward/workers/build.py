@@ -70,4 +70,5 @@ def open_work_port(
         guard=guard,
         settings=reward,
         artifact_bytes_max=settings.store.artifact_bytes_max,
+        time_s=lambda: clock.monotonic_ns() / 1e9,
     )
