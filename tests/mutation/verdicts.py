@@ -1326,10 +1326,8 @@ SEVERAL: Final = [
             "    return leads is not None or (not is_sentence or",
         ),
         ("(not is_sentence or _FINAL.search(leads + word) is not None)", "True"),
-        (
-            '    states = is_value(said) and not (is_result and "=" in said)\n',
-            "    states = is_value(said)\n",
-        ),
+        ('    return "=" not in said and is_value(said)\n', "    return is_value(said)\n"),
+        ('joint["modal"] is None', "is_brief"),
         (
             "    if start < 0 or denied or markers.is_rejected(",
             "    if start < 0 or markers.is_rejected(",

@@ -245,7 +245,9 @@ def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
     found = [_moved(one, begin) for one in announced(response[begin:])]
     if not found or not markers.adjoin(response, found[-1].end, len(response)):
         return []
-    return [*_before(response, found[-1].start, found), markers.unboxed(found[-1].text)]
+    last = found[-1]
+    near = _near(response, last.start, last.end, strategies)
+    return [*_before(response, last.start, near), markers.unboxed(last.text)]
 
 
 def _first_sentence(response: str, statement: Statement) -> Statement:

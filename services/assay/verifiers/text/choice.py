@@ -174,14 +174,12 @@ def _named_otherwise(
     part: str, by: Strategy, strategies: Sequence[Strategy], labels: Labels
 ) -> set[str]:
     """Labels that other explicit strategies find: `Answer: A`, then `The answer is B`."""
-    if by not in _EXPLICIT:
-        return set()
     explicit = [one for one in strategies if one in _EXPLICIT]
     said = [one for kind in explicit for one in list(_statements(part, kind))[-_STATEMENTS_MAX:]]
-    if Strategy.HASHES in strategies:
-        said += _hashes_before(part, said)
     if {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
         said += _announced(part)
+    if Strategy.HASHES in strategies:
+        said += _hashes_before(part, said)
     plain, begins = plain_text(part), sorted(one.start for one in said)
     alone = [
         one
@@ -222,7 +220,8 @@ def _hashes_before(part: str, statements: Sequence[Statement]) -> list[Statement
     """`#### A` directly before another statement is one too; elsewhere it begins a section."""
     plain = plain_text(part)
     begins = [statement.start for statement in statements]
-    begins += [statement.start for statement in markers.answers_is(part)]
+    for find in (markers.answers_is, announced):
+        begins += [statement.start for statement in find(part)]
     return [
         Statement(line.start(1), line[1], is_direct=True, end=line.end())
         for line in islice(_HASHED.finditer(plain), _STATEMENTS_MAX)

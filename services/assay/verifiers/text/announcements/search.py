@@ -50,7 +50,7 @@ def announced(text: str, but: tuple[int, int] = (0, 0)) -> list[Statement]:
     Args:
         but: begin and end of a statement that is known; what leads to it or is in it is left out.
     """
-    lowered = text.lower()
+    lowered = text.lower().replace("_", " ")
     if len(lowered) != len(text):  # the positions would differ
         lowered = text
     begin, end = but
@@ -89,11 +89,26 @@ def _behind(text: str, word: re.Match[str]) -> Statement | None:
     denied = denials.of_answer(text, begin) or denials.before(text, joint.end())
     if start < 0 or denied or markers.is_rejected(text, start, stop) or markers.is_comment(said):
         return None
-    is_result = word[0] in _RESULTS
-    states = is_value(said) and not (is_result and "=" in said)
-    if not states and not is_result and not _needs_line(joint):
-        states = _BEGINS_WITH_NUMBER.match(said) is not None
+    states = _states_result(said) if word[0] in _RESULTS else _states_answer(said, joint)
     return Statement(start, stop, said) if states else None
+
+
+def _states_result(said: str) -> bool:
+    """A derivation names what it arrives at: `x = 5` is no answer to another question."""
+    return "=" not in said and is_value(said)
+
+
+def _states_answer(said: str, joint: re.Match[str]) -> bool:
+    if is_value(said) or (_BEGINS_WITH_NUMBER.match(said) and not _needs_line(joint)):
+        return True
+    words = _LONG_WORD.findall(said[:_VALUE_CHARS_MAX])
+    is_brief = 1 < len(said) <= _VALUE_CHARS_MAX and len(words) <= _WORDS_MAX
+    return (
+        is_brief
+        and any(map(str.isalpha, said))
+        and joint["modal"] is None
+        and _HEDGES.search(said) is None
+    )
 
 
 def _needs_line(joint: re.Match[str]) -> bool:

@@ -52,7 +52,7 @@ RESULTS: Final = (
     *("\u7d50\u679c", "\uacb0\uacfc", "\u0627\u0644\u0646\u062a\u064a\u062c\u0629"),
 )
 _IS: Final = (
-    r"is(?:[ ]equal[ ]to)?|are|equals|will[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be"
+    r"is(?:[ ]equal[ ]to)?|are|equals|(?P<modal>(?:will|should|must|has[ ]to)[ ]be)"
     r"|comes[ ](?:out[ ])?(?:to(?:[ ]be)?|as)|turns[ ]out[ ]to[ ]be|becomes|est|vaut|lautet|ist"
     r"|betr\u00e4gt|es|\u00e8|\u00e9|igual[ ]a|brzmi|wynosi|je|zn\u00ed|\u00e4r|er|este"
     r"|l\u00e0|adalah|\u0440\u0430\u0432\u0435\u043d|\u0440\u0430\u0432\u043d\u043e|\u044d\u0442\u043e"
@@ -76,12 +76,14 @@ _OF: Final = (
     r"(?:[ ](?:to|of|for)[ ](?:the|this|that|your|our)[ ]"
     r"(?:question|problem|exercise|task|equation))?"
 )
+_LINES: Final = r"(?:\n(?:[ \t]*\|[ \t|:-]*\|)?[ \t]*){1,3}"
+"""To a line below, in a table over the line that ends its head."""
 JOINT: Final = re.compile(
     rf"{_ENDINGS}(?![^\W\d_\u3040-\u9fff\uac00-\ud7af])"
     rf"(?:[ ](?:{_ADJECTIVES}))?{_NUMBERED}{_OF}{_MARKS}{{0,4}}"
     rf"(?:(?P<sign>{_SIGNS})|\s(?P<verb>{_IS})(?![\w'])[ \t]?:?|(?P<close>>)"
     rf"|(?P<unspaced>{_UNSPACED_IS})\s?[:\uff1a]?"
-    rf"|(?P<heading>\|?[ \t*_]{{0,4}}(?:\n[ \t|:-]*){{1,3}}\n?(?=\S))|(?P<cell>\|)"
+    rf"|(?P<heading>\|?[ \t*_]{{0,4}}{_LINES}(?:\|[ \t]*)?(?=\S))|(?P<cell>\|)"
     r"|(?P<dash>[-\u2013](?=[ ])|\u2014|[\])\u3011~\u2026]|[.;,](?=[ ])|\.{2,3}))",
     re.IGNORECASE,
 )
