@@ -1326,7 +1326,10 @@ SEVERAL: Final = [
             "    return leads is not None or (not is_sentence or",
         ),
         ("(not is_sentence or _FINAL.search(leads + word) is not None)", "True"),
-        ('    return "=" not in said and is_value(said)\n', "    return is_value(said)\n"),
+        (
+            "    return _SOLVES.search(said) is None and is_value(said)\n",
+            "    return is_value(said)\n",
+        ),
         ('joint["modal"] is None', "is_brief"),
         (
             "    if start < 0 or denied or markers.is_rejected(",
@@ -1335,7 +1338,7 @@ SEVERAL: Final = [
         (" or markers.is_rejected(text, start, stop) or", " or"),
         ("    if _HEDGES.search(text) is not None:\n        return False\n", ""),
         ("and few_words and", "and"),
-        ("if _is_balanced(lines[: one.start()])", "if True"),
+        ("if _is_balanced(lines[: one.start()], pairs)", "if True"),
         (
             "    if joint is None or _is_part_of_word(text, begin):\n",
             "    if joint is None:\n",
@@ -1346,6 +1349,7 @@ SEVERAL: Final = [
         f"{TEXT}/markers.py",
         ("announcements", "math_answers", "math_classes"),
         ("    if _ADDED_BEFORE.search(before):\n", "    if False:\n"),
+        ("        if _FENCE.fullmatch(said) and newline >= 0:\n", "        if False:\n"),
         (
             "        if equation is not None and not _GIVES.search(equation[0]):\n            return False\n",
             "",
@@ -1358,9 +1362,28 @@ SEVERAL: Final = [
     ),
     *_of(
         "announced",
+        f"{TEXT}/announcements/corrections.py",
+        ("announcements",),
+        ("    if not words_max and _AND.match(lead[0]) is None:\n", "    if not words_max:\n"),
+        ("    return len(words) <= words_max and", "    return"),
+        ('        "\\n" in lead[0] and _ITEM.fullmatch(line)\n', "        False\n"),
+        ("    return -1 if found is None else found.end()\n", "    return -1\n"),
+    ),
+    *_of(
+        "announced",
+        f"{MATH}/extract.py",
+        ("announcements",),
+        ("denials.without_struck(answer_part(response))", "answer_part(response)"),
+    ),
+    *_of(
+        "announced",
         f"{TEXT}/choice.py",
         ("announcements",),
         ("        said += _announced(part)\n", "        pass\n"),
+        (
+            "    for find in (markers.answers_is, announced):\n",
+            "    for find in (markers.answers_is,):\n",
+        ),
         ("        if _GOES_ON.match(part, one.end) is None\n", ""),
     ),
     *_of(

@@ -72,6 +72,8 @@ def test_announcements_beside_each_other_are_one_answer(judge: Judge) -> None:
         "So the result is 5 apples per box, then we take 17 boxes.",
         "The result is 5.",
         "Solution: x = 5",
+        "Solutions: 1 and 2",
+        "Solution: (1, 2)",
         "Solution: There are 17 boxes with 5 apples in each of them.",
         "Step 3 result: 5",
         "If the answer equals 5, it is odd.",
@@ -136,6 +138,16 @@ def test_what_is_corrected_at_once_is_not_said(judge: Judge, response: str) -> N
         (r"$\boxed{85}$ or $85$", 1.0),
         ("The answer is 85. Or 5.", 0.0),
         (r"\boxed{85} or so many apples", 1.0),
+        (r"\boxed{85}, 5", 0.0),
+        (r"\boxed{85} and $5$", 0.0),
+        (r"\boxed{85} (alternatively 5)", 0.0),
+        (r"\boxed{85}, or maybe 5", 0.0),
+        (r"\boxed{85} to 90", 0.0),
+        ("\\boxed{85}\n5", 0.0),
+        ("\\boxed{85}\n2.", 1.0),
+        ("\\boxed{85}\n\n1. First, we count.", 1.0),
+        (r"\boxed{85}, 5 more than before.", 1.0),
+        (r"\boxed{85}, $y = 5$", 1.0),
         (r"\boxed{85}. No 5 is left.", 1.0),
         (r"\boxed{85}. Actually, 85 = 17 \cdot 5.", 1.0),
     ],
@@ -174,16 +186,60 @@ def test_words_behind_hashes_are_no_other_answer_than_a_value(
     assert judge("math", response, {"answers": [gold]}).reward == reward
 
 
+TAKEN_BACK = r"\boxed{85}. Wait, I made a mistake: 17 \cdot 5 is 90. The answer is 90."
+
+
+def test_a_box_that_is_taken_back_is_not_the_answer(judge: Judge) -> None:
+    assert judge("math", TAKEN_BACK, {"answers": ["85"]}).reward == 0.0
+    assert judge("math", TAKEN_BACK, {"answers": ["90"]}).reward == 1.0
+    checked = r"\boxed{85}. Wait, let me check: 17 \cdot 5 = 85. The answer is 85."
+    assert judge("math", checked, {"answers": ["85"]}).reward == 1.0
+
+
+STRUCK = ("~~{}~~", "<del>{}</del>", "<s>{}</s>", "<!-- {} -->")
+
+
+@pytest.mark.parametrize("way", STRUCK)
+def test_what_is_struck_through_is_not_said(judge: Judge, way: str) -> None:
+    for said in ("The answer is 5.", r"\boxed{5}", "Answer: 5"):
+        response = way.format(said)
+        assert judge("math", response, {"answers": ["5"]}).reward == 0.0, response
+        again = f"{response} The answer is 85."
+        assert judge("math", again, {"answers": ["85"]}).reward == 1.0, again
+
+
+def test_spaces_and_cancelled_factors_strike_nothing_through(judge: Judge) -> None:
+    for response in (r"$x = 5,~~y = 3,~~z = 2$. \boxed{5,~~3,~~2}", r"\boxed{5, \cancel{1} 3, 2}"):
+        expected = 1.0 if "~~" in response else 0.0
+        assert judge("math", response, {"answers": ["5, 3, 2"]}).reward == expected
+    assert judge("math", r"\cancel{\boxed{85}}", {"answers": ["85"]}).reward == 0.0
+
+
+def test_an_answer_may_stand_in_a_block_of_code(judge: Judge) -> None:
+    for way in (
+        "The answer is:\n```\n{}\n```",
+        "Answer:\n```text\n{}\n```",
+        "### Answer\n```\n{}\n```",
+    ):
+        for value, reward in (("85", 1.0), ("5", 0.0)):
+            response = way.format(value)
+            assert judge("math", response, {"answers": ["85"]}).reward == reward, response
+
+
 OPERANDS = (
     *(r"$3 + \boxed{5}$", r"$3 - \boxed{5}$", r"$3 \pm \boxed{5}$", r"$\boxed{5} \pm 2$"),
     *(r"$\frac{2}{\boxed{5}}$", r"$\binom{9}{\boxed{5}}$", r"$x + \boxed{5}$"),
     *(r"$x = 3 + \boxed{5}$", r"The answer is 3 + \boxed{5}", r"$(x + 1)^2 + \boxed{5}$"),
-    r"\boxed{5} plus 3",
+    *(r"\boxed{5} plus 3", "\\boxed{5} \u00b1 2", "\\boxed{5}\u201390"),
+    *(r"8\boxed{5}", r"\boxed{5}0", r"\boxed{5},000", r"\boxed{5}.5", r"0.\boxed{5}"),
+    *(r"$\pi\boxed{5}$", r"$\sqrt{2}\boxed{5}$", r"$\log \boxed{5}$", r"$f(\boxed{5})$"),
 )
 WHOLE = (
     *(r"$x = \boxed{5}$", r"$x = \boxed{5}\text{ cm}$", r"$2 + 3 = \boxed{5}$", r"- \boxed{5}"),
     *(r"+ \boxed{5}", r"Answer - \boxed{5}", r"$8 = 3 + \boxed{5}$", r"$3 + \boxed{5} = 8$"),
     *(r"$y = 2x + \boxed{5}$", r"$\textcolor{red}{\boxed{5}}$", r"\boxed{5} times as many"),
+    *(r"$= \boxed{5}a^4b^2$", r"$= \boxed{5}\frac{\text{miles}}{\text{day}}$", "2 + 3\n\\boxed{5}"),
+    *(r"Step 3 - \boxed{5}", r"Problem 3 $\boxed{5}$"),
 )
 
 

@@ -187,7 +187,7 @@ def _with_neighbours(
         nearest = min(begun if bare is None else [*begun, bare], key=lambda one: one.start)
         if corrections.takes_back(response, last, nearest.start):
             said = []
-        elif not markers.adjoin(response, last, nearest.start):
+        elif nearest is not bare and not markers.adjoin(response, last, nearest.start):
             break
         said.append(markers.unboxed(nearest.text))
         last = nearest.end
@@ -259,15 +259,17 @@ def _first_sentence(response: str, statement: Statement) -> Statement:
 
 
 def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
-    """Whether a final answer is stated in plain words after the last box."""
-    if not {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
+    """Whether a final answer, or one for a box that is taken back, is stated in plain words after
+    the last box."""
+    words = {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies)
+    box_at = max(response.rfind("\\boxed"), response.rfind("\\fbox")) if words else -1
+    if box_at < 0:
         return False
-    box_at = max(response.rfind("\\boxed"), response.rfind("\\fbox"))
-    last = _last(_FINAL, response, box_at) if box_at >= 0 else None
-    if last is None:
-        return False
-    line = markers.line_at(response, last.end())
-    return re.search(r"\d|\\|\$", line) is not None
+    last = _last(_FINAL, response, box_at)
+    if last is not None:
+        return re.search(r"\d|\\|\$", markers.line_at(response, last.end())) is not None
+    again = corrections.looks_again(response, box_at)
+    return again >= 0 and any(is_value(one.text) for one in stated(response[again:], list(words)))
 
 
 def _last_number(response: str) -> str | None:

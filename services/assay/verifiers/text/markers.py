@@ -23,6 +23,7 @@ class Statement(NamedTuple):
 _STATEMENTS_MAX: Final = 16
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
+_FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
@@ -116,14 +117,18 @@ _ADDED_BEFORE: Final = re.compile(
     r"(?:[\w)}\]|]\$?\s{0,3}(?:\+|\\(?:pm|mp)(?![a-z]))"
     r"|(?<![A-Za-z])[\d)}]\s{0,3}[-\u2212]\s?"
     r"|\d\$?\s(?:plus|minus|times|divided\sby)"
-    r"|\\(?:[dtc]?frac|[dt]?binom)\s?\{(?:[^{}]|\{[^{}]*\})*\}\s?\{)\s{0,3}\$?$"
+    r"|\\(?:[dtc]?frac|[dt]?binom)\s?\{(?:[^{}]|\{[^{}]*\})*\}\s?\{)\s{0,3}\$?\Z"
+    r"|(?:\d|(?<!\d)0\.|\\pi\s?|\\sqrt\{[^{}]*\}\s?|(?<![A-Za-z\\])[fgh]\("
+    r"|\\(?:lfloor|lceil|log|ln|sin|cos|tan|gcd|max|min)\s?\(?)\Z"
 )
 """An operator with an operand before it."""
 _EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
 _GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
 """A name is equal to an expression of numbers."""
 _OPERATOR_BEHIND: Final = re.compile(
-    r"(?a)\s{0,3}(?:\\(?:pm|mp)(?![a-z])|\$?\s(?:plus|minus|times|divided\sby)\s\$?\d|\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"(?a)\.?\d|,\d{3}(?!\d)|\s{0,3}(?:\\(?:pm|mp)(?![a-z])|[\u00b1\u2213]|\s?[\u2013\u2014]\s?\d"
+    r"|\$?\s(?:plus|minus|times|divided\sby)\s\$?\d"
+    r"|\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
     r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
 )
 """Directly beside a box, where it is no answer but an operand."""
@@ -322,6 +327,8 @@ def lines_at(text: str, start: int) -> str:
         newline = text.find("\n", end)
         stop = newline if newline >= 0 else len(text)
         said = text[start:stop].strip()
+        if _FENCE.fullmatch(said) and newline >= 0:
+            start, said = newline + 1, ""
         if newline < 0 or (said and _is_closed(said)):
             return said
         end = newline + 1

@@ -70,7 +70,7 @@ def _product(words: tuple[str, ...]) -> tuple[str, ...]:
 
 _NAMED: Final = _product(_ANSWERS)
 _ANNOUNCED: Final = (*_SENTENCES, *_NAMED, *_product(_RESULTS))
-"""What a step may arrive at announces a value only."""
+"""What a step may arrive at announces one value only."""
 _BETWEEN: Final = (
     "\n",
     "\n\n",
@@ -83,13 +83,17 @@ _BETWEEN: Final = (
 _LETTERS: Final = "ABCD"
 
 
+def _is_one_value(said: str) -> bool:
+    return any(map(str.isdecimal, said)) and not set(said) & set(",;({") and " or " not in said
+
+
 def _joined(rng: random.Random, texts: list[str]) -> str:
     ways = rng.sample(_WAYS, len(texts))
     if rng.random() < 0.5 and not any(
         "=" in said for said in texts
     ):  # words that no strategy reads
-        has_digits = all(any(map(str.isdecimal, said)) for said in texts)
-        ways[rng.randrange(len(ways))] = rng.choice(_ANNOUNCED if has_digits else _NAMED)
+        is_one = all(map(_is_one_value, texts))
+        ways[rng.randrange(len(ways))] = rng.choice(_ANNOUNCED if is_one else _NAMED)
     between = rng.choice(_BETWEEN)
     begin = rng.choice(("", "", "Some steps: 1 + 1 = 2.\n", "We think about it.\n\n"))
     return begin + between.join(way.format(said) for way, said in zip(ways, texts, strict=True))

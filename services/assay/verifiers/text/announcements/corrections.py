@@ -21,7 +21,8 @@ _CORRECTS: Final = (
 )
 _JOINS: Final = (
     r"or|but|and|so|oh|hmm|it(?:'s|[ ](?:is|should[ ]be))|that[ ]should[ ]be|the|my|final|correct"
-    r"|right|new|answer|result|value|is|should[ ]be"
+    r"|right|new|answer|result|value|is|should[ ]be|maybe|perhaps|possibly|also|either|else"
+    r"|alternatively|vs|versus|to"
 )
 _LEAD: Final = re.compile(
     r"(?:[\s.,;:!$*_)\]}\u2013\u2014]|\\[)\],;! ]|-(?=\s)|\((?=[A-Za-z])"
@@ -29,7 +30,17 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _TAKES_BACK: Final = re.compile(rf"(?<![A-Za-z])(?:{_CORRECTS})(?![A-Za-z])", re.IGNORECASE)
-_OR: Final = re.compile(r"[\s$*_)\]]{0,4}[.,;(]?\s{0,2}(?<![A-Za-z])or\s", re.IGNORECASE)
+_LOOKS_AGAIN: Final = re.compile(
+    rf"(?:[.!?]\s|\n)[\s*_$]{{0,4}}(?:but\s|oh,?\s|hmm,?\s)?(?:{_CORRECTS})(?![A-Za-z])",
+    re.IGNORECASE,
+)
+_OR: Final = re.compile(
+    r"[\s$*_)\]]{0,4}[.,;(]?\s{0,2}(?<![A-Za-z])(?:or|alternatively)\s", re.IGNORECASE
+)
+_AND: Final = re.compile(r"[ $*_)\]]{0,4}(?:[,;\n]|(?:and|vs\.?|versus|to)\s)", re.IGNORECASE)
+_END_MARKS: Final = " .!$*_`)"
+_ITEM: Final = re.compile(r"\d{1,2}[.)]")
+"""The number of an item of a list."""
 _BEGINS: Final = re.compile(
     r"[*_`]{0,4}(?:\$|\\(?:[(\[]|boxed|[dt]?frac|sqrt|pi)|\(?[-+\u2212]?\.?\d)"
 )
@@ -48,11 +59,24 @@ def takes_back(text: str, end: int, start: int) -> bool:
 def bare(text: str, end: int) -> Statement | None:
     """The bare value that directly follows an answer that ends at `end`."""
     lead = _LEAD.match(text, end, end + _LEAD_CHARS_MAX)
-    if lead is None or not (_TAKES_BACK.search(lead[0]) or _OR.match(text, end, lead.end())):
+    if lead is None or lead.end() == end:
         return None
-    value = markers.sentence(markers.line_at(text, lead.end()))
+    words_max = 1 if _TAKES_BACK.search(lead[0]) or _OR.match(lead[0]) else 0
+    if not words_max and _AND.match(lead[0]) is None:
+        return None
+    line = markers.line_at(text, lead.end())
+    value = markers.sentence(line) if words_max else line.rstrip(_END_MARKS)
     said = without_marks(value)
-    return Statement(lead.end(), lead.end() + len(value), said) if _is_bare(said) else None
+    is_bare = _is_bare(said, words_max=words_max) and not (
+        "\n" in lead[0] and _ITEM.fullmatch(line)
+    )
+    return Statement(lead.end(), lead.end() + len(value), said) if is_bare else None
+
+
+def looks_again(text: str, start: int) -> int:
+    """Where a sentence from `start` on takes back what was said, or -1."""
+    found = _LOOKS_AGAIN.search(text, start)
+    return -1 if found is None else found.end()
 
 
 def corrected(text: str) -> str:
@@ -64,8 +88,8 @@ def corrected(text: str) -> str:
     return text if last is None or last.end < len(text.rstrip(" .!")) else last.text
 
 
-def _is_bare(text: str) -> bool:
+def _is_bare(text: str, *, words_max: int) -> bool:
     if _BEGINS.match(text) is None or "=" in text or not is_value(text):
         return False
     words = _WORD.findall(text)
-    return len(words) <= 1 and "is" not in words
+    return len(words) <= words_max and "is" not in words

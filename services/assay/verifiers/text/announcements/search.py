@@ -6,6 +6,7 @@ announced in such words is read as before. Total; linear in the length of the te
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from assay.verifiers.text import denials, markers
@@ -36,6 +37,7 @@ _HEDGES: Final = re.compile(
 _BEGINS_WITH_NUMBER: Final = re.compile(r"[\s*_`$\\(\[{-]{0,8}\d")
 _ENDS: Final = re.compile("[\n|<\"']|[.\u3002](?:\\s|$)")
 """What an announcement may end with before another statement."""
+_SOLVES: Final = re.compile(r"=|,\s|;|\(|\\\{|(?<![a-z])(?:and|or)(?![a-z])")
 _FINAL: Final = re.compile(r"(?i)\b(?:final|correct)\W|\u6700[\u7ec8\u7d42]|\u6b63\u786e")
 _CELL_END: Final = re.compile(r"\s*\|")
 _TAG_END: Final = re.compile(r"\s*</\w{1,20}>?")
@@ -94,8 +96,9 @@ def _behind(text: str, word: re.Match[str]) -> Statement | None:
 
 
 def _states_result(said: str) -> bool:
-    """A derivation names what it arrives at: `x = 5` is no answer to another question."""
-    return "=" not in said and is_value(said)
+    """A derivation names what it arrives at: `x = 5`, and `1 and 2` are no answer to a question
+    about them."""
+    return _SOLVES.search(said) is None and is_value(said)
 
 
 def _states_answer(said: str, joint: re.Match[str]) -> bool:
@@ -134,20 +137,23 @@ def _said(text: str, joint: re.Match[str], *, is_quoted: bool) -> tuple[str, int
     if end is None and is_quoted:
         end = _QUOTED_END
     stops = end.finditer(lines) if end is not None else ()
-    stop = next((one for one in stops if _is_balanced(lines[: one.start()])), None)
+    pairs = ("{}", "[]") if end is _QUOTED_END else ("{}",)
+    stop = next((one for one in stops if _is_balanced(lines[: one.start()], pairs)), None)
     if stop is None:
         said = "" if joint["close"] else markers.sentence(lines)
         return bare(said), at + len(said)
     return bare(lines[: stop.start()]), at + (stop.end() if joint["close"] else stop.start())
 
 
-def _is_balanced(said: str) -> bool:
-    return said.count("{") == said.count("}")
+def _is_balanced(said: str, pairs: Sequence[str]) -> bool:
+    return all(said.count(pair[0]) == said.count(pair[1]) for pair in pairs)
 
 
 def bare(said: str) -> str:
     """Without marks around it, and without the end of a bracket that began before it."""
     text = said.lstrip("}" + _MARKS).rstrip(_MARKS)
+    if text.count("$") % 2:
+        text = text.strip("$")
     return text if "(" in text or "[" in text else text.rstrip(")]*_")
 
 
