@@ -1378,7 +1378,7 @@ SEVERAL: Final = [
     *_of(
         "announced",
         f"{TEXT}/choice.py",
-        ("announcements",),
+        ("announcements", "several_answers"),
         ("        said += _announced(part)\n", "        pass\n"),
         (
             "    for find in (markers.answers_is, announced):\n",

@@ -76,6 +76,9 @@ def test_announcements_beside_each_other_are_one_answer(judge: Judge) -> None:
         "Solution: (1, 2)",
         "Solution: There are 17 boxes with 5 apples in each of them.",
         "Step 3 result: 5",
+        "We had 10, so we take the answer - 5 of them.",
+        "The answer must be positive.",
+        "The counter-answer: 5",
         "If the answer equals 5, it is odd.",
         "Wrong answer - 5",
         "The answer for part (a) is between 4 and 6.",
@@ -104,6 +107,8 @@ def test_a_choice_that_is_announced_beside_another_is_ambiguous(judge: Judge) ->
         assert judge("choice", f"{said}\nThe answer is B.", reference).reward == 0.0, said
         again = joint.format(word="Answer", value="B")
         assert judge("choice", f"{again}\nThe answer is B.", reference).reward == 1.0, again
+    hashed = "The answer is $\\boxed{B}$.\n\n#### A\n\n\u041e\u0442\u0432\u0435\u0442 -> B"
+    assert judge("choice", hashed, reference).reward == 0.0
     options = "Answer - A. Rome\nB. Paris"
     assert judge("choice", f"{options}\nThe answer is B.", reference).reward == 1.0
 
