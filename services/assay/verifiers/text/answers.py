@@ -3,8 +3,9 @@
 Every strategy is one linear pass over the text, is total (any text has an answer or `None`) and
 uses the *last* statement. Consecutive statements with only `and`, `or`, commas and similar words
 between them are one answer with several parts: naming two values names both, not only the last.
-That holds between strategies too: `Answer: 5`, then `The answer is 85.` states both. An unclosed
-box, or a text that ends in repetition, has no answer (`assay.verifiers.text.endings`).
+That holds between strategies too: `Answer: 5`, then `The answer is 85.` states both, and so does
+`Result: 5` (`assay.verifiers.text.announcements`). An unclosed box, or a text that ends in
+repetition, has no answer (`assay.verifiers.text.endings`).
 """
 
 import re

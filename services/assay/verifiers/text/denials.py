@@ -73,7 +73,7 @@ _OF_ANSWER: Final = re.compile(
 )
 _STRUCK: Final = re.compile(
     r"(?<![^\s(*_])~~(?=\S)[^~\n]{1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
-    r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--.{0,2000}?-->"
+    r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--[^<]{0,2000}?-->"
     r"|\\(?:[bx]?cancel|sout|h?phantom)\s?\{[^{}]{0,40}\\f?box(?:ed)?\s?\{[^{}]{0,80}\}[^{}]{0,40}\}",
     re.IGNORECASE | re.DOTALL,
 )
