@@ -1348,7 +1348,7 @@ SEVERAL: Final = [
         "announced",
         f"{TEXT}/markers.py",
         ("announcements", "math_answers", "math_classes"),
-        ("    if _ADDED_BEFORE.search(before):\n", "    if False:\n"),
+        ("(_ADDED_ENDS) and _ADDED_BEFORE.search(before):\n", "(()):\n"),
         ("        if _FENCE.fullmatch(said) and newline >= 0:\n", "        if False:\n"),
         (
             "        if equation is not None and not _GIVES.search(equation[0]):\n            return False\n",

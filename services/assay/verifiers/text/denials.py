@@ -81,9 +81,8 @@ _STRUCK: Final = re.compile(
 
 def without_struck(text: str) -> str:
     """`text` with spaces in place of what is struck through or hidden."""
-    if "~~" not in text and "<" not in text and "\\" not in text:
-        return text
-    return _STRUCK.sub(lambda match: " " * len(match[0]), text)
+    marks = "~~" in text or "<" in text or "cancel" in text or "\\sout" in text or "phantom" in text
+    return _STRUCK.sub(lambda match: " " * len(match[0]), text) if marks else text
 
 
 def before(text: str, at: int) -> bool:

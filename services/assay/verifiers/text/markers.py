@@ -122,6 +122,11 @@ _ADDED_BEFORE: Final = re.compile(
     r"|\\(?:lfloor|lceil|log|ln|sin|cos|tan|gcd|max|min)\s?\(?)\Z"
 )
 """An operator with an operand before it."""
+_ADDED_ENDS: Final = (
+    *("+", "-", "\u2212", "{", "(", "}", ".", *"0123456789", "plus", "minus", "times", "by", "pi"),
+    *("pm", "mp", "floor", "ceil", "log", "ln", "sin", "cos", "tan", "gcd", "max", "min"),
+)
+"""What it ends with."""
 _EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
 _GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
 """A name is equal to an expression of numbers."""
@@ -219,7 +224,7 @@ def _is_an_operand(response: str, start: int, end: int) -> bool:
     In `3 + \\boxed{4} = 7` it is a place to fill in, and so it is in `y = 2x + \\boxed{4}`.
     """
     before = response[max(0, start - _REJECTS_CHARS_MAX) : start]
-    if _ADDED_BEFORE.search(before):
+    if before.rstrip(" $").endswith(_ADDED_ENDS) and _ADDED_BEFORE.search(before):
         equation = _EQUATION.search(before)
         if equation is not None and not _GIVES.search(equation[0]):
             return False
