@@ -458,7 +458,7 @@ STATED_TWICE: Final = [
         f"{TEXT}/markers.py",
         ("math_remarks",),
         (
-            "        if not is_blank(box.text) and not _is_rejected(response, box.start, box.end)\n",
+            "        if not is_blank(box.text) and not is_rejected(response, box.start, box.end)\n",
             "        if not is_blank(box.text)\n",
         ),
     ),
@@ -1217,11 +1217,11 @@ SEVERAL: Final = [
         f"{TEXT}/answers.py",
         ("several_answers",),
         (
-            "_extracted([*before, *_texts(run, strategy), *behind], strategy)",
+            "_extracted(_with_neighbours(response, run, strategy, strategies), strategy)",
             "_extracted(_texts(run, strategy), strategy)",
         ),
-        ("        before.insert(0, nearest.text)\n", ""),
-        ("        behind.append(nearest.text)\n", ""),
+        ("        said.insert(0, markers.unboxed(nearest.text))\n", ""),
+        ("        said.append(markers.unboxed(nearest.text))\n", ""),
         (
             "        if one.text and not markers.is_comment(one.text)\n",
             "        if one.text\n",
@@ -1234,7 +1234,7 @@ SEVERAL: Final = [
         f"{TEXT}/markers.py",
         ("several_answers",),
         ("    return _HEADING.fullmatch(text) is not None or (", "    return ("),
-        ("(has_below and is_words)", "False"),
+        ("(has_below and is_words(text))", "False"),
     ),
     *_of(
         "several",
@@ -1263,7 +1263,7 @@ SEVERAL: Final = [
             "        if not any(said.passed for said in judged):\n            return judged[0]\n",
         ),
         (
-            "        if all(is_sentence_with(part, right) for part in others):",
+            "        if all(is_sentence_with(part, right) or self._rounds(work, right, part) for part in others):",
             "        if not list(others):",
         ),
     ),
@@ -1285,6 +1285,112 @@ SEVERAL: Final = [
             "passed=form((found.parts or (found.text,))[-1]) in right",
         ),
         ("passed=again or form(found.text) in right", "passed=form(found.text) in right"),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/answers.py",
+        ("announcements",),
+        (
+            "            announcements = _announced_last(response, strategies) if text else []\n",
+            "            announcements: list[str] = []\n",
+        ),
+        ("            said = []\n", "            pass\n"),
+        (
+            "        if run and not _is_title(response, run, strategies):\n",
+            "        if run:\n",
+        ),
+        (
+            "        near = [one for one in near if not _is_titled(response, one)]\n",
+            "        pass\n",
+        ),
+        (
+            "    if _reads_words(strategies):\n        begin, end = _bounds(",
+            "    if not strategies:\n        begin, end = _bounds(",
+        ),
+        (
+            "[corrections.corrected(markers.unboxed(text)) for text in texts]",
+            "list(map(markers.unboxed, texts))",
+        ),
+        (
+            "        begun = [one for one in near if one.start >= last]\n        bare = corrections.bare(response, last)\n",
+            "        begun = [one for one in near if one.start >= last]\n        bare = None\n",
+        ),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/announcements/search.py",
+        ("announcements", "denials", "math_remarks"),
+        ("        return begins_line and leads is not None\n", "        return True\n"),
+        (
+            "    return leads is not None and (not is_sentence or",
+            "    return leads is not None or (not is_sentence or",
+        ),
+        ("(not is_sentence or _FINAL.search(leads + word) is not None)", "True"),
+        (
+            "    return _SOLVES.search(said) is None and is_value(said)\n",
+            "    return is_value(said)\n",
+        ),
+        ('joint["modal"] is None', "is_brief"),
+        (
+            "    if start < 0 or denied or markers.is_rejected(",
+            "    if start < 0 or markers.is_rejected(",
+        ),
+        (" or markers.is_rejected(text, start, stop) or", " or"),
+        ("    if _HEDGES.search(text) is not None:\n        return False\n", ""),
+        ("and few_words and", "and"),
+        ("if _is_balanced(lines[: one.start()], pairs)", "if True"),
+        (
+            "    if joint is None or _is_part_of_word(text, begin):\n",
+            "    if joint is None:\n",
+        ),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/markers.py",
+        ("announcements", "math_answers", "math_classes"),
+        ("(_ADDED_ENDS) and _ADDED_BEFORE.search(before):\n", "(()):\n"),
+        ("        if _FENCE.fullmatch(said) and newline >= 0:\n", "        if False:\n"),
+        (
+            "        if equation is not None and not _GIVES.search(equation[0]):\n            return False\n",
+            "",
+        ),
+        (
+            "        if equation is not None and not _GIVES.search(equation[0]):\n",
+            "        if equation is not None:\n",
+        ),
+        (r"\.(?=(?:\[\^?\w{1,3}\])?[*_`]*(?:\s|$))", r"\.(?=[*_`]*(?:\s|$))"),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/announcements/corrections.py",
+        ("announcements",),
+        ("    if not words_max and _AND.match(lead[0]) is None:\n", "    if not words_max:\n"),
+        ("    return len(words) <= words_max and", "    return"),
+        ('        "\\n" in lead[0] and _ITEM.fullmatch(line)\n', "        False\n"),
+        ("    return -1 if found is None else found.end()\n", "    return -1\n"),
+    ),
+    *_of(
+        "announced",
+        f"{MATH}/extract.py",
+        ("announcements",),
+        ("denials.without_struck(answer_part(response))", "answer_part(response)"),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/choice.py",
+        ("announcements", "several_answers"),
+        ("        said += _announced(part)\n", "        pass\n"),
+        (
+            "    for find in (markers.answers_is, announced):\n",
+            "    for find in (markers.answers_is,):\n",
+        ),
+        ("        if _GOES_ON.match(part, one.end) is None\n", ""),
+    ),
+    *_of(
+        "announced",
+        f"{MATH}/verify.py",
+        ("announcements",),
+        (" or self._rounds(work, right, part) for part", " for part"),
     ),
 ]
 VERDICT_MUTANTS: Final = (

@@ -29,6 +29,8 @@ REPEATED = (
     *("1", "0.", "1 ", "\u0660", "\u00b2", "\u00bd", "\n", " ", "\t", ".", "...", "-", "~~", "$"),
     *("{", "}", "[", "(", "<", "#", "```", "\\", "^", "_", "A?", "A) ", "B or ", "not ", "~~a"),
     *("answer is ", "Answer:", "#### 1\n", "\\boxed{", "\\boxed{1} and ", "<answer>", "<s>"),
+    *("<!--", "<!-- ", "Result: 1\n", "| Answer | ", "\\boxed{1} or 1\n", "3 + \\boxed{1}"),
+    *("1, I mean ", "Result\n|", "\\boxed{1}. Wait, "),
     *("\\begin{cases}=", "\\text{", "\\frac", "\\sqrt(", "1\\dot", "0.1\\overline{", "\\degree"),
     *("1 to ", "1 and ", "is wrong 1 ", "Wait, ", "if the answer is A, ", "```json\n", "$1"),
 )

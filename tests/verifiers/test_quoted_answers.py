@@ -38,7 +38,14 @@ def test_the_reference_alone_is_an_answer(wanted: str) -> None:
 @pytest.mark.parametrize("wanted", REFERENCES)
 @pytest.mark.parametrize(
     "guess",
-    [r"\fbox{5}", "\u041e\u0442\u0432\u0435\u0442: 5", "\uc815\ub2f5: 5", "\u7b54\u6848: 5"],
+    [
+        r"\fbox{5}",
+        "\u041e\u0442\u0432\u0435\u0442: 5",
+        "\uc815\ub2f5: 5",
+        "\u7b54\u6848: 5",
+        "Result: 5",
+        "Answer - 5",
+    ],
 )
 def test_a_guess_is_one_in_every_way_to_announce_it(wanted: str, guess: str) -> None:
     assert quoted_answer(f"{guess}\nThe answer is {wanted}.", [wanted], STRATEGIES) is None

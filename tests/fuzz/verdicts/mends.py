@@ -265,7 +265,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_TEXT}/answers.py",
-                "_extracted([*before, *_texts(run, strategy), *behind], strategy)",
+                "_extracted(_with_neighbours(response, run, strategy, strategies), strategy)",
                 "_extracted(_texts(run, strategy), strategy)",
             ),
         ),

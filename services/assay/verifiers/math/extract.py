@@ -11,6 +11,7 @@ from typing import Final
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
+from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Extracted, Strategy, extract, stated
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
@@ -99,9 +100,10 @@ def final_answer(
 ) -> Extracted | str:
     """The answer that the response ends with, or why it has none.
 
-    What a reference says letter by letter is not cut off: `Cr3+`, `C++`.
+    What is struck through is not said. What a reference says letter by letter is not cut off:
+    `Cr3+`, `C++`.
     """
-    response = answer_part(response)
+    response = denials.without_struck(answer_part(response))
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):

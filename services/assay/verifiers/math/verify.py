@@ -47,7 +47,7 @@ from assay.verifiers.math.reading import (
     read_labelled,
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
-from assay.verifiers.text.answers import Extracted, Strategy, is_sentence_with
+from assay.verifiers.text.answers import Extracted, Strategy, is_decimal, is_sentence_with
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 _log = logging.getLogger(__name__)
@@ -223,9 +223,17 @@ class VerifyHandler:
             return self._judge_stated(work, found.text, found.strategy)
         right = [part for part, said in zip(found.parts, judged, strict=True) if said.passed]
         others = (part for part in found.parts if part not in right)
-        if all(is_sentence_with(part, right) for part in others):
+        if all(is_sentence_with(part, right) or self._rounds(work, right, part) for part in others):
             return next(said for said in judged if said.passed)
         return next(said for said in judged if not said.passed)
+
+    def _rounds(self, work: Work, right: Sequence[str], part: str) -> bool:
+        """Whether `part` is a right answer in its other spelling: `\\frac{1}{3}`, `0.333`."""
+        return any(
+            self._judge_stated(work, f"{one} or {part}", Strategy.ANSWER_IS).passed is True
+            for one in right
+            if is_decimal(one) != is_decimal(part)
+        )
 
     def _judge_stated(self, work: Work, text: str, strategy: Strategy) -> Judged:
         golds, settings = work.reference.answers, work.settings

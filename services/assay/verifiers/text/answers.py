@@ -3,8 +3,9 @@
 Every strategy is one linear pass over the text, is total (any text has an answer or `None`) and
 uses the *last* statement. Consecutive statements with only `and`, `or`, commas and similar words
 between them are one answer with several parts: naming two values names both, not only the last.
-That holds between strategies too: `Answer: 5`, then `The answer is 85.` states both. An unclosed
-box, or a text that ends in repetition, has no answer (`assay.verifiers.text.endings`).
+That holds between strategies too: `Answer: 5`, then `The answer is 85.` states both, and so does
+`Result: 5` (`assay.verifiers.text.announcements`). An unclosed box, or a text that ends in
+repetition, has no answer (`assay.verifiers.text.endings`).
 """
 
 import re
@@ -13,6 +14,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
+from assay.verifiers.text.announcements import corrections
+from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
 
 
@@ -52,6 +55,7 @@ TAIL_CHARS_MAX: Final = 500
 _RUN_MAX: Final = 16
 _BRIEF_WORDS_MAX: Final = 2
 _NEAR_CHARS_MAX: Final = 500
+_ANNOUNCED_CHARS_MAX: Final = 250
 _GAP_CHARS_MAX: Final = 60
 _GAP: Final = re.compile(
     r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # the counted noun: `\boxed{1} cups and`
@@ -82,13 +86,13 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
             continue
         if strategy in _UNMARKED:
             text = _UNMARKED[strategy](response)
+            announcements = _announced_last(response, strategies) if text else []
             if text:
-                return Extracted(text, strategy)
+                return _extracted(announcements or [text], strategy)
             continue
         run = _last_run(response, strategy)
-        if run:
-            before, behind = _beside(response, run, strategies)
-            return _extracted([*before, *_texts(run, strategy), *behind], strategy)
+        if run and not _is_title(response, run, strategies):
+            return _extracted(_with_neighbours(response, run, strategy, strategies), strategy)
     return None
 
 
@@ -115,7 +119,7 @@ def _texts(run: Sequence[Statement], strategy: Strategy) -> list[str]:
     if strategy is Strategy.TAG:
         boxes = _last_run(", ".join(dict.fromkeys(texts)), Strategy.BOXED)
         return [box.text for box in boxes] or texts
-    return list(map(markers.unboxed, texts))
+    return [corrections.corrected(markers.unboxed(text)) for text in texts]
 
 
 def _last_run(response: str, strategy: Strategy) -> list[Statement]:
@@ -135,6 +139,17 @@ def _last_run(response: str, strategy: Strategy) -> list[Statement]:
     return run
 
 
+def _is_title(response: str, run: Sequence[Statement], strategies: Sequence[Strategy]) -> bool:
+    """Whether it is words behind `####`, as above a section, and a value is stated before."""
+    return _is_titled(response, run[-1]) and any(
+        is_value(one.text) for one in stated(response[: run[0].start], strategies)
+    )
+
+
+def _is_titled(response: str, statement: Statement) -> bool:
+    return response.startswith("####", statement.start) and markers.is_words(statement.text)
+
+
 def _is_brief(text: str) -> bool:
     return len(text) <= _GAP_CHARS_MAX and len(_LONG_WORD.findall(text)) <= _BRIEF_WORDS_MAX
 
@@ -146,36 +161,94 @@ def is_sentence_with(text: str, values: Sequence[str]) -> bool:
     return is_sentence and number is not None and number[0].rstrip(",") in values
 
 
-def _beside(
-    response: str, run: Sequence[Statement], strategies: Sequence[Strategy]
-) -> tuple[list[str], list[str]]:
-    """What the other statements say that directly precede and follow `run`."""
-    first, last = run[0].start, run[-1].end
-    begin, end = max(0, first - _NEAR_CHARS_MAX), min(len(response), last + _NEAR_CHARS_MAX)
-    begin = response.find("\n", begin, first) + 1 or begin if begin else 0
-    if not (_HINT.search(response, begin, first) or _HINT.search(response, last, end)):
-        return [], []
-    found = [
-        _first_sentence(response, Statement(begin + one.start, begin + one.end, one.text))
-        for one in stated(response[begin:end], strategies)
-    ]
-    before: list[str] = []
-    while ended := [one for one in found if one.end <= first]:
-        nearest = max(ended, key=lambda one: one.end)
-        if len(before) == _RUN_MAX or not markers.adjoin(response, nearest.end, first):
+def is_decimal(text: str) -> bool:
+    """Whether the only number in `text` is a decimal: `about 0.333`."""
+    numbers = _NUMBER.findall(text[:_GAP_CHARS_MAX])
+    return len(numbers) == 1 and "." in numbers[0].strip(".")
+
+
+def _with_neighbours(
+    response: str, run: Sequence[Statement], strategy: Strategy, strategies: Sequence[Strategy]
+) -> list[str]:
+    """What `run` says, with the other statements that directly precede and follow it.
+
+    What is corrected directly behind it is not said any more.
+    """
+    said = _texts(run, strategy)
+    near = _near(response, run[0].start, run[-1].end, strategies)
+    if any(map(is_value, said)):
+        near = [one for one in near if not _is_titled(response, one)]
+    said = [*_before(response, run[0].start, near), *said]
+    last = run[-1].end
+    for _ in range(_RUN_MAX):
+        begun = [one for one in near if one.start >= last]
+        bare = corrections.bare(response, last)
+        if not begun and bare is None:
             break
-        before.insert(0, nearest.text)
-        first = nearest.start
-    behind: list[str] = []
-    while begun := [
-        one for one in found if one.start >= last and (one.end < end or end == len(response))
-    ]:
-        nearest = min(begun, key=lambda one: one.start)
-        if len(behind) == _RUN_MAX or not markers.adjoin(response, last, nearest.start):
+        nearest = min(begun if bare is None else [*begun, bare], key=lambda one: one.start)
+        if corrections.takes_back(response, last, nearest.start):
+            said = []
+        elif nearest is not bare and not markers.adjoin(response, last, nearest.start):
             break
-        behind.append(nearest.text)
+        said.append(markers.unboxed(nearest.text))
         last = nearest.end
-    return list(map(markers.unboxed, before)), list(map(markers.unboxed, behind))
+    return said
+
+
+def _before(response: str, first: int, near: Sequence[Statement]) -> list[str]:
+    said: list[str] = []
+    while ended := [one for one in near if one.end <= first]:
+        nearest = max(ended, key=lambda one: one.end)
+        if len(said) == _RUN_MAX or not markers.adjoin(response, nearest.end, first):
+            break
+        said.insert(0, markers.unboxed(nearest.text))
+        first = nearest.start
+    return said
+
+
+def _near(response: str, first: int, last: int, strategies: Sequence[Strategy]) -> list[Statement]:
+    """Statements around `[first, last)`; those that are cut off by the bounds are left out."""
+    begin, end = _bounds(response, first, last, _NEAR_CHARS_MAX)
+    found: list[Statement] = []
+    if _HINT.search(response, begin, first) or _HINT.search(response, last, end):
+        found = [
+            _first_sentence(response, _moved(one, begin))
+            for one in stated(response[begin:end], strategies)
+        ]
+    if _reads_words(strategies):
+        begin, end = _bounds(response, first, last, _ANNOUNCED_CHARS_MAX)
+        found += [
+            _moved(one, begin)
+            for one in announced(response[begin:end], (first - begin, last - begin))
+        ]
+    return [one for one in found if one.end < end or end == len(response)]
+
+
+def _bounds(response: str, first: int, last: int, chars_max: int) -> tuple[int, int]:
+    """From the beginning of a line."""
+    begin, end = max(0, first - chars_max), min(len(response), last + chars_max)
+    return (response.find("\n", begin, first) + 1 or begin if begin else 0), end
+
+
+def _moved(one: Statement, by: int) -> Statement:
+    return Statement(by + one.start, by + one.end, one.text)
+
+
+def _reads_words(strategies: Sequence[Strategy]) -> bool:
+    return Strategy.ANSWER_IS in strategies or Strategy.ANSWER_COLON in strategies
+
+
+def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
+    """The announcements that a response ends with which marks no answer."""
+    if not _reads_words(strategies):
+        return []
+    begin, _ = _bounds(response, len(response), len(response), _ANNOUNCED_CHARS_MAX)
+    found = [_moved(one, begin) for one in announced(response[begin:])]
+    if not found or not markers.adjoin(response, found[-1].end, len(response)):
+        return []
+    last = found[-1]
+    near = _near(response, last.start, last.end, strategies)
+    return [*_before(response, last.start, near), markers.unboxed(last.text)]
 
 
 def _first_sentence(response: str, statement: Statement) -> Statement:
@@ -187,18 +260,17 @@ def _first_sentence(response: str, statement: Statement) -> Statement:
 
 
 def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
-    """Whether a final answer is stated in plain words after the last box."""
-    if not {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
+    """Whether a final answer, or one for a box that is taken back, is stated in plain words after
+    the last box."""
+    words = {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies)
+    box_at = max(response.rfind("\\boxed"), response.rfind("\\fbox")) if words else -1
+    if box_at < 0:
         return False
-    last = _last(_FINAL, response)
-    if last is None:
-        return False
-    line = markers.line_at(response, last.end())
-    return (
-        "\\boxed" not in response[last.end() :]
-        and "\\fbox" not in response[last.end() :]
-        and re.search(r"\d|\\|\$", line) is not None
-    )
+    last = _last(_FINAL, response, box_at)
+    if last is not None:
+        return re.search(r"\d|\\|\$", markers.line_at(response, last.end())) is not None
+    again = corrections.looks_again(response, box_at)
+    return again >= 0 and any(is_value(one.text) for one in stated(response[again:], list(words)))
 
 
 def _last_number(response: str) -> str | None:
@@ -216,9 +288,9 @@ def _tail(response: str) -> str:
     return (lines if newline else end).strip()
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _last(pattern: re.Pattern[str], text: str, start: int = 0) -> re.Match[str] | None:
     last = None
-    for match in pattern.finditer(text):
+    for match in pattern.finditer(text, start):
         last = match
     return last
 

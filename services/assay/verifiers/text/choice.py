@@ -25,6 +25,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials, markers
+from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import Strategy, extract
 from assay.verifiers.text.choices.labels import (
     CONSIDERED,
@@ -114,6 +115,8 @@ _CONCESSION: Final = re.compile(
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
 _OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
+_GOES_ON: Final = re.compile(r"[^\w\n<>|}]{1,6}\w")
+"""Behind a label: there is more on its line."""
 _BRACKETED: Final = re.compile(r"\s*\(\s*(\w{1,4})\s*\)\s*")
 _LINE_END: Final = re.compile(r"(?:[ ]*\n)+[ ]*")
 
@@ -171,10 +174,10 @@ def _named_otherwise(
     part: str, by: Strategy, strategies: Sequence[Strategy], labels: Labels
 ) -> set[str]:
     """Labels that other explicit strategies find: `Answer: A`, then `The answer is B`."""
-    if by not in _EXPLICIT:
-        return set()
     explicit = [one for one in strategies if one in _EXPLICIT]
     said = [one for kind in explicit for one in list(_statements(part, kind))[-_STATEMENTS_MAX:]]
+    if {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
+        said += _announced(part)
     if Strategy.HASHES in strategies:
         said += _hashes_before(part, said)
     plain, begins = plain_text(part), sorted(one.start for one in said)
@@ -187,6 +190,15 @@ def _named_otherwise(
     listed = [one for kind in explicit if kind is not by for one in _of(part, kind, labels)]
     named, denied = labels.read_all(list(dict.fromkeys((*listed, *alone))))
     return named - denied
+
+
+def _announced(part: str) -> list[Statement]:
+    """`Answer - A`, `Result: A`, `| Answer | A |`, but not `Answer - A. Rome`."""
+    return [
+        Statement(one.end - len(one.text), plain_text(one.text), is_direct=True, end=one.end)
+        for one in announced(part)[-_STATEMENTS_MAX:]
+        if _GOES_ON.match(part, one.end) is None
+    ]
 
 
 def _begins_options(
@@ -208,7 +220,8 @@ def _hashes_before(part: str, statements: Sequence[Statement]) -> list[Statement
     """`#### A` directly before another statement is one too; elsewhere it begins a section."""
     plain = plain_text(part)
     begins = [statement.start for statement in statements]
-    begins += [statement.start for statement in markers.answers_is(part)]
+    for find in (markers.answers_is, announced):
+        begins += [statement.start for statement in find(part)]
     return [
         Statement(line.start(1), line[1], is_direct=True, end=line.end())
         for line in islice(_HASHED.finditer(plain), _STATEMENTS_MAX)

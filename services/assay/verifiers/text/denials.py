@@ -71,6 +71,18 @@ _BEHIND: Final = re.compile(
 _OF_ANSWER: Final = re.compile(
     rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES}|{_IF})$", re.IGNORECASE
 )
+_STRUCK: Final = re.compile(
+    r"(?<![^\s(*_])~~(?=\S)[^~\n]{1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
+    r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--[^<]{0,2000}?-->"
+    r"|\\(?:[bx]?cancel|sout|h?phantom)\s?\{[^{}]{0,40}\\f?box(?:ed)?\s?\{[^{}]{0,80}\}[^{}]{0,40}\}",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def without_struck(text: str) -> str:
+    """`text` with spaces in place of what is struck through or hidden."""
+    marks = "~~" in text or "<" in text or "cancel" in text or "\\sout" in text or "phantom" in text
+    return _STRUCK.sub(lambda match: " " * len(match[0]), text) if marks else text
 
 
 def before(text: str, at: int) -> bool:

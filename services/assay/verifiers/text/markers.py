@@ -23,6 +23,7 @@ class Statement(NamedTuple):
 _STATEMENTS_MAX: Final = 16
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
+_FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
@@ -92,7 +93,7 @@ _COMMENT: Final = re.compile(
 )
 """What is said of an answer rather than as one."""
 _SENTENCE_END: Final = re.compile(
-    r"\u3002|(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))"
+    r"\u3002|(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=(?:\[\^?\w{1,3}\])?[*_`]*(?:\s|$))"
     r"(?!(?:(?<=\bRs\.)|(?<=\bSept\.)|(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.))\s*\d)"
 )
 """Not the point of an abbreviation that a number follows."""
@@ -112,8 +113,27 @@ _OPERATOR_BEFORE: Final = re.compile(
     r"(?:(?<![-\w\s])[-\u2212]|(?:^|[\s$(=])[-\u2212]|\\(?:cdot|times|div)(?:\s|\{\})*|[\w)}]\s?/\s?|\^\s?\{?"
     r"|\\(?:sqrt|d?frac|tfrac|log|ln|sin|cos|tan)\s?(?:\[\d\])?\s?\{)$"
 )
+_ADDED_BEFORE: Final = re.compile(
+    r"(?:[\w)}\]|]\$?\s{0,3}(?:\+|\\(?:pm|mp)(?![a-z]))"
+    r"|(?<![A-Za-z])[\d)}]\s{0,3}[-\u2212]\s?"
+    r"|\d\$?\s(?:plus|minus|times|divided\sby)"
+    r"|\\(?:[dtc]?frac|[dt]?binom)\s?\{(?:[^{}]|\{[^{}]*\})*\}\s?\{)\s{0,3}\$?\Z"
+    r"|(?:\d|(?<!\d)0\.|\\pi\s?|\\sqrt\{[^{}]*\}\s?|(?<![A-Za-z\\])[fgh]\("
+    r"|\\(?:lfloor|lceil|log|ln|sin|cos|tan|gcd|max|min)\s?\(?)\Z"
+)
+"""An operator with an operand before it."""
+_ADDED_ENDS: Final = (
+    *("+", "-", "\u2212", "{", "(", "}", ".", *"0123456789", "plus", "minus", "times", "by", "pi"),
+    *("pm", "mp", "floor", "ceil", "log", "ln", "sin", "cos", "tan", "gcd", "max", "min"),
+)
+"""What it ends with."""
+_EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
+_GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
+"""A name is equal to an expression of numbers."""
 _OPERATOR_BEHIND: Final = re.compile(
-    r"(?a)\s{0,3}(?:\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"(?a)\.?\d|,\d{3}(?!\d)|\s{0,3}(?:\\(?:pm|mp)(?![a-z])|[\u00b1\u2213]|\s?[\u2013\u2014]\s?\d"
+    r"|\$?\s(?:plus|minus|times|divided\sby)\s\$?\d"
+    r"|\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
     r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
 )
 """Directly beside a box, where it is no answer but an operand."""
@@ -128,7 +148,7 @@ def tags(response: str) -> list[Statement]:
             opened = match
         elif opened is not None:
             text = response[opened.end() : match.start()].strip()
-            if text and not _is_rejected(response, opened.start(), match.end()):
+            if text and not is_rejected(response, opened.start(), match.end()):
                 found.append(Statement(opened.start(), match.end(), text))
             opened = None
     return found[-_STATEMENTS_MAX:]
@@ -139,7 +159,7 @@ def boxes(response: str) -> list[Statement]:
     return [
         box
         for box in all_boxes(response)[0]
-        if not is_blank(box.text) and not _is_rejected(response, box.start, box.end)
+        if not is_blank(box.text) and not is_rejected(response, box.start, box.end)
         if not _is_an_operand(response, box.start, box.end)
     ]
 
@@ -149,6 +169,8 @@ def all_boxes(response: str) -> tuple[list[Statement], int]:
 
     One pass with a stack of open braces; a box inside a box is part of its content.
     """
+    if "\\boxed" not in response and "\\fbox" not in response:
+        return [], -1
     open_braces: list[tuple[int, int]] = []
     found: list[Statement] = []
     for match in _BRACES.finditer(response):
@@ -190,21 +212,23 @@ def is_blank(content: str) -> bool:
     return _BLANK.fullmatch(content) is not None
 
 
-def _is_rejected(response: str, start: int, end: int) -> bool:
+def is_rejected(response: str, start: int, end: int) -> bool:
     """Whether the words around a box or tag say that it is not the answer."""
     rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
     return rejects is not None or denials.before(response, start) or denials.behind(response, end)
 
 
 def _is_an_operand(response: str, start: int, end: int) -> bool:
-    """Whether a box is only a part of an expression: `-\\boxed{5}`, `\\sqrt{\\boxed{5}}`.
+    """Whether a box is only a part of an expression: `3 + \\boxed{5}`, `\\sqrt{\\boxed{5}}`.
 
-    In `3 + \\boxed{4} = 7` it is a place to fill in.
+    In `3 + \\boxed{4} = 7` it is a place to fill in, and so it is in `y = 2x + \\boxed{4}`.
     """
-    if not (
-        _OPERATOR_BEFORE.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
-        or _OPERATOR_BEHIND.match(response, end)
-    ):
+    before = response[max(0, start - _REJECTS_CHARS_MAX) : start]
+    if before.rstrip(" $").endswith(_ADDED_ENDS) and _ADDED_BEFORE.search(before):
+        equation = _EQUATION.search(before)
+        if equation is not None and not _GIVES.search(equation[0]):
+            return False
+    elif not (_OPERATOR_BEFORE.search(before) or _OPERATOR_BEHIND.match(response, end)):
         return False
     line_end = response.find("\n", end)
     return "=" not in response[end : len(response) if line_end < 0 else line_end]
@@ -225,7 +249,7 @@ def hash_lines(response: str) -> list[Statement]:
     found = [
         Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("# \t"))
         for match in few_last(_HASHES, response)
-        for text in [_lines_at(response, match.end())]
+        for text in [lines_at(response, match.end())]
     ]
     return [
         one
@@ -235,8 +259,13 @@ def hash_lines(response: str) -> list[Statement]:
 
 
 def _is_heading(text: str, *, has_below: bool) -> bool:
-    is_words = len(text) <= _HEADING_CHARS_MAX and _WORDS_ALONE.fullmatch(text) is not None
-    return _HEADING.fullmatch(text) is not None or (has_below and is_words)
+    return _HEADING.fullmatch(text) is not None or (has_below and is_words(text))
+
+
+def is_words(text: str) -> bool:
+    """Whether `text` is several words without a value."""
+    said = text.rstrip(".") if len(text) <= _HEADING_CHARS_MAX else ""
+    return _WORDS_ALONE.fullmatch(said) is not None
 
 
 def answers_is(response: str) -> list[Statement]:
@@ -246,7 +275,7 @@ def answers_is(response: str) -> list[Statement]:
     for match in reversed(few_last(_ANSWER_IS, response)):
         if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
             continue
-        lines = _lines_at(response, match.end())
+        lines = lines_at(response, match.end())
         begin = response.index(lines, match.end())
         said = sentence(lines)
         if begin + len(said) > next_at:
@@ -280,7 +309,7 @@ def answers_colon(response: str) -> list[Statement]:
     return [
         Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("*_ "))
         for match in few_last(_ANSWER_COLON, response)
-        for text in [_lines_at(response, match.end())]
+        for text in [lines_at(response, match.end())]
     ]
 
 
@@ -295,7 +324,7 @@ def line_at(text: str, start: int) -> str:
     return text[start : end if end >= 0 else len(text)].strip()
 
 
-def _lines_at(text: str, start: int) -> str:
+def lines_at(text: str, start: int) -> str:
     """The rest of the line, or the next line if that is empty; more while brackets are open."""
     end = start
     said = ""
@@ -303,6 +332,8 @@ def _lines_at(text: str, start: int) -> str:
         newline = text.find("\n", end)
         stop = newline if newline >= 0 else len(text)
         said = text[start:stop].strip()
+        if _FENCE.fullmatch(said) and newline >= 0:
+            start, said = newline + 1, ""
         if newline < 0 or (said and _is_closed(said)):
             return said
         end = newline + 1
