@@ -44,7 +44,7 @@ class Tuning:
     stages: int = 8
     """Pieces in a block's ring of weights."""
     dataflow_rows: int = 8
-    """Most rows of a decode step whose blocks wait for each other's words instead of at barriers; 0: none."""
+    """Most rows of a decode step whose blocks wait for words instead of at barriers; 0: none."""
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
 
@@ -180,9 +180,9 @@ class Sizes:
 
     @cached_property
     def exchange(self) -> dict[str, int]:
-        """Offsets of what the blocks give each other in a layer, in bytes of one row; `ROW_BYTES` is the sum.
+        """Offsets of what blocks give each other in a layer, in bytes per row.
 
-        `IN` enters the layer, `MID` its gated network.
+        `ROW_BYTES` is the sum. `IN` enters the layer, `MID` its gated network.
         """
         c = self.config
         residual = {"RESIDUAL": 4 * c.dim, "NORMED": 2 * c.dim, "SQUARES": 4 * (c.dim // 16)}

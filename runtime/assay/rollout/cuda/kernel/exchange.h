@@ -1,7 +1,7 @@
 /* What blocks give each other between two products: one layer's activations, by kind and row.
  *
  * Two ways to wait for them. Steps of many rows have a grid barrier after each product. A step of few rows
- * flows: whoever needs a word reads it until it is there. A word that is not is `A_ABSENT`, which no product
+ * flows: a warp that needs a word reads it until it is there. A word that is not is `A_ABSENT`, which no product
  * leaves (it is a NaN that none makes). So a word is its own flag: nothing is fenced, counted or read twice, and
  * a block goes on as soon as what it needs has come.
  *
@@ -17,7 +17,7 @@
 #define A_EXCHANGE_BYTES ((uint64_t)A_DATAFLOW_ROWS * A_ROW_BYTES) /* of a layer, where it flows */
 
 /* Where the words of a kind of a layer begin; A_LAYERS is what enters the head. Without dataflow all layers have one
- * place. It is made anew wherever it is used: pointers would occupy registers during products. */
+ * place. It is made again wherever it is used: pointers would occupy registers during products. */
 ASSAY_FN uint8_t *words_of(const assay_params *p, uint32_t layer, uint32_t kind) {
     const assay_shared *s = shared();
     return p->scratch + s->exchange_at + (uint64_t)read_again(layer) * s->exchange_step +
