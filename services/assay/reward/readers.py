@@ -414,10 +414,14 @@ class ReadingApart:
         if status == -signal.SIGPROF:
             message = f"message: reading it takes more than {self._cpu_s:g} s of CPU time"
             return TooLarge(message, field="message")
-        if status == reading.OUT_OF_MEMORY:
+        if status in _NO_MEMORY:
             message = "message: reading it takes too much memory"
             return TooLarge(message, field="message")
         return _unread(f"exit status {status}")
+
+
+_NO_MEMORY: Final = frozenset((reading.OUT_OF_MEMORY, -signal.SIGABRT))
+"""Exit statuses of a process that got no more memory; a native parser then ends it itself."""
 
 
 def _unread(why: str) -> Saturated:

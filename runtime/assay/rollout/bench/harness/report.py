@@ -99,6 +99,7 @@ class Report:
         import matplotlib as mpl
 
         mpl.use("Agg")
+        mpl.rcParams["svg.fonttype"] = "none"  # text stays text: a third of the size
         from matplotlib import pyplot as plt
 
         units = list(dict.fromkeys(f.unit for f in self.figures))
