@@ -348,7 +348,8 @@ def unpacked(raw: NDArray[np.uint8], outputs: int, inputs: int) -> NDArray[np.ui
     for row in range(outputs):
         for k in range(inputs):
             piece = (row // 16 * (inputs // 32) + k // 32) * 512
-            at = piece + row // 8 % 2 * 256 + row % 8 * 32 + k % 32 // 8 * 8 + k % 8
+            lane = row % 8 * 4 + k % 32 // 8
+            at = piece + k % 8 // 4 * 256 + lane * 8 + k % 4 // 2 * 4 + row // 8 % 2 * 2 + k % 2
             found[row, k] = halves[at]
     return found
 
