@@ -366,7 +366,7 @@ def shared_bytes(sizes: Sizes) -> int:
     t, c = sizes.tuning, sizes.config
     warps = t.threads // 32
     attend = warps * (2 * 16 * (c.head_dim + 32) + 2 * c.head_dim)
-    sample = 8 * 2048 + 12 * t.threads + 8 * 32 + 16
+    sample = 8 * 2048 + 12 * t.threads + 16
     scales, spans = 4 * t.rows, 4 * 41 * warps
     ring = t.stages * (1024 * t.piece + 2 * 8)
     plan = 64 + t.rows * (6 * 4 + 2 * 16 + 1) + 32 * 10

@@ -33,8 +33,8 @@ typedef struct {
 
 /* ---- which product, which tiles ------------------------------------------------------------------ */
 
-ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *weights, uint32_t input,
-                          uint32_t inputs, uint32_t outputs) {
+ASSAY_FN assay_job job_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *weights,
+                          uint32_t input, uint32_t inputs, uint32_t outputs) {
     assay_job job;
     job.weights = weights;
     job.input = halves_of(p, layer, input);

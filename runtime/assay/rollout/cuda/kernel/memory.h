@@ -83,9 +83,6 @@ ASSAY_FN assay_shared *shared() { return (assay_shared *)(void *)shared_memory()
 ASSAY_FN float *scratch_f(const assay_params *p, uint64_t at) {
     return (float *)(void *)(p->scratch + at);
 }
-ASSAY_FN uint16_t *scratch_h(const assay_params *p, uint64_t at) {
-    return (uint16_t *)(void *)(p->scratch + at);
-}
 ASSAY_FN const float *vector_at(const uint8_t *weights, uint64_t at) {
     return (const float *)(const void *)(weights + at);
 }
