@@ -30,7 +30,14 @@ REPEATED = (
     *("{", "}", "[", "(", "<", "#", "```", "\\", "^", "_", "A?", "A) ", "B or ", "not ", "~~a"),
     *("answer is ", "Answer:", "#### 1\n", "\\boxed{", "\\boxed{1} and ", "<answer>", "<s>"),
     *("<!--", "<!-- ", "Result: 1\n", "| Answer | ", "\\boxed{1} or 1\n", "3 + \\boxed{1}"),
-    *("1, I mean ", "Result\n|", "\\boxed{1}. Wait, "),
+    *("1, I mean ", "Result\n|", "\\boxed{1}. Wait, ", "\\boxed{1} if x, ", "\\boxed{1} could be "),
+    *(
+        f"\\boxed{{{'a' * 99}1}} or ",
+        f"\\boxed{{1}}{' ' * 99}",
+        f"\\boxed{{1}}{' $' * 60}",
+        '"a": 1, ',
+    ),
+    *(f"\\boxed{{A}}{' a' * 60}", f"\\boxed{{{'a-' * 50}}}", f"\\boxed{{1}}{' if or' * 20}"),
     *("\\begin{cases}=", "\\text{", "\\frac", "\\sqrt(", "1\\dot", "0.1\\overline{", "\\degree"),
     *("1 to ", "1 and ", "is wrong 1 ", "Wait, ", "if the answer is A, ", "```json\n", "$1"),
 )

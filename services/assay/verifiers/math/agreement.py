@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from assay.verifiers.math import numeric
+from assay.verifiers.math import grammar, numeric
 from assay.verifiers.math.grammar import Answer, Chain, Element, Number
+from assay.verifiers.math.lexicon import measures
 
 _PLACES: Final = re.compile(r"(?a)^-?[\d,]*\.(\d+)(?:\\?%)?$")
 _PLACES_MAX: Final = 400
@@ -26,6 +27,8 @@ _TOLERATED: Final = 0.05
 _ROUNDINGS_MAX: Final = 2
 _PLAIN: Final = re.compile(r"(?a)(?:[\d\s.+*/^(){}-]|\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z]))*")
 _MIXED: Final = re.compile(r"(?a)\d\s*\\frac|\d\s+\d")
+_SYMBOL: Final = re.compile(r"(?a)(?P<value>-?[\d.,/]{1,40})\s{0,2}(?P<unit>[A-Za-z]{1,3})")
+"""A number and letters, which are a unit if another side has one of the same kind."""
 _ANGLE: Final = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 
 
@@ -39,6 +42,9 @@ class _Side(NamedTuple):
 def values(chain: Chain) -> Sequence[Answer] | None:
     """What a chain says: its last exact side and its decimals, which are one value; nothing if the
     sides contradict each other; `None` if that cannot be decided."""
+    amounts = _amounts(chain)
+    if amounts is not None:
+        return amounts
     try:
         sides = _sides(chain)
         if sides is None:
@@ -55,6 +61,31 @@ def values(chain: Chain) -> Sequence[Answer] | None:
         return [side.answer for side in (*exact[-1:], *rounded[:_ROUNDINGS_MAX])]
     contradict = chain.is_claimed and same is False and _are_plain(sides)
     return () if contradict and _are_far_apart(sides) else None
+
+
+def _amounts(chain: Chain) -> Sequence[Number] | None:
+    """Sides in several units, if they are one amount: `90 minutes or 1.5 hours`."""
+    sides = [side for side in map(_amount, chain.sides) if side is not None]
+    units = {_unit(side) for side in chain.sides} - {""}
+    if len(sides) != len(chain.sides) or not units or len({side.unit for side in sides}) < 2:
+        return None
+    exact = next((side for side in sides if not side.is_decimal), sides[0])
+    for side in sides:
+        value = measures.scaled(exact.value, exact.unit, side.unit)
+        if value is None or not (value == side.value or _is_rounded(value, side)):
+            return None
+    return sides
+
+
+def _amount(side: Answer) -> Number | None:
+    if isinstance(side, Element) and (said := _SYMBOL.fullmatch(side.text.strip())):
+        side = grammar.read(f"{said['value']} \\text{{ {said['unit']}}}")
+    return side if isinstance(side, Number) and side.unit else None
+
+
+def _is_rounded(value: Fraction, side: Number) -> bool:
+    places = _places(side, after_sign=False)
+    return places is not None and _rounds_to(float(value), _Side(side, _tree(side), places))
 
 
 def _sides(chain: Chain) -> Sequence[_Side] | None:

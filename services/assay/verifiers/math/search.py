@@ -26,7 +26,9 @@ _ONE: Final = (
     r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
     r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct)|\s*(?:thousand|lakh|million|crore|billion|trillion)s?\b)?"
 )
-_PARTING: Final = rf"(?:\s*[,;(]?\s*(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+)"
+_PARTING: Final = (
+    rf"(?:\s*[,;(]?\s*(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+|\s?[.?!]\s+(?:or|alternatively)\s+)"
+)
 _RUN: Final = re.compile(
     rf"(?a)(?<![\w.]){_ONE}(?:{_PARTING}{_ONE}){{0,64}}",
     re.IGNORECASE,

@@ -228,11 +228,11 @@ class VerifyHandler:
         return next(said for said in judged if not said.passed)
 
     def _rounds(self, work: Work, right: Sequence[str], part: str) -> bool:
-        """Whether `part` is a right answer in its other spelling: `\\frac{1}{3}`, `0.333`."""
+        """Whether `part` is a right answer again: `\\frac{1}{3}`, `0.333`; `85 cm`, `0.85 m`."""
         return any(
             self._judge_stated(work, f"{one} or {part}", Strategy.ANSWER_IS).passed is True
             for one in right
-            if is_decimal(one) != is_decimal(part)
+            if is_decimal(one) != is_decimal(part) or _has_unit(one, part)
         )
 
     def _judge_stated(self, work: Work, text: str, strategy: Strategy) -> Judged:
@@ -285,6 +285,11 @@ class VerifyHandler:
             forget()  # what was read without it is not what it says
             raise ImportError(message)
         _log.warning("a response made sympy look for %s", failed)
+
+
+def _has_unit(*texts: str) -> bool:
+    """Whether a letter ends each of them."""
+    return all(text.rstrip("$)} ")[-1:].isalpha() for text in texts)
 
 
 def _goes_on(text: str) -> bool:

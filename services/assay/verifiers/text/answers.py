@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
 from assay.verifiers.text.announcements import corrections
+from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
 
@@ -71,6 +72,13 @@ _FINAL: Final = re.compile(r"\bfinal\s{1,4}answer(?:\s{1,4}is\b|[*_ ]{0,4}:)", r
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
+_MEMBERS: Final = re.compile(
+    r"[\"']?(?:\s{0,9},\s{0,9}[\"'][\w -]{1,40}[\"']\s?:\s?"
+    r"(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|-?\d{1,18}(?:\.\d{1,18})?|[Tt]rue|[Ff]alse|null|None"
+    r"|\[[^\[\]]{0,200}\]|\{[^{}]{0,200}\}))"
+    r"{1,8}\s{0,9}\}"
+)
+"""`, "confidence": 0.9}` behind the member that is the answer."""
 _OR: Final = re.compile(r"\bor\b", re.IGNORECASE)
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 
@@ -178,11 +186,14 @@ def _with_neighbours(
     near = _near(response, run[0].start, run[-1].end, strategies)
     if any(map(is_value, said)):
         near = [one for one in near if not _is_titled(response, one)]
+    other = alternative(response, run[-1].start, run[-1].end)
+    if other is not None:
+        said[-1:] = [one + other.unit for one in said[-1:]]
     said = [*_before(response, run[0].start, near), *said]
     last = run[-1].end
     for _ in range(_RUN_MAX):
         begun = [one for one in near if one.start >= last]
-        bare = corrections.bare(response, last)
+        bare = corrections.bare(response, last) if other is None else other.statement
         if not begun and bare is None:
             break
         nearest = min(begun if bare is None else [*begun, bare], key=lambda one: one.start)
@@ -191,7 +202,7 @@ def _with_neighbours(
         elif nearest is not bare and not markers.adjoin(response, last, nearest.start):
             break
         said.append(markers.unboxed(nearest.text))
-        last = nearest.end
+        last, other = nearest.end, None
     return said
 
 
@@ -243,12 +254,18 @@ def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
     if not _reads_words(strategies):
         return []
     begin, _ = _bounds(response, len(response), len(response), _ANNOUNCED_CHARS_MAX)
-    found = [_moved(one, begin) for one in announced(response[begin:])]
-    if not found or not markers.adjoin(response, found[-1].end, len(response)):
+    found = [_moved(one, begin) for one in announced(response[begin:], with_options=True)]
+    if not found or not _ends_at(response, found[-1].end):
         return []
     last = found[-1]
-    near = _near(response, last.start, last.end, strategies)
+    near = [*_near(response, last.start, last.end, strategies), *found[:-1]]
     return [*_before(response, last.start, near), markers.unboxed(last.text)]
+
+
+def _ends_at(response: str, end: int) -> bool:
+    """Whether nothing that counts follows: words, or other members of an object of JSON."""
+    rest = _MEMBERS.match(response, end)
+    return markers.adjoin(response, rest.end() if rest else end, len(response))
 
 
 def _first_sentence(response: str, statement: Statement) -> Statement:

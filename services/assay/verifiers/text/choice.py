@@ -25,6 +25,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials, markers
+from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import Strategy, extract
 from assay.verifiers.text.choices.labels import (
@@ -180,6 +181,8 @@ def _named_otherwise(
         said += _announced(part)
     if Strategy.HASHES in strategies:
         said += _hashes_before(part, said)
+    if by in _CLOSED:
+        said += _in_place_of(part, by)
     plain, begins = plain_text(part), sorted(one.start for one in said)
     alone = [
         one
@@ -198,6 +201,16 @@ def _announced(part: str) -> list[Statement]:
         Statement(one.end - len(one.text), plain_text(one.text), is_direct=True, end=one.end)
         for one in announced(part)[-_STATEMENTS_MAX:]
         if _GOES_ON.match(part, one.end) is None
+    ]
+
+
+def _in_place_of(part: str, by: Strategy) -> list[Statement]:
+    """`B` in `\\boxed{A} or B`, behind the last statement."""
+    marked = (markers.tags if by is Strategy.TAG else markers.boxes)(part)[-1:]
+    others = [alternative(part, one.start, one.end) for one in marked]
+    return [
+        Statement(one.start, plain_text(one.text), is_direct=True, end=one.end)
+        for one in (other.statement for other in others if other is not None)
     ]
 
 

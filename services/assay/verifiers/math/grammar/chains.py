@@ -23,7 +23,7 @@ _JOINED: Final = re.compile(
     rf"(?ai)(?:\s*[,;])?\s*(?:(?:\\text\s*\{{|\()\s*)*(?:,\s*)?(?:"
     rf"(?:(?:{_THAT_IS})\s*\}}?\s*)?(?:\\text\s*\{{\s*)?(?P<about>(?<![A-Za-z])(?:{_ABOUT})(?![A-Za-z])"
     r"(?:\s+equal to)?|\\approx(?![A-Za-z]))"
-    rf"|(?<![A-Za-z])(?P<or>{_THAT_IS})(?![A-Za-z]))\s*\}}?\s*(?:\(\s*)?(?=[\d.\\-])"
+    rf"|(?<![A-Za-z])(?P<or>{_THAT_IS})(?![A-Za-z]))\s*\}}?\s*(?:\(\s*)?(?=[\d.\\{notation.CURRENCY}-])"
 )
 """Words and brackets that join two spellings of one value."""
 _BRACKETS_AS_TEXT: Final = re.compile(r"\\text\s*\{\s*([)\].,]*)\s*\}")
@@ -57,7 +57,8 @@ def read_chain(text: str, reader: Reader, found: Answer) -> Answer | None:
     values = [reader.part(_DOTS.sub(r"\1", side)) for side in sides[1 if name else 0 :]]
     if not all(isinstance(value, Number | Element) for value in values):
         return None
-    if is_worded and sum(isinstance(one, Number) and one.is_decimal for one in values) > 1:
+    decimals = [one for one in values if isinstance(one, Number) and one.is_decimal]
+    if is_worded and len(decimals) > 1 and len({one.unit for one in decimals}) == 1:
         return None
     form = notation.form(text)
     if len(values) == 1:

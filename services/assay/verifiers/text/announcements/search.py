@@ -15,14 +15,23 @@ from assay.verifiers.text.announcements.words import (
     CLAUSE_BEGINS,
     JOINT,
     LEAD,
+    OPTIONS,
     RESULTS,
 )
 from assay.verifiers.text.markers import Statement
 
-_WORDS: Final = sorted((*ANSWERS, *RESULTS), key=len, reverse=True)
-_ANY_WORD: Final = re.compile("|".join(_WORDS))
-_ASCII_WORD: Final = re.compile("|".join(filter(str.isascii, _WORDS)))
-_RESULTS: Final = frozenset(RESULTS)
+
+def _one_of(*words: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """For any text, and for one of ASCII."""
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.compile("|".join(longest_first)), re.compile(
+        "|".join(filter(str.isascii, longest_first))
+    )
+
+
+_WORDS: Final = _one_of(*ANSWERS, *RESULTS)
+_WORDS_AND_OPTIONS: Final = _one_of(*ANSWERS, *RESULTS, *OPTIONS)
+_BARE_ONLY: Final = frozenset({*RESULTS, *OPTIONS})
 _FOUND_MAX: Final = 32
 """Words, from the end of the text."""
 _LEAD_CHARS_MAX: Final = 80
@@ -46,17 +55,20 @@ _QUOTED_END: Final = re.compile(r"[\"']?\s*(?:[,}\]](?=\s*(?:[\"'}\]]|$))|$)")
 _MARKS: Final = "*_`\"' \t"
 
 
-def announced(text: str, but: tuple[int, int] = (0, 0)) -> list[Statement]:
+def announced(
+    text: str, but: tuple[int, int] = (0, 0), *, with_options: bool = False
+) -> list[Statement]:
     """All of them, in their order; one that words deny is none.
 
     Args:
         but: begin and end of a statement that is known; what leads to it or is in it is left out.
+        with_options: `Option 1: 5` counts, too.
     """
     lowered = text.lower().replace("_", " ")
     if len(lowered) != len(text):  # the positions would differ
         lowered = text
     begin, end = but
-    words = (_ASCII_WORD if text.isascii() else _ANY_WORD).finditer(lowered)
+    words = (_WORDS_AND_OPTIONS if with_options else _WORDS)[text.isascii()].finditer(lowered)
     found = [
         _behind(text, word)
         for word in deque(words, maxlen=_FOUND_MAX)
@@ -91,7 +103,7 @@ def _behind(text: str, word: re.Match[str]) -> Statement | None:
     denied = denials.of_answer(text, begin) or denials.before(text, joint.end())
     if start < 0 or denied or markers.is_rejected(text, start, stop) or markers.is_comment(said):
         return None
-    states = _states_result(said) if word[0] in _RESULTS else _states_answer(said, joint)
+    states = _states_result(said) if word[0] in _BARE_ONLY else _states_answer(said, joint)
     return Statement(start, stop, said) if states else None
 
 
@@ -122,7 +134,7 @@ def _may_announce(word: str, joint: re.Match[str], leads: str | None, *, begins_
     """Whether it announces where it stands; `leads` is what begins its clause, if that leads."""
     if _needs_line(joint):
         return begins_line and leads is not None
-    if word not in _RESULTS:
+    if word not in _BARE_ONLY:
         return True
     is_sentence = bool(joint["verb"] or joint["unspaced"])
     return leads is not None and (not is_sentence or _FINAL.search(leads + word) is not None)

@@ -2,7 +2,8 @@
 
 Two tables and their product: every word with every joint. `ANSWERS` name the answer itself, in any
 place of a sentence. `RESULTS` also name what a step arrives at, so they announce an answer only at
-the beginning of a clause, directly before a value and nothing else.
+the beginning of a clause, directly before a value and nothing else. `OPTIONS` name one of several
+values, as results do, in a response that says of none that it is the answer.
 """
 
 import re
@@ -51,6 +52,11 @@ RESULTS: Final = (
     *("\u0440\u0435\u0448\u0435\u043d\u0438\u0435", "\u0438\u0442\u043e\u0433", "\u7ed3\u679c"),
     *("\u7d50\u679c", "\uacb0\uacfc", "\u0627\u0644\u0646\u062a\u064a\u062c\u0629"),
 )
+OPTIONS: Final = (
+    *("option", "possibility", "possible value", "candidate", "alternative", "guess", "attempt"),
+    *("estimate", "possible answer", "opci\u00f3n", "m\u00f6glichkeit", "possibilit\u00e9"),
+    *("\u9009\u9879", "\u53ef\u80fd"),
+)
 _IS: Final = (
     r"is(?:[ ]equal[ ]to)?|are|equals|(?P<modal>(?:will|should|must|has[ ]to)[ ]be)"
     r"|comes[ ](?:out[ ])?(?:to(?:[ ]be)?|as)|turns[ ]out[ ]to[ ]be|becomes|est|vaut|lautet|ist"
@@ -98,4 +104,5 @@ LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 """What may stand before the word, from the beginning of its clause."""
-CLAUSE_BEGINS: Final = re.compile(r"[.!?;\u3002]\s")
+CLAUSE_BEGINS: Final = re.compile(r"[.!?;\u3002]\s|,\s{0,9}(?=[\"'])")
+"""Each member of an object of JSON is one, too."""

@@ -1,0 +1,169 @@
+r"""Values behind a box that its sentence offers in its place: `\boxed{85} cm or 5 cm`.
+
+With a unit or a case between them, in another formula, or as what might be instead. Such a value is
+one more answer; what explains the box is none. Total; linear in the length of the text.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from assay.verifiers.text import markers
+from assay.verifiers.text.markers import Statement
+
+_CHARS_MAX: Final = 160
+_NAME_CHARS_MAX: Final = 20
+_VALUE_CHARS_MAX: Final = 80
+_WORDS_MAX: Final = 2
+"""Beside a number: `5 red apples`."""
+_DELIMITER: Final = (
+    r"(?:[\s~*_${}(]|\\[()\[\],;:! ]|\\q?quad(?![a-z])|\\(?:text|mbox|textrm|mathrm)\s?(?=\{))"
+)
+_LEADS: Final = (
+    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|even|instead)\b"
+    r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
+)
+_NAME: Final = r"\\?[A-Za-z](?:_\{?\w\}?)?"
+_UNIT: Final = (
+    r"(?P<unit>[ ~$]{0,3}(?!(?:is|are|or|and|if|for)\b)[A-Za-z\u00b0%]{1,20}"
+    r"(?:[ ](?!or\b)[A-Za-z]{1,20})?)?"
+)
+_CASE: Final = r"(?:if|when|for|unless|where|in\s(?:the|which|that|this)\s\w{0,12}\s?case)"
+_MODAL: Final = (
+    r"\b(?:could|might|may|can)\s"
+    r"(?:(?:also|well|even|just|instead|as|equally|possibly)\s){0,4}be\s"
+)
+_NUMBER: Final = r"(?=[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d|\\(?:[dt]?frac|sqrt|pi)(?![a-z])))"
+_FORMULA: Final = (
+    r"(?:(?<=\$)(?=[^\s$])|(?<=\\\()|(?<=\\\[)|(?=[A-Za-z]{0,3}\^\S|\(\d{1,9}\s?,\s?\d))"
+)
+_WORD: Final = (
+    r"(?!(?:so|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better|similar"
+    r"|vice|not|nothing|equivalent(?:ly)?)\b)(?=[A-Za-z]{2,20}\b(?:[\s.!)}$*]*(?:\n|\Z)|\s(?:if|when)\b))"
+)
+_LETTER: Final = r"(?=\(?(?:[B-HJ-Z]|A(?!\s\w)|[a-z](?=[).$}*]*\s*(?:\Z|\n)))(?![A-Za-z'])\)?)"
+_CONTENT: Final = re.compile(
+    r"\\(?:boxed|fbox)\s?\{|<answer>|\\(?:text|mathrm|textbf|mbox)\s?\{|[\s{}().$*]|</answer>", re.I
+)
+_IS_LETTER: Final = re.compile(r"[A-Za-z]")
+_IS_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]+")
+_OF_OTHERS: Final = re.compile(
+    r"(?i)\b(?:think|thought|believe|expect|guess|assume|suppose|if|not|n't|wrong|mistake\w*|how)\b"
+)
+_DIGIT: Final = re.compile(r"(?a)\d")
+_LONG_WORD: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
+_CASE_BEHIND: Final = re.compile(
+    rf"[\s,$)\]}}\\]*\b(?P<case>{_CASE}|otherwise|too|as\swell|instead|could|might|may|can)\b",
+    re.IGNORECASE,
+)
+_NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
+_NAMED_WITHIN: Final = re.compile(rf"\\(?:boxed|fbox)\s?\{{\s?({_NAME})\s?=")
+_ENDS: Final = " .!?$*_`)]}\\,;"
+_CLOSES: Final = re.compile(r"\$|\\[)\]]")
+
+
+class _Patterns(NamedTuple):
+    """What leads to another value of one kind; each ends where the value begins."""
+
+    offered: re.Pattern[str]
+    beside: re.Pattern[str] | None
+    """Directly behind it, as another formula or with its name."""
+    may_be: re.Pattern[str]
+    cases: re.Pattern[str]
+
+
+def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
+    offered = (
+        rf"{_UNIT}{_DELIMITER}{{0,9}}[,;]?{_DELIMITER}{{0,9}}"
+        rf"\b(?:or|alternatively|possibly|perhaps|maybe)\b{_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
+    )
+    beside = (
+        rf"(?:\$\$?|\\[)\]])\s*(?:\$\$?|\\[(\[])\s*{_NUMBER}"
+        rf"|{_DELIMITER}{{0,9}}[,;]{_DELIMITER}{{0,9}}(?:and\s)?{_DELIMITER}{{0,9}}(?P<name>{_NAME})\s?=\s?{value}"
+    )
+    may_be = (
+        rf"(?P<before>[^\n]{{0,60}}?)(?:{_MODAL}(?:equal\sto\s)?{_DELIMITER}{{0,4}}{value}"
+        rf"|\b(?:though|although|but|and)\s{_DELIMITER}{{0,4}}{value}(?=[^\s.]{{1,20}}\s{_MODAL}"
+        r"(?:right|correct|true|valid|the\sanswer|an\sanswer)))"
+    )
+    cases = (
+        rf"{_DELIMITER}{{0,9}},?\s?{_DELIMITER}{{0,4}}\b(?P<case>{_CASE})\b[^\n.]{{1,80}}?"
+        rf"(?:[,;]|\b(?:and|or|but)\b){_DELIMITER}{{0,4}}(?:(?:and|or|but|then)\s)?"
+        rf"(?:(?P<else>otherwise|else|in\swhich\scase),?\s)?{_LEADS}{{0,12}}+{value}"
+    )
+    return _Patterns(
+        re.compile(offered, re.IGNORECASE),
+        re.compile(beside) if has_formulas else None,
+        re.compile(may_be, re.IGNORECASE),
+        re.compile(cases, re.IGNORECASE),
+    )
+
+
+_VALUES: Final = _patterns(rf"(?:{_NUMBER}|{_FORMULA})", has_formulas=True)
+_WORDS: Final = _patterns(_WORD)
+_LETTERS: Final = _patterns(f"(?-i:{_LETTER})")
+
+
+class Alternative(NamedTuple):
+    """Another value, and the unit that stands before its `or`."""
+
+    statement: Statement
+    unit: str
+
+
+def alternative(text: str, start: int, end: int) -> Alternative | None:
+    """What the sentence offers in place of the answer that is marked in `[start, end)`."""
+    until = end + _CHARS_MAX
+    patterns = _of_kind(text[start:end][:_CHARS_MAX])
+    found = patterns.offered.match(text, end, until) or (
+        patterns.beside.match(text, end, until) if patterns.beside else None
+    )
+    if found and found["name"] in (None, name_of(text, start)):
+        return _said(text, found, needs_case=False)
+    if (found := patterns.may_be.match(text, end, until)) and _is_own(found["before"]):
+        return _said(text, found, needs_case=False)
+    if found := patterns.cases.match(text, end, until):
+        return _said(text, found, needs_case=found["else"] is None)
+    return None
+
+
+def name_of(text: str, at: int) -> str:
+    r"""`x` of a box at `at`, in `x = \boxed{85}` or `\boxed{x = 85}`; empty if there is none."""
+    found = _NAMED.search(text[max(0, at - _NAME_CHARS_MAX) : at]) or _NAMED_WITHIN.match(text, at)
+    return found[1] if found else ""
+
+
+def _of_kind(marked: str) -> _Patterns:
+    content = _CONTENT.sub("", marked)
+    if _IS_LETTER.fullmatch(content):
+        return _LETTERS
+    return _WORDS if _IS_WORD.fullmatch(content) else _VALUES
+
+
+def _is_own(words: str) -> bool:
+    """Whether they are not about what others think, or about another number."""
+    return not _OF_OTHERS.search(words) and not _DIGIT.search(words)
+
+
+def _said(text: str, lead: re.Match[str], *, needs_case: bool) -> Alternative | None:
+    rest = markers.sentence(markers.line_at(text, lead.end()))
+    case = _CASE_BEHIND.search(rest)
+    if needs_case and (case is None or case["case"].lower() != lead["case"].lower()):
+        return None
+    value = _value(
+        rest[: case.start()] if case else rest, is_open=lead[0].endswith(("$", "(", "["))
+    )
+    if not value or "=" in value or _OF_OTHERS.search(value):
+        return None
+    begin = lead.end() - (text[lead.end() - 1] == "$" and "$" not in rest)  # of money
+    end = lead.end() + len(value)
+    unit = lead.groupdict().get("unit") or ""
+    return Alternative(Statement(begin, end, text[begin:end]), unit)
+
+
+def _value(said: str, *, is_open: bool) -> str:
+    """What is offered, if it is a value with hardly a word beside it: a whole formula, if one is
+    open."""
+    close = _CLOSES.search(said) if is_open else None
+    value = (said[: close.start()] if close else said).rstrip(_ENDS)
+    is_brief = len(_LONG_WORD.findall(said)) <= _WORDS_MAX
+    return value if is_brief and len(value) <= _VALUE_CHARS_MAX else ""
