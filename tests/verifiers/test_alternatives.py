@@ -61,6 +61,10 @@ EXPLAINED = (
     r"\boxed{85}. Otherwise, we would have 5 left.",
     r"\boxed{85} apples, 5 more than before",
     r"\boxed{85} dollars, or $85",
+    r"\boxed{85} if we multiply 17 and 5 for the total",
+    r"\boxed{85} or $5n = 425$",
+    r"\boxed{85} (or 5, which is wrong)",
+    r"\boxed{85}. Each of these 17 could be 5.",
     r"$\boxed{85}$ (or else $J$ would have more than 5 factors).",
     r"\boxed{85} cm, or 0.85 m",
     r"\boxed{85} cm or 850 mm",
@@ -115,6 +119,11 @@ def test_words_behind_a_word_explain_it(judge: Judge, response: str) -> None:
     assert judge("math", response, {"answers": ["even"]}).reward == 1.0
 
 
+def test_a_formula_ends_before_the_words_behind_it(judge: Judge) -> None:
+    response = r"\boxed{x^2} or $x \cdot x$ in short"
+    assert judge("math", response, {"answers": ["x^2"]}).reward == 1.0
+
+
 CHOICES = (
     *(
         r"\boxed{A} or B",
@@ -145,7 +154,12 @@ def test_a_choice_in_place_of_another_is_ambiguous(judge: Judge, response: str) 
 
 AMOUNTS = (
     *(("85 cm", "0.85 m"), ("90 minutes", "1.5 hours"), ("2 km", "2000 m"), ("75 cents", "$0.75")),
-    *(("1.5 kg", "1500 g"), ("100 minutes", "1.67 hours"), ("3 weeks", "21 days")),
+    *(
+        ("4.5 minutes", "0.075 hours"),
+        ("1.5 kg", "1500 g"),
+        ("100 minutes", "1.67 hours"),
+        ("3 weeks", "21 days"),
+    ),
 )
 
 
