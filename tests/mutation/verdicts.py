@@ -1291,7 +1291,7 @@ SEVERAL: Final = [
         f"{TEXT}/answers.py",
         ("announcements",),
         (
-            "            announcements = _announced_last(response, strategies) if text else []\n",
+            "            announcements = _stated_last(response, strategies) if text else []\n",
             "            announcements: list[str] = []\n",
         ),
         ("            said = []\n", "            pass\n"),
@@ -1328,6 +1328,21 @@ SEVERAL: Final = [
         ("announced(response[begin:], with_options=True)", "announced(response[begin:])"),
         ("strategies), *found[:-1]]", "strategies)]"),
         ("rest.end() if rest else end, len", "end, len"),
+        (" or lines.values(response)\n", "\n"),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/definition.py",
+        ("text_pipelines",),
+        ("CONTROL_TRIES: Final = 2\n", "CONTROL_TRIES: Final = 1\n"),
+    ),
+    *_of(
+        "announced",
+        f"{TEXT}/announcements/lines.py",
+        ("alternatives",),
+        (' or (label and found["label"] != label):\n', ":\n"),
+        ("if 1 < len(said) <= _LINES_MAX else", "if 1 < len(said) else"),
+        ("        if not line.strip():\n            continue\n", ""),
     ),
     *_of(
         "announced",

@@ -220,6 +220,19 @@ def test_options_of_which_none_is_the_answer_are_all_of_them(judge: Judge, way: 
     assert judge("math", said, {"answers": ["85"]}).reward == 1.0
 
 
+@pytest.mark.parametrize("line", ["x = {}", "$n = {}$", "- x = {}", "Total: {}", "cost = {} cm"])
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_last_lines_of_one_name_state_all_values(judge: Judge, line: str, gap: str) -> None:
+    values = (5, 85), (85, 5), (4, 5, 85)
+    for row in values:
+        response = "We solve it.\n" + gap.join(line.format(value) for value in row)
+        assert judge("math", response, {"answers": ["85"]}).reward == 0.0, response
+    trace = gap.join(line.strip("- ").format(value) for value in (1, 2, 4, 85))
+    work = gap.join(("2x = 170", line.format("80 + 5"), "y = 5", line.format(85)))
+    for response in (trace, work, f"We solve it.{gap}{line.format(85)}{gap}{line.format(85)}"):
+        assert judge("math", response, {"answers": ["85"]}).reward == 1.0, response
+
+
 @pytest.mark.parametrize("way", ["Step 1: 5\nStep 2: {}", "My best guess is {}", "Estimate: {}"])
 def test_steps_and_one_guess_state_the_last(judge: Judge, way: str) -> None:
     assert judge("math", way.format(85), {"answers": ["85"]}).reward == 1.0

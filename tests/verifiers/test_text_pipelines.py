@@ -1,7 +1,9 @@
 """`exact`, `choice`, `regex`, `json_schema`, `noop`."""
 
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.local import LocalPipelines
+from assay.verifiers.text.choice import Reading, read_choice
 
 Judge = Callable[..., Ended]
 
@@ -259,3 +262,25 @@ def test_a_long_response_of_one_piece_is_judged_within_its_cpu_time(
         ended = judge(pipeline, response, reference)
         assert ended.reward == 0.0, pipeline
         assert ended.evidence.verdict != "cpu_limit", (pipeline, ended.evidence)
+
+
+@pytest.mark.parametrize("slow_times", [1, 2])
+def test_a_control_that_is_slow_only_once_is_no_fault_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow_times: int
+) -> None:
+    """A collection of garbage, or the first use of a pattern, may take the time of one control."""
+    slow = [True] * slow_times
+
+    def read(*args: Any) -> Reading:
+        if slow.pop() if slow else False:
+            until_s = time.process_time() + 60.0
+            while time.process_time() < until_s:
+                pass
+        return read_choice(*args)
+
+    monkeypatch.setattr("assay.verifiers.text.match.read_choice", read)
+    limits = VerifierSettings(match_cpu_s=0.4)
+    with LocalPipelines(scratch=tmp_path, verifiers=limits) as pipelines:
+        ended = pipelines.judge("choice", "The answer is A.", {"answer": "A"})
+    assert (ended.reward == 1.0) is (slow_times == 1)
+    assert (ended.outcome is Outcome.REJECTED_INVALID) is (slow_times == 2)

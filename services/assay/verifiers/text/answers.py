@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
-from assay.verifiers.text.announcements import corrections
+from assay.verifiers.text.announcements import corrections, lines
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
@@ -94,7 +94,7 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
             continue
         if strategy in _UNMARKED:
             text = _UNMARKED[strategy](response)
-            announcements = _announced_last(response, strategies) if text else []
+            announcements = _stated_last(response, strategies) if text else []
             if text:
                 return _extracted(announcements or [text], strategy)
             continue
@@ -249,10 +249,14 @@ def _reads_words(strategies: Sequence[Strategy]) -> bool:
     return Strategy.ANSWER_IS in strategies or Strategy.ANSWER_COLON in strategies
 
 
-def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
-    """The announcements that a response ends with which marks no answer."""
+def _stated_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
+    """What a response states at its end that marks no answer."""
     if not _reads_words(strategies):
         return []
+    return _announced_last(response, strategies) or lines.values(response)
+
+
+def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
     begin, _ = _bounds(response, len(response), len(response), _ANNOUNCED_CHARS_MAX)
     found = [_moved(one, begin) for one in announced(response[begin:], with_options=True)]
     if not found or not _ends_at(response, found[-1].end):

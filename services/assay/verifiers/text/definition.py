@@ -37,6 +37,9 @@ _DOCUMENTS_MAX: Final = 64
 _EXAMPLES_MAX: Final = 16
 CONTROL_CPU_SHARE: Final = 0.5
 """CPU time that the controls of a reference may take, as a share of that of a match."""
+CONTROL_TRIES: Final = 2
+"""Of a control that is out of CPU time: the first one in a process compiles its patterns and may
+meet a collection of garbage, which is no fault of the reference."""
 
 
 class TextReference(Reference):
@@ -229,7 +232,7 @@ CONTROLS: Final[Mapping[type[Reference], Callable[[Any, Any], Sequence[Control]]
 
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The four text pipelines on their one stage."""
-    cpu_s = (1 + CONTROL_CPU_SHARE) * settings.match_cpu_s
+    cpu_s = (1 + CONTROL_TRIES * CONTROL_CPU_SHARE) * settings.match_cpu_s
     stage = StageDefinition(
         spec=StageSpec(
             name=MATCH,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence
 from assay.verifiers.text import json_text
-from assay.verifiers.text.bounds import OutOfTime, cpu_time, on_deep_stack
+from assay.verifiers.text.bounds import OutOfTime, on_deep_stack
 from assay.verifiers.text.dialects import Judge
 
 T = TypeVar("T")
@@ -59,19 +59,16 @@ def judge_is_json(text: str) -> Evidence:
     return Evidence(verdict="pass", extracted=shown)
 
 
-def fault_of(validator: Judge, *, cpu_s: float) -> str | None:
-    """Why the schema cannot judge `CONTROLS` within `cpu_s`; `None` if it can."""
+def fault_of(validator: Judge) -> str:
+    """Why the schema cannot judge `CONTROLS`; empty if it can."""
     try:
-        with cpu_time(cpu_s):
-            for value in CONTROLS:
-                next(validator.iter_errors(value), None)
-    except OutOfTime:
-        return f"reference.schema: more than {cpu_s} s of CPU time for a trivial value"
+        for value in CONTROLS:
+            next(validator.iter_errors(value), None)
     except Exception as error:  # noqa: BLE001 - no response can be the cause
         return f"reference.schema: cannot judge a trivial value: {type(error).__name__}: {error}"[
             :500
         ]
-    return None
+    return ""
 
 
 def _on_any_stack(judge: Callable[[], T]) -> T:

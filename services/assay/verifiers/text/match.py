@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from assay.core.outcome import Outcome
@@ -30,6 +31,7 @@ from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
     CONTROL_CPU_SHARE,
+    CONTROL_TRIES,
     CONTROLS,
     ChoiceReference,
     ChoiceSettings,
@@ -47,6 +49,7 @@ from assay.verifiers.text.thoughts import answer_part
 
 _INVALID_REFERENCE: Final = "invalid_reference"
 _CPU_LIMIT: Final = "cpu_limit"
+_OUT_OF_TIME: Final = "out of CPU time"
 _REFERENCES_REMEMBERED_MAX: Final = 1_024
 _RE_FLAGS: Final = {
     RegexFlag.IGNORECASE: re.IGNORECASE,
@@ -144,30 +147,44 @@ class MatchHandler:
         controls: Sequence[Control] = CONTROLS[type(work.reference)](work.reference, work.settings)
         judge = _JUDGES[type(work.reference)]
         for control in controls:
-            try:
-                with cpu_time(self._control_cpu_s / len(controls)):
-                    verdict = judge(replace(work, response=control.response)).verdict
-            except OutOfTime:
-                verdict = "out of CPU time"
+            tried = partial(judge, replace(work, response=control.response))
+            verdict = _in_time(tried, self._control_cpu_s / len(controls)).verdict
             if (verdict == "pass") is not control.passes:
                 wanted = "pass" if control.passes else "not pass"
                 return f"reference: its control {control.name!r} has to {wanted}: {verdict}"
         return ""
 
 
-def _cannot_judge(reference: Reference, cpu_s: float) -> str:
-    if isinstance(reference, JsonSchemaReference):
-        return fault_of(reference.judge, cpu_s=cpu_s) or ""
-    if isinstance(reference, RegexReference):
+def _in_time(control: Callable[[], Evidence], cpu_s: float) -> Evidence:
+    """What a control says within `cpu_s`, in the first or a later try."""
+    for _ in range(CONTROL_TRIES):
         try:
             with cpu_time(cpu_s):
-                for text in _TRIVIAL:
-                    _matched(reference, text)
+                return control()
         except OutOfTime:
-            return f"reference.pattern: more than {cpu_s} s of CPU time for a trivial response"
+            continue
+    return Evidence(verdict=_OUT_OF_TIME)
+
+
+def _cannot_judge(reference: Reference, cpu_s: float) -> str:
+    if isinstance(reference, JsonSchemaReference):
+        tried = _in_time(lambda: Evidence(verdict="", error=fault_of(reference.judge)), cpu_s)
+        slow = f"reference.schema: more than {cpu_s} s of CPU time for a trivial value"
+        return slow if tried.verdict == _OUT_OF_TIME else tried.error
+    if isinstance(reference, RegexReference):
+        try:
+            tried = _in_time(lambda: _tried_on_trivial(reference), cpu_s)
         except (re.error, RecursionError, OverflowError, MemoryError) as error:
             return f"reference.pattern: cannot judge a trivial response: {error!r}"
+        if tried.verdict == _OUT_OF_TIME:
+            return f"reference.pattern: more than {cpu_s} s of CPU time for a trivial response"
     return ""
+
+
+def _tried_on_trivial(reference: RegexReference) -> Evidence:
+    for text in _TRIVIAL:
+        _matched(reference, text)
+    return Evidence(verdict="pass")
 
 
 # -- judges --------------------------------------------------------------------------------------

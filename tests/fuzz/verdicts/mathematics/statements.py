@@ -112,7 +112,7 @@ BOXED: Final = (
            ("f(x) = <b>x + <a>", "x = <a>y + <b>", "f(y) = <a>x - <b>")),
     Family("<a> \\pmod{<c>}", ("x \\equiv <a> \\pmod{<c>}", "n \\equiv <a> \\pmod{<c>}"),
            ("x \\equiv <b> \\pmod{<c>}", "x \\equiv <a> \\pmod{<b>}")),
-    Family("\\binom{<b>}{7}", ("{}_{<b>}C_{7}", "^{<b>}C_7", "{<b> \\choose 7}"), ("{}_{<a>}C_{7}", "\\binom{<b>}{8}", "\\frac{<b>}{7}")),
+    Family("\\binom{<b>}{7}", ("{}_{<b>}C_{7}", "^{<b>}C_7", "{<b> \\choose 7}"), ("{}_{<a>}C_{7}", "\\binom{<b>}{3}", "\\frac{<b>}{7}")),
     Family("\\sqrt[3]{<a>}", ("\u221b<a>", "cbrt(<a>)", "<a>^{1/3}"), ("\\sqrt{<a>}", "3\\sqrt{<a>}", "\u221b<b>")),
     Family("<a>^\\circ", ("<a>\u00b0", "<a> \\text{ degrees}"), ("<a>'", "<a>''", "<a> \\text{ radians}")),
     Family("<a>.5\\%", ("<a>,5\\%", "<a>{,}5\\%", "<a>.5 \\text{ percent}"), ("<a>5\\%", "<a>,05\\%")),
