@@ -24,6 +24,7 @@ from tests.fuzz.verdicts.mathematics.comments import comment_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
+from tests.fuzz.verdicts.mathematics.offers import offer_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
@@ -68,6 +69,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "comments": (comment_case, 8),
     "operations": (operation_case, 4),
     "ways": (way_case, 4),
+    "offers": (offer_case, 4),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),

@@ -271,6 +271,18 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"ways: guess$",
     ),
+    "offers": Mend(
+        "what a sentence offers in place of a box is no answer",
+        ("offers",),
+        (
+            Change(
+                f"{_TEXT}/answers.py",
+                "    other = alternative(response, run[-1].start, run[-1].end)\n",
+                "    other = None\n",
+            ),
+        ),
+        shown_by=r"offers: another$",
+    ),
     "fractions_listed": Mend(
         "fractions in a list are one expression",
         _ANSWERS,

@@ -7,7 +7,7 @@ from typing import Final
 from tests.fuzz.verdicts.case import Case, Expected
 from tests.fuzz.verdicts.mathematics import answers
 
-_LISTED: Final = frozenset({"list", "list of fractions", "set", "roots", "interval", "tuple"})
+LISTED: Final = frozenset({"list", "list of fractions", "set", "roots", "interval", "tuple"})
 """Kinds of which a wrong answer and the gold may be the gold as one list."""
 _WAYS: Final = (
     "The answer is {0}.",
@@ -115,7 +115,7 @@ def way_case(rng: random.Random) -> Case:
             expected=Expected.RIGHT if agrees else Expected.WRONG,
         )
     answer = answers.any_answer(rng)
-    agrees = agrees or answer.kind in _LISTED
+    agrees = agrees or answer.kind in LISTED
     said = [rng.choice((answer.gold, *answer.same)) for _ in range(count)]
     if not agrees:
         said[rng.randrange(count)] = rng.choice(answer.other)

@@ -16,10 +16,12 @@ _VALUE_CHARS_MAX: Final = 80
 _WORDS_MAX: Final = 2
 """Beside a number: `5 red apples`."""
 _DELIMITER: Final = (
-    r"(?:[\s~*_${}(]|\\[()\[\],;:! ]|\\q?quad(?![a-z])|\\(?:text|mbox|textrm|mathrm)\s?(?=\{))"
+    r"(?:[\s~*_${}]|\((?!\s?[-+\u2212]?\s?(?:[\d.]+\s?,|\\))|\\[()\[\],;:! ]|\\q?quad(?![a-z])"
+    r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{))"
 )
+"""Also a bracket that opens no pair."""
 _LEADS: Final = (
-    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|even|instead)\b"
+    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|instead)\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
 _NAME: Final = r"\\?[A-Za-z](?:_\{?\w\}?)?"
@@ -38,7 +40,7 @@ _FORMULA: Final = (
 )
 _WORD: Final = (
     r"(?!(?:so|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better|similar"
-    r"|vice|not|nothing|equivalent(?:ly)?)\b)(?=[A-Za-z]{2,20}\b(?:[\s.!)}$*]*(?:\n|\Z)|\s(?:if|when)\b))"
+    r"|vice|not|nothing|equivalent(?:ly)?)\b)(?=[A-Za-z]{2,20}\b[.!)}$*\\]*\s*(?:\n|\Z|(?:if|when|for|unless|otherwise|could|might|may)\b))"
 )
 _LETTER: Final = r"(?=\(?(?:[B-HJ-Z]|A(?!\s\w)|[a-z](?=[).$}*]*\s*(?:\Z|\n)))(?![A-Za-z'])\)?)"
 _CONTENT: Final = re.compile(
@@ -56,8 +58,8 @@ _CASE_BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
-_NAMED_WITHIN: Final = re.compile(rf"\\(?:boxed|fbox)\s?\{{\s?({_NAME})\s?=")
-_ENDS: Final = " .!?$*_`)]}\\,;"
+_NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
+_ENDS: Final = " .!?$*_`\\,;"
 _CLOSES: Final = re.compile(r"\$|\\[)\]]")
 
 
@@ -82,7 +84,7 @@ def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
     )
     may_be = (
         rf"(?P<before>[^\n]{{0,60}}?)(?:{_MODAL}(?:equal\sto\s)?{_DELIMITER}{{0,4}}{value}"
-        rf"|\b(?:though|although|but|and)\s{_DELIMITER}{{0,4}}{value}(?=[^\s.]{{1,20}}\s{_MODAL}"
+        rf"|\b(?:though|although|but|and)\s{_DELIMITER}{{0,4}}{value}(?=[^\n]{{1,60}}?\s{_MODAL}"
         r"(?:right|correct|true|valid|the\sanswer|an\sanswer)))"
     )
     cases = (
@@ -113,16 +115,17 @@ class Alternative(NamedTuple):
 def alternative(text: str, start: int, end: int) -> Alternative | None:
     """What the sentence offers in place of the answer that is marked in `[start, end)`."""
     until = end + _CHARS_MAX
+    name = name_of(text, start)
     patterns = _of_kind(text[start:end][:_CHARS_MAX])
     found = patterns.offered.match(text, end, until) or (
         patterns.beside.match(text, end, until) if patterns.beside else None
     )
-    if found and found["name"] in (None, name_of(text, start)):
-        return _said(text, found, needs_case=False)
+    if found and found["name"] in (None, name):
+        return _said(text, found, name, needs_case=False)
     if (found := patterns.may_be.match(text, end, until)) and _is_own(found["before"]):
-        return _said(text, found, needs_case=False)
+        return _said(text, found, name, needs_case=False)
     if found := patterns.cases.match(text, end, until):
-        return _said(text, found, needs_case=found["else"] is None)
+        return _said(text, found, name, needs_case=found["else"] is None)
     return None
 
 
@@ -144,15 +147,16 @@ def _is_own(words: str) -> bool:
     return not _OF_OTHERS.search(words) and not _DIGIT.search(words)
 
 
-def _said(text: str, lead: re.Match[str], *, needs_case: bool) -> Alternative | None:
+def _said(text: str, lead: re.Match[str], name: str, *, needs_case: bool) -> Alternative | None:
     rest = markers.sentence(markers.line_at(text, lead.end()))
     case = _CASE_BEHIND.search(rest)
     if needs_case and (case is None or case["case"].lower() != lead["case"].lower()):
         return None
     value = _value(
-        rest[: case.start()] if case else rest, is_open=lead[0].endswith(("$", "(", "["))
+        rest[: case.start("case")] if case else rest, is_open=lead[0].endswith(("$", "(", "["))
     )
-    if not value or "=" in value or _OF_OTHERS.search(value):
+    is_of_another = "=" in value and not _is_of(name, value, lead.groupdict().get("name"))
+    if not value or is_of_another or _OF_OTHERS.search(value):
         return None
     begin = lead.end() - (text[lead.end() - 1] == "$" and "$" not in rest)  # of money
     end = lead.end() + len(value)
@@ -160,10 +164,25 @@ def _said(text: str, lead: re.Match[str], *, needs_case: bool) -> Alternative | 
     return Alternative(Statement(begin, end, text[begin:end]), unit)
 
 
+def _is_of(name: str, value: str, said: str | None) -> bool:
+    """Whether an equation is about the name of the box: its one value, or others of it."""
+    return bool(name) and (said == name or value.partition("=")[0].strip() == name)
+
+
 def _value(said: str, *, is_open: bool) -> str:
     """What is offered, if it is a value with hardly a word beside it: a whole formula, if one is
     open."""
     close = _CLOSES.search(said) if is_open else None
     value = (said[: close.start()] if close else said).rstrip(_ENDS)
+    while value and _is_unopened(value, value[-1]):
+        value = value[:-1].rstrip(_ENDS)
     is_brief = len(_LONG_WORD.findall(said)) <= _WORDS_MAX
     return value if is_brief and len(value) <= _VALUE_CHARS_MAX else ""
+
+
+def _is_unopened(value: str, end: str) -> bool:
+    """Whether its last bracket was opened before it; intervals have brackets of two kinds."""
+    if end == "}":
+        return value.count("{") < value.count("}")
+    opened = value.count("(") + value.count("[")
+    return end in ")]" and opened < value.count(")") + value.count("]")

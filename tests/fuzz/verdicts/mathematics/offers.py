@@ -1,0 +1,63 @@
+"""A box or tag whose sentence offers another value in its place, or says its own value again."""
+
+import random
+from typing import Final
+
+from tests.fuzz.verdicts.case import Case, Expected
+from tests.fuzz.verdicts.mathematics import answers
+from tests.fuzz.verdicts.mathematics.ways import LISTED
+
+_CARRIERS: Final = (
+    ("\\boxed{{{}}}", "${}$"),
+    ("$\\boxed{{{}}}$", "${}$"),
+    ("\\(\\boxed{{{}}}\\)", "\\({}\\)"),
+    ("**$\\boxed{{{}}}$**", "**${}$**"),
+    ("$\\fbox{{{}}}$", "$\\fbox{{{}}}$"),
+    ("<answer>{}</answer>", "${}$"),
+)
+_PLAIN: Final = ("{} or {}", "{}, or {}", "{} (or {})")
+_OFFERS: Final = (
+    *(*_PLAIN, "{} or maybe {}", "{} or it is {}", "{}; possibly {}"),
+    *("{} or {} otherwise", "{} or {} if n < 0", "{} alternatively {}", "{}, perhaps {}"),
+    *(
+        "{} if $n > 0$, otherwise {}",
+        "{} for $n > 0$, else {}",
+        "{} unless n < 0, in which case {}",
+    ),
+    *("{} when n is even and {} when n is odd", "{} if n is even; {} if n is odd"),
+    *("{}, but it could be {}", "{}. It might also be {}.", "{}, though {} might be right"),
+    *("{}\\quad\\text{{or}}\\quad {}", "{} \\text{{ or }} {}"),
+)
+_LETTERS: Final = "ABCD"
+
+
+def offer_case(rng: random.Random) -> Case:
+    """A right value with another one in its place, or with itself."""
+    agrees = rng.random() < 0.4
+    box, other = rng.choice(_CARRIERS)
+    offer = rng.choice(_OFFERS)
+    lead = rng.choice(("", "So ", "We work.\n\nThe final answer is ", "Hence, "))
+    if rng.random() < 0.3:
+        gold, guess = rng.sample(_LETTERS, 2)
+        offer = rng.choice(_PLAIN) if agrees else offer  # a doubt is about every label
+        said = offer.format(box.format(gold), other.format(gold if agrees else guess))
+        return Case(
+            pipeline="choice",
+            kind="offers: " + ("again" if agrees else "another"),
+            response=lead + said,
+            reference={"answer": gold, "choices": list(_LETTERS)},
+            expected=Expected.RIGHT if agrees else Expected.WRONG,
+        )
+    answer = answers.any_answer(rng)
+    agrees = agrees or answer.kind in LISTED
+    others = [one for one in answer.other if not one.startswith("not ")]  # denies, offers nothing
+    agrees = agrees or not others
+    value = rng.choice(answer.same if agrees else others)
+    said = offer.format(box.format(answer.gold), other.format(value))
+    return Case(
+        pipeline="math",
+        kind=f"{answer.kind} in offers: " + ("again" if agrees else "another"),
+        response=lead + said,
+        reference={"answers": [answer.gold]},
+        expected=Expected.RIGHT if agrees else Expected.WRONG,
+    )
