@@ -94,7 +94,8 @@ OTHER_KINDS = (
     *(("x^2", r"\boxed{x^2} or $x^3$"), ("x^2", r"\boxed{x^2} or x^3"), ("A", r"\boxed{A} or B")),
     *(("x^2", r"\boxed{x^2} if $x > 0$, otherwise $-x^2$"), ("[0,1)", r"\boxed{[0,1)} or $[0,1]$")),
     *(("2", r"\boxed{x = 2} or $x = 3$"), ("2", r"\boxed{x = 2}, $x = 3$")),
-    *((r"\pi", r"\boxed{\pi} or $2\pi$"), ("(1,2)", r"\boxed{(1,2)} or $(2,1)$")),
+    *(("2", r"\boxed{x = 2} if n is even, otherwise $x = 3$"), (r"\pi", r"\boxed{\pi} or $2\pi$")),
+    ("(1,2)", r"\boxed{(1,2)} or $(2,1)$"),
     *(("even", r"\boxed{\text{even}}. It could also be odd."), ("x", r"\boxed{x} or $y$")),
 )
 
@@ -236,6 +237,21 @@ def test_last_lines_of_one_name_state_all_values(judge: Judge, line: str, gap: s
 @pytest.mark.parametrize("way", ["Step 1: 5\nStep 2: {}", "My best guess is {}", "Estimate: {}"])
 def test_steps_and_one_guess_state_the_last(judge: Judge, way: str) -> None:
     assert judge("math", way.format(85), {"answers": ["85"]}).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        (r"\boxed{85} (or 5)", "5"),
+        (r"\boxed{85} (or $(5, 6]$)", "(5, 6]"),
+        (r"\boxed{85} or $\sqrt{5}$.", r"\sqrt{5}"),
+        (r"{\boxed{85} or \frac{5}{2}}", r"\frac{5}{2}"),
+    ],
+)
+def test_brackets_around_the_sentence_are_no_part_of_it(sentence: str, said: str) -> None:
+    found = alternative(sentence, sentence.index("\\"), sentence.index("}") + 1)
+    assert found is not None
+    assert found.statement.text == said
 
 
 @given(st.text(max_size=300), st.sampled_from([*itertools.chain(*FORMULAS)]))

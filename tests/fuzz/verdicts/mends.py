@@ -318,8 +318,8 @@ MENDS: Final[Mapping[str, Mend]] = {
             ),
             Change(
                 f"{_MATH}/search.py",
-                r'(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+)"',
-                r'(?:{notation.JOINERS})\s+|\s*[,;]\s*)"',
+                r"(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+|",
+                r"(?:{notation.JOINERS})\s+|\s*[,;]\s*|",
             ),
         ),
         shown_by=r"^math/list: (same|echo)$",
