@@ -1,8 +1,8 @@
 """Which roles suffice for which call; what has no rule is refused.
 
-The rule of an RPC stands at the RPC: it is an option in `proto/assay/v1`, and is read from the
-descriptors of the modules that are loaded. Here are the rules of what has no RPC. Invariant: each
-RPC and each HTTP operation has one (`tests/edge/test_matrix.py` and `tests/reward/test_matrix.py`).
+The rule of an RPC is an option of it in `proto/assay/v1`, read from the descriptors of the modules
+that are loaded. Here are the rules of what has no RPC. Invariant: each RPC and each HTTP operation
+has one (`tests/edge/test_matrix.py` and `tests/reward/test_matrix.py`).
 """
 
 from collections.abc import Callable, Mapping
