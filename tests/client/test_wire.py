@@ -97,7 +97,8 @@ def test_an_answer_is_made_and_read_by_the_names_of_its_fields() -> None:
 def test_what_may_be_absent_is_none_and_what_is_repeated_a_tuple() -> None:
     assert wire.made(Task, reward_pb2.Task(), settings={}, created=True).delay_budget_ms is None
     message = reward_pb2.Pipeline(name="p", stages=["first", "second"])
-    unread = {"settings_schema": {}, "reference_schema": {}, "example_reference": {}}
+    schemas = ("settings_schema", "reference_schema", "example_reference")
+    unread: dict[str, object] = {name: {} for name in schemas}
     assert wire.made(Pipeline, message, **unread).stages == ("first", "second")
 
 

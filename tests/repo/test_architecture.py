@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.edge import every_call
@@ -166,9 +167,28 @@ def test_no_module_imports_what_only_a_trainer_loads() -> None:
     assert importing == []
 
 
-def test_import_contracts_have_no_exemptions_and_layers_are_packages_or_all_of_a_package() -> None:
+def contracts_of_imports() -> list[dict[str, Any]]:
+    """Those that `lint-imports` checks."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def test_import_contracts_name_packages() -> None:
+    """A new module of a package is held by the package's contracts, without a line for it."""
+    named = {
+        name
+        for one in contracts_of_imports()
+        for key in ("source_modules", "forbidden_modules", "containers")
+        for name in one.get(key, ())
+        if name.partition(".")[0] == "assay"
+    }
+    assert len(named) >= 20
+    assert sorted(named - packages().keys()) == []
+
+
+def test_import_contracts_have_no_exemptions_and_layers_are_packages_or_all_of_a_package() -> None:
+    contracts = contracts_of_imports()
     assert len(contracts) >= 10
     assert [one["name"] for one in contracts if "ignore_imports" in one] == []
     assert [one["name"] for one in contracts if one.get("exhaustive_ignores")] == []
