@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from assay.sim.laboratory.mixes import draw_mix, named_mixes
 from assay.sim.laboratory.report import SUMMARY_HEAD, summary
-from assay.sim.laboratory.stress import REFERENCES, RIVALS, run
+from assay.sim.laboratory.trials.mixes import draw_mix, named_mixes
+from assay.sim.laboratory.trials.stress import REFERENCES, RIVALS, run
 from benchmarks.planner.common import OUT, arrivals
 
 NAMED = (

@@ -346,7 +346,7 @@ def test_a_joined_body_is_one_object(parts: list[bytes], more: dict[str, str | N
 def test_any_response_arrives_as_it_is(response: str | bytes) -> None:
     """The body is read by the service's own reader of bodies."""
     from assay.client.http.bodies import reward_requests
-    from assay.core.response import response_bytes
+    from assay.core.tools.response import response_bytes
     from assay.reward.bodies.incoming import SubmitBody
 
     request = Request(request_id="x", response=response, reference={"a": "\ud800"})

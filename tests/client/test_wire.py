@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.client import Request
+import assay.reward.wire
+from assay.client import Pipeline, Request, StoredArtifact, Task, wire
 from assay.client.wire import REQUEST_OVERHEAD_BYTES, chunks, reward_requests
 from assay.core.errors import InvalidRequest
 from assay.v1 import reward_pb2
@@ -84,3 +85,25 @@ def test_an_id_with_a_lone_surrogate_is_refused_before_it_is_sent() -> None:
         with pytest.raises(InvalidRequest) as caught:
             reward_requests([good, bad])
         assert caught.value.field == f"requests[1].{field}"
+
+
+def test_an_answer_is_made_and_read_by_the_names_of_its_fields() -> None:
+    stored = StoredArtifact(sha256="ab", size=3, kept_until_ns=7)
+    message = assay.reward.wire.made(reward_pb2.PutArtifactResponse, stored)
+    assert (message.sha256, message.size, message.kept_until_ns) == ("ab", 3, 7)
+    assert wire.made(StoredArtifact, message) == stored
+
+
+def test_what_may_be_absent_is_none_and_what_is_repeated_a_tuple() -> None:
+    assert wire.made(Task, reward_pb2.Task(), settings={}, created=True).delay_budget_ms is None
+    message = reward_pb2.Pipeline(name="p", stages=["first", "second"])
+    schemas = ("settings_schema", "reference_schema", "example_reference")
+    unread: dict[str, object] = {name: {} for name in schemas}
+    assert wire.made(Pipeline, message, **unread).stages == ("first", "second")
+
+
+def test_an_answer_that_lacks_a_field_of_its_message_is_no_answer() -> None:
+    with pytest.raises(AttributeError):
+        assay.reward.wire.made(reward_pb2.Task, StoredArtifact(sha256="ab"))
+    with pytest.raises(KeyError):
+        wire.made(StoredArtifact, reward_pb2.Task())

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.response import response_bytes, response_text
+from assay.core.tools.response import response_bytes, response_text
 
 
 @given(st.binary(max_size=200))

@@ -242,7 +242,7 @@ def _routes(running: Running) -> Iterator[tuple[str, Route]]:
 
 
 def _kind(route: Route) -> str:
-    if route.name in rules.HTTP:
+    if rules.rule_of_operation(route.name):
         return "api"
     if route.name in rules.CONSOLE:
         return "console"
@@ -280,8 +280,9 @@ def _wanted_of_route(port: str, kind: str, route: Route, caller: Caller) -> set[
 def _rule(kind: str, route: Route) -> rules.Rule:
     if kind == "metrics":
         return rules.METRICS
-    found = {"api": rules.HTTP, "console": rules.CONSOLE, "gateway": rules.GATEWAY}[kind]
-    return found[route.name]
+    if kind == "api":
+        return rules.rule_of_operation(route.name) or frozenset()
+    return {"console": rules.CONSOLE, "gateway": rules.GATEWAY}[kind][route.name]
 
 
 # -- the platform --------------------------------------------------------------------------------

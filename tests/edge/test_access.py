@@ -249,7 +249,7 @@ def guarded(callers: Tenants, clock: Clock, audit: Audit | None = None) -> CallG
 
 
 def arrival(token: str, method: str = "Submit", **fields: Any) -> Arrival:
-    given = {"rule": rules.HTTP[method], **fields}
+    given = {"rule": rules.rule_of_operation(method), **fields}
     return Arrival(method=method, authorization=f"Bearer {token}", **given)
 
 

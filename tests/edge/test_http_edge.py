@@ -39,7 +39,7 @@ PATHS = http_edge.Paths(
     prefix="/v1/",
     payload=re.compile("/v1/things/big"),
     stream=re.compile("/v1/things/stream"),
-    rules={"DoThing": ANYONE},
+    rule_of={"DoThing": ANYONE}.get,
 )
 
 

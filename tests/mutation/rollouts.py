@@ -278,9 +278,10 @@ ROLLOUT_MUTANTS: Final = (
         "tenants",
         "services/assay/edge/access/rules.py",
         ("rollout/service/test_operation", "rollout/service/test_apart"),
-        ('        "PushWeights": OPERATE,\n', '        "PushWeights": OPERATE | SUBMIT,\n'),
-        ('        "Continue": OPERATE,\n', '        "Continue": OPERATE | SUBMIT,\n'),
-        ('        "KeepPaused": OPERATE,\n', '        "KeepPaused": OPERATE | SUBMIT,\n'),
+        (
+            "return frozenset(map(Role, roles)) or None",
+            "return frozenset(map(Role, roles)) | SUBMIT",
+        ),
     ),
     *_of(
         "pauses",

@@ -1,5 +1,6 @@
 """Every mutant has its place: the text that it changes occurs exactly once."""
 
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,16 @@ def test_a_mutant_changes_one_place(mutant: Mutant | VerdictMutant) -> None:
 def test_there_are_enough_of_each_kind() -> None:
     assert len(MUTANTS) >= 60
     assert {kind for kind, count in Counter(m.kind for m in MUTANTS).items() if count >= 3} == KINDS
+
+
+def test_the_page_tells_how_many_there_are() -> None:
+    page = (ROOT / "docs/simulation.md").read_text("utf-8")
+    told = dict(re.findall(r"The list `(\w+)` \(`tests/mutation/\w+\.py`\) has (\d+) faults", page))
+    counted = {name: str(len(mutants)) for name, mutants in command.LISTS.items()}
+    assert told == {name: count for name, count in counted.items() if name != "verdicts"}
+    assert re.findall(r"All (\d+) mutants", page) == [str(len(MUTANTS))]
+    rows = re.findall(r"^\| ([a-z ]+) \| (\d+) \| \d+ \|$", page, re.MULTILINE)
+    assert {kind: int(count) for kind, count in rows} == Counter(m.kind for m in MUTANTS)
 
 
 def test_mutants_of_the_other_lists_name_tests_that_exist() -> None:

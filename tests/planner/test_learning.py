@@ -14,7 +14,7 @@ from assay.model.observation import past_batch
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.learn import adapted, share_going_on, stretch, went_on
 from assay.planner.core.policy import Assay
-from assay.sim.laboratory.mixes import draw, named_mixes
+from assay.sim.laboratory.trials.mixes import draw, named_mixes
 from assay.sim.pools.runner import simulate
 
 TIMEOUT = to_ns(120)

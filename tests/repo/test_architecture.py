@@ -6,9 +6,15 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.edge import every_call
+
+import assay.client
+from assay.core import answers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -48,6 +54,43 @@ def test_a_change_touches_at_most_five_files() -> None:
     for what, touched in rows:
         files = re.findall(r"`([\w.]+/[\w./]+)`(?! or)", touched)
         assert 1 <= len(files) <= FILES_MAX, f"{what}: {files}"
+
+
+def tables_of(names: set[str], path: Path) -> list[list[str]]:
+    """The literals of a module that list more than one of these names."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        entries = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+        listed = [one.value for one in entries if isinstance(one, ast.Constant)]
+        found.append([name for name in listed if name in names])
+    return [table for table in found if len(table) > 1]
+
+
+def test_only_the_contract_and_the_module_that_serves_it_list_rpcs() -> None:
+    """A new RPC has no line to add to a table elsewhere: who may call it is an option of it."""
+    names = {method.name for method in every_call.methods()}
+    listing = {
+        f"{path.relative_to(ROOT)}: {table}"
+        for source in SOURCES
+        for path in (ROOT / source).rglob("*.py")
+        for table in tables_of(names, path)
+        if path.name != "servicer.py" and "_pb2" not in path.name
+    }
+    assert listing == set()
+
+
+def test_an_answer_is_exported_by_its_definition_alone() -> None:
+    defined = {name for name, one in vars(answers).items() if is_dataclass(one)}
+    assert defined == set(answers.__all__)
+    assert defined <= set(assay.client.__all__)
+    listed = [
+        path
+        for path in (ROOT / "services/assay/client").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.List)
+        and defined & {one.value for one in node.elts if isinstance(one, ast.Constant)}
+    ]
+    assert listed == []
 
 
 def folders_of_modules() -> Iterator[tuple[str, list[str]]]:
@@ -124,9 +167,28 @@ def test_no_module_imports_what_only_a_trainer_loads() -> None:
     assert importing == []
 
 
-def test_import_contracts_have_no_exemptions_and_layers_are_packages_or_all_of_a_package() -> None:
+def contracts_of_imports() -> list[dict[str, Any]]:
+    """Those that `lint-imports` checks."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def test_import_contracts_name_packages() -> None:
+    """A new module of a package is held by the package's contracts, without a line for it."""
+    named = {
+        name
+        for one in contracts_of_imports()
+        for key in ("source_modules", "forbidden_modules", "containers")
+        for name in one.get(key, ())
+        if name.partition(".")[0] == "assay"
+    }
+    assert len(named) >= 20
+    assert sorted(named - packages().keys()) == []
+
+
+def test_import_contracts_have_no_exemptions_and_layers_are_packages_or_all_of_a_package() -> None:
+    contracts = contracts_of_imports()
     assert len(contracts) >= 10
     assert [one["name"] for one in contracts if "ignore_imports" in one] == []
     assert [one["name"] for one in contracts if one.get("exhaustive_ignores")] == []

@@ -45,7 +45,6 @@ SAME_MEANING = {
     "Json": "any JSON value",
     "Request": "a program's run in its box; the client's, in a worker host without a store",
     "Result": "the client's, of a worker host without a store",
-    "StageTiming": "the client's mirror of the record",
     "StartTimes": "the door's protocol of the pool's record",
     "Submitted": "the client's mirror of the record",
 }

@@ -12,7 +12,7 @@ from assay.core.ids import GroupId, RequestId, StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import ResultRecord, StageTiming
 from assay.core.verdict import Component, Evidence, ResourceUse
-from assay.reward.bodies import ResultBody, result_json
+from assay.reward.bodies.answers import ResultBody, result_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 COUNT = st.integers(0, 2**62)

@@ -13,8 +13,8 @@ from assay.model.arrays import FAR_NS, to_ns
 from assay.model.observation import Sizing
 from assay.model.policy import PoolPolicy
 from assay.planner.core.policy import Assay
-from assay.sim.laboratory.mixes import Mix
-from assay.sim.laboratory.stress import hours_of_nodes
+from assay.sim.laboratory.trials.mixes import Mix
+from assay.sim.laboratory.trials.stress import hours_of_nodes
 from assay.sim.policies.rivals import Reaction
 from assay.sim.pools.cluster import Cluster, Nodes
 from assay.sim.pools.nodes import NodeGroup

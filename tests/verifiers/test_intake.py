@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
-from assay.core.response import response_bytes, response_text
+from assay.core.tools.response import response_bytes, response_text
 from assay.verifiers.intake import (
     NESTING_MAX,
     last_answer,

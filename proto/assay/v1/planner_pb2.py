@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from assay.v1 import access_pb2 as assay_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x61ssay/v1/planner.proto\x12\x08\x61ssay.v1\"\x9b\x02\n\tStagePlan\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05slots\x18\x02 \x01(\x05\x12\x11\n\tslots_min\x18\x03 \x01(\x05\x12\x11\n\tslots_max\x18\x04 \x01(\x05\x12\x12\n\nslots_peak\x18\x05 \x01(\x05\x12\x14\n\x0cslots_wanted\x18\x06 \x01(\x05\x12\x14\n\x0cslots_by_bin\x18\x07 \x03(\x05\x12\x10\n\x08\x62usy_low\x18\x08 \x03(\x05\x12\x11\n\tbusy_high\x18\t \x03(\x05\x12\x0f\n\x07\x62ound_s\x18\n \x01(\x01\x12\x13\n\x0bslots_bound\x18\x0b \x01(\x05\x12\x11\n\tplanned_s\x18\x0c \x01(\x01\x12\x0c\n\x04\x63ost\x18\r \x01(\x01\x12\x11\n\tstartup_s\x18\x0e \x01(\x01\x12\x0b\n\x03why\x18\x0f \x01(\t\"\xfc\x01\n\x0c\x42\x61tchOutlook\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\t\x12\x16\n\x0e\x64\x65lay_budget_s\x18\x04 \x01(\x01\x12\x0f\n\x07\x64\x65lay_s\x18\x05 \x01(\x01\x12\x12\n\nlate_share\x18\x06 \x01(\x01\x12\x0c\n\x04size\x18\x07 \x01(\x05\x12\x0f\n\x07\x61rrived\x18\x08 \x01(\x05\x12\r\n\x05\x65nded\x18\t \x01(\x05\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\n \x01(\x03\x12\x18\n\x10\x64\x65\x61\x64line_at_risk\x18\x0b \x01(\x08\x12\x0f\n\x07history\x18\x0c \x03(\t\x12\x0e\n\x06source\x18\r \x01(\t\"\xfd\x01\n\x04Plan\x12\x0f\n\x07made_ns\x18\x01 \x01(\x03\x12\x0e\n\x06\x62in_ms\x18\x02 \x01(\x03\x12#\n\x06stages\x18\x03 \x03(\x0b\x32\x13.assay.v1.StagePlan\x12\'\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x16.assay.v1.BatchOutlook\x12\r\n\x05order\x18\x05 \x03(\t\x12\x0f\n\x07\x66utures\x18\x06 \x01(\x05\x12\x13\n\x0bsimulations\x18\x07 \x01(\x05\x12\x12\n\nplanning_s\x18\x08 \x01(\x01\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0b\n\x03gap\x18\n \x01(\x01\x12\x0c\n\x04\x63ost\x18\x0b \x01(\x01\x12\x12\n\ndelay_cost\x18\x0c \x01(\x01\"\x91\x01\n\nPoolSample\x12\r\n\x05\x61t_ns\x18\x01 \x01(\x03\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x15\n\rslots_planned\x18\x03 \x01(\x05\x12\x15\n\rslots_desired\x18\x04 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x05 \x01(\x05\x12\x12\n\nslots_busy\x18\x06 \x01(\x05\x12\x0e\n\x06queued\x18\x07 \x01(\x05\"B\n\rPoolCondition\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tcondition\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\t\">\n\x0cStartupTimes\x12\x10\n\x08measured\x18\x01 \x01(\x05\x12\r\n\x05p50_s\x18\x02 \x01(\x01\x12\r\n\x05p90_s\x18\x03 \x01(\x01\"\xbe\x01\n\x0bPoolOfStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x15\n\rslots_desired\x18\x02 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x03 \x01(\x05\x12\x12\n\nslots_busy\x18\x04 \x01(\x05\x12\x11\n\tslots_max\x18\x05 \x01(\x05\x12\'\n\x07startup\x18\x06 \x01(\x0b\x32\x16.assay.v1.StartupTimes\x12\x11\n\tcore_cost\x18\x07 \x01(\x01\x12\x11\n\tcondition\x18\x08 \x01(\t\"\x9b\x01\n\nWorkerHost\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x14\n\x0csandbox_mode\x18\x04 \x01(\t\x12\r\n\x05\x63ores\x18\x05 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x03\x12$\n\x05pools\x18\x07 \x03(\x0b\x32\x15.assay.v1.PoolOfStage\" \n\x0fGetPoolsRequest\x12\r\n\x05stage\x18\x01 \x01(\t\"\x81\x01\n\x10GetPoolsResponse\x12\x0f\n\x07leading\x18\x01 \x01(\x08\x12$\n\x05pools\x18\x02 \x03(\x0b\x32\x15.assay.v1.PoolOfStage\x12#\n\x05hosts\x18\x03 \x03(\x0b\x32\x14.assay.v1.WorkerHost\x12\x11\n\thosts_all\x18\x04 \x01(\x05\"\x10\n\x0eGetPlanRequest\"\xeb\x01\n\x0fGetPlanResponse\x12\x1c\n\x04plan\x18\x01 \x01(\x0b\x32\x0e.assay.v1.Plan\x12\x0f\n\x07leading\x18\x02 \x01(\x08\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x18\n\x10planning_process\x18\x05 \x01(\t\x12!\n\x19planning_process_restarts\x18\x06 \x01(\x05\x12+\n\nconditions\x18\x07 \x03(\x0b\x32\x17.assay.v1.PoolCondition\x12#\n\x05pools\x18\x08 \x03(\x0b\x32\x14.assay.v1.PoolSample\"6\n\x12\x45xplainPlanRequest\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"p\n\x13\x45xplainPlanResponse\x12\x1d\n\x05plans\x18\x01 \x03(\x0b\x32\x0e.assay.v1.Plan\x12%\n\x07samples\x18\x02 \x03(\x0b\x32\x14.assay.v1.PoolSample\x12\x13\n\x0b\x65xplanation\x18\x03 \x03(\t\"\x95\x03\n\rWhatIfRequest\x12\x1b\n\x0e\x64\x65lay_budget_s\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07\x65psilon\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x38\n\tslots_max\x18\x03 \x03(\x0b\x32%.assay.v1.WhatIfRequest.SlotsMaxEntry\x12/\n\x04\x63ost\x18\x04 \x03(\x0b\x32!.assay.v1.WhatIfRequest.CostEntry\x12\x38\n\tstartup_s\x18\x05 \x03(\x0b\x32%.assay.v1.WhatIfRequest.StartupSEntry\x1a/\n\rSlotsMaxEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x1a+\n\tCostEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a/\n\rStartupSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x11\n\x0f_delay_budget_sB\n\n\x08_epsilon\"O\n\x0eWhatIfResponse\x12\x1c\n\x04plan\x18\x01 \x01(\x0b\x32\x0e.assay.v1.Plan\x12\x1f\n\x07present\x18\x02 \x01(\x0b\x32\x0e.assay.v1.Plan2\x9c\x02\n\x0ePlannerService\x12>\n\x07GetPlan\x12\x18.assay.v1.GetPlanRequest\x1a\x19.assay.v1.GetPlanResponse\x12J\n\x0b\x45xplainPlan\x12\x1c.assay.v1.ExplainPlanRequest\x1a\x1d.assay.v1.ExplainPlanResponse\x12;\n\x06WhatIf\x12\x17.assay.v1.WhatIfRequest\x1a\x18.assay.v1.WhatIfResponse\x12\x41\n\x08GetPools\x12\x19.assay.v1.GetPoolsRequest\x1a\x1a.assay.v1.GetPoolsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x61ssay/v1/planner.proto\x12\x08\x61ssay.v1\x1a\x15\x61ssay/v1/access.proto\"\x9b\x02\n\tStagePlan\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05slots\x18\x02 \x01(\x05\x12\x11\n\tslots_min\x18\x03 \x01(\x05\x12\x11\n\tslots_max\x18\x04 \x01(\x05\x12\x12\n\nslots_peak\x18\x05 \x01(\x05\x12\x14\n\x0cslots_wanted\x18\x06 \x01(\x05\x12\x14\n\x0cslots_by_bin\x18\x07 \x03(\x05\x12\x10\n\x08\x62usy_low\x18\x08 \x03(\x05\x12\x11\n\tbusy_high\x18\t \x03(\x05\x12\x0f\n\x07\x62ound_s\x18\n \x01(\x01\x12\x13\n\x0bslots_bound\x18\x0b \x01(\x05\x12\x11\n\tplanned_s\x18\x0c \x01(\x01\x12\x0c\n\x04\x63ost\x18\r \x01(\x01\x12\x11\n\tstartup_s\x18\x0e \x01(\x01\x12\x0b\n\x03why\x18\x0f \x01(\t\"\xfc\x01\n\x0c\x42\x61tchOutlook\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\t\x12\x16\n\x0e\x64\x65lay_budget_s\x18\x04 \x01(\x01\x12\x0f\n\x07\x64\x65lay_s\x18\x05 \x01(\x01\x12\x12\n\nlate_share\x18\x06 \x01(\x01\x12\x0c\n\x04size\x18\x07 \x01(\x05\x12\x0f\n\x07\x61rrived\x18\x08 \x01(\x05\x12\r\n\x05\x65nded\x18\t \x01(\x05\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\n \x01(\x03\x12\x18\n\x10\x64\x65\x61\x64line_at_risk\x18\x0b \x01(\x08\x12\x0f\n\x07history\x18\x0c \x03(\t\x12\x0e\n\x06source\x18\r \x01(\t\"\xfd\x01\n\x04Plan\x12\x0f\n\x07made_ns\x18\x01 \x01(\x03\x12\x0e\n\x06\x62in_ms\x18\x02 \x01(\x03\x12#\n\x06stages\x18\x03 \x03(\x0b\x32\x13.assay.v1.StagePlan\x12\'\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x16.assay.v1.BatchOutlook\x12\r\n\x05order\x18\x05 \x03(\t\x12\x0f\n\x07\x66utures\x18\x06 \x01(\x05\x12\x13\n\x0bsimulations\x18\x07 \x01(\x05\x12\x12\n\nplanning_s\x18\x08 \x01(\x01\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0b\n\x03gap\x18\n \x01(\x01\x12\x0c\n\x04\x63ost\x18\x0b \x01(\x01\x12\x12\n\ndelay_cost\x18\x0c \x01(\x01\"\x91\x01\n\nPoolSample\x12\r\n\x05\x61t_ns\x18\x01 \x01(\x03\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x15\n\rslots_planned\x18\x03 \x01(\x05\x12\x15\n\rslots_desired\x18\x04 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x05 \x01(\x05\x12\x12\n\nslots_busy\x18\x06 \x01(\x05\x12\x0e\n\x06queued\x18\x07 \x01(\x05\"B\n\rPoolCondition\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tcondition\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\t\">\n\x0cStartupTimes\x12\x10\n\x08measured\x18\x01 \x01(\x05\x12\r\n\x05p50_s\x18\x02 \x01(\x01\x12\r\n\x05p90_s\x18\x03 \x01(\x01\"\xbe\x01\n\x0bPoolOfStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x15\n\rslots_desired\x18\x02 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x03 \x01(\x05\x12\x12\n\nslots_busy\x18\x04 \x01(\x05\x12\x11\n\tslots_max\x18\x05 \x01(\x05\x12\'\n\x07startup\x18\x06 \x01(\x0b\x32\x16.assay.v1.StartupTimes\x12\x11\n\tcore_cost\x18\x07 \x01(\x01\x12\x11\n\tcondition\x18\x08 \x01(\t\"\x9b\x01\n\nWorkerHost\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x14\n\x0csandbox_mode\x18\x04 \x01(\t\x12\r\n\x05\x63ores\x18\x05 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x03\x12$\n\x05pools\x18\x07 \x03(\x0b\x32\x15.assay.v1.PoolOfStage\" \n\x0fGetPoolsRequest\x12\r\n\x05stage\x18\x01 \x01(\t\"\x81\x01\n\x10GetPoolsResponse\x12\x0f\n\x07leading\x18\x01 \x01(\x08\x12$\n\x05pools\x18\x02 \x03(\x0b\x32\x15.assay.v1.PoolOfStage\x12#\n\x05hosts\x18\x03 \x03(\x0b\x32\x14.assay.v1.WorkerHost\x12\x11\n\thosts_all\x18\x04 \x01(\x05\"\x10\n\x0eGetPlanRequest\"\xeb\x01\n\x0fGetPlanResponse\x12\x1c\n\x04plan\x18\x01 \x01(\x0b\x32\x0e.assay.v1.Plan\x12\x0f\n\x07leading\x18\x02 \x01(\x08\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x18\n\x10planning_process\x18\x05 \x01(\t\x12!\n\x19planning_process_restarts\x18\x06 \x01(\x05\x12+\n\nconditions\x18\x07 \x03(\x0b\x32\x17.assay.v1.PoolCondition\x12#\n\x05pools\x18\x08 \x03(\x0b\x32\x14.assay.v1.PoolSample\"6\n\x12\x45xplainPlanRequest\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"p\n\x13\x45xplainPlanResponse\x12\x1d\n\x05plans\x18\x01 \x03(\x0b\x32\x0e.assay.v1.Plan\x12%\n\x07samples\x18\x02 \x03(\x0b\x32\x14.assay.v1.PoolSample\x12\x13\n\x0b\x65xplanation\x18\x03 \x03(\t\"\x95\x03\n\rWhatIfRequest\x12\x1b\n\x0e\x64\x65lay_budget_s\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07\x65psilon\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x38\n\tslots_max\x18\x03 \x03(\x0b\x32%.assay.v1.WhatIfRequest.SlotsMaxEntry\x12/\n\x04\x63ost\x18\x04 \x03(\x0b\x32!.assay.v1.WhatIfRequest.CostEntry\x12\x38\n\tstartup_s\x18\x05 \x03(\x0b\x32%.assay.v1.WhatIfRequest.StartupSEntry\x1a/\n\rSlotsMaxEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x1a+\n\tCostEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a/\n\rStartupSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x11\n\x0f_delay_budget_sB\n\n\x08_epsilon\"O\n\x0eWhatIfResponse\x12\x1c\n\x04plan\x18\x01 \x01(\x0b\x32\x0e.assay.v1.Plan\x12\x1f\n\x07present\x18\x02 \x01(\x0b\x32\x0e.assay.v1.Plan2\xf0\x02\n\x0ePlannerService\x12S\n\x07GetPlan\x12\x18.assay.v1.GetPlanRequest\x1a\x19.assay.v1.GetPlanResponse\"\x13\x8a\xd3\x18\x04read\x8a\xd3\x18\x07operate\x12_\n\x0b\x45xplainPlan\x12\x1c.assay.v1.ExplainPlanRequest\x1a\x1d.assay.v1.ExplainPlanResponse\"\x13\x8a\xd3\x18\x04read\x8a\xd3\x18\x07operate\x12P\n\x06WhatIf\x12\x17.assay.v1.WhatIfRequest\x1a\x18.assay.v1.WhatIfResponse\"\x13\x8a\xd3\x18\x04read\x8a\xd3\x18\x07operate\x12V\n\x08GetPools\x12\x19.assay.v1.GetPoolsRequest\x1a\x1a.assay.v1.GetPoolsResponse\"\x13\x8a\xd3\x18\x04read\x8a\xd3\x18\x07operateb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,44 +38,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WHATIFREQUEST_COSTENTRY']._serialized_options = b'8\001'
   _globals['_WHATIFREQUEST_STARTUPSENTRY']._loaded_options = None
   _globals['_WHATIFREQUEST_STARTUPSENTRY']._serialized_options = b'8\001'
-  _globals['_STAGEPLAN']._serialized_start=37
-  _globals['_STAGEPLAN']._serialized_end=320
-  _globals['_BATCHOUTLOOK']._serialized_start=323
-  _globals['_BATCHOUTLOOK']._serialized_end=575
-  _globals['_PLAN']._serialized_start=578
-  _globals['_PLAN']._serialized_end=831
-  _globals['_POOLSAMPLE']._serialized_start=834
-  _globals['_POOLSAMPLE']._serialized_end=979
-  _globals['_POOLCONDITION']._serialized_start=981
-  _globals['_POOLCONDITION']._serialized_end=1047
-  _globals['_STARTUPTIMES']._serialized_start=1049
-  _globals['_STARTUPTIMES']._serialized_end=1111
-  _globals['_POOLOFSTAGE']._serialized_start=1114
-  _globals['_POOLOFSTAGE']._serialized_end=1304
-  _globals['_WORKERHOST']._serialized_start=1307
-  _globals['_WORKERHOST']._serialized_end=1462
-  _globals['_GETPOOLSREQUEST']._serialized_start=1464
-  _globals['_GETPOOLSREQUEST']._serialized_end=1496
-  _globals['_GETPOOLSRESPONSE']._serialized_start=1499
-  _globals['_GETPOOLSRESPONSE']._serialized_end=1628
-  _globals['_GETPLANREQUEST']._serialized_start=1630
-  _globals['_GETPLANREQUEST']._serialized_end=1646
-  _globals['_GETPLANRESPONSE']._serialized_start=1649
-  _globals['_GETPLANRESPONSE']._serialized_end=1884
-  _globals['_EXPLAINPLANREQUEST']._serialized_start=1886
-  _globals['_EXPLAINPLANREQUEST']._serialized_end=1940
-  _globals['_EXPLAINPLANRESPONSE']._serialized_start=1942
-  _globals['_EXPLAINPLANRESPONSE']._serialized_end=2054
-  _globals['_WHATIFREQUEST']._serialized_start=2057
-  _globals['_WHATIFREQUEST']._serialized_end=2462
-  _globals['_WHATIFREQUEST_SLOTSMAXENTRY']._serialized_start=2290
-  _globals['_WHATIFREQUEST_SLOTSMAXENTRY']._serialized_end=2337
-  _globals['_WHATIFREQUEST_COSTENTRY']._serialized_start=2339
-  _globals['_WHATIFREQUEST_COSTENTRY']._serialized_end=2382
-  _globals['_WHATIFREQUEST_STARTUPSENTRY']._serialized_start=2384
-  _globals['_WHATIFREQUEST_STARTUPSENTRY']._serialized_end=2431
-  _globals['_WHATIFRESPONSE']._serialized_start=2464
-  _globals['_WHATIFRESPONSE']._serialized_end=2543
-  _globals['_PLANNERSERVICE']._serialized_start=2546
-  _globals['_PLANNERSERVICE']._serialized_end=2830
+  _globals['_PLANNERSERVICE'].methods_by_name['GetPlan']._loaded_options = None
+  _globals['_PLANNERSERVICE'].methods_by_name['GetPlan']._serialized_options = b'\212\323\030\004read\212\323\030\007operate'
+  _globals['_PLANNERSERVICE'].methods_by_name['ExplainPlan']._loaded_options = None
+  _globals['_PLANNERSERVICE'].methods_by_name['ExplainPlan']._serialized_options = b'\212\323\030\004read\212\323\030\007operate'
+  _globals['_PLANNERSERVICE'].methods_by_name['WhatIf']._loaded_options = None
+  _globals['_PLANNERSERVICE'].methods_by_name['WhatIf']._serialized_options = b'\212\323\030\004read\212\323\030\007operate'
+  _globals['_PLANNERSERVICE'].methods_by_name['GetPools']._loaded_options = None
+  _globals['_PLANNERSERVICE'].methods_by_name['GetPools']._serialized_options = b'\212\323\030\004read\212\323\030\007operate'
+  _globals['_STAGEPLAN']._serialized_start=60
+  _globals['_STAGEPLAN']._serialized_end=343
+  _globals['_BATCHOUTLOOK']._serialized_start=346
+  _globals['_BATCHOUTLOOK']._serialized_end=598
+  _globals['_PLAN']._serialized_start=601
+  _globals['_PLAN']._serialized_end=854
+  _globals['_POOLSAMPLE']._serialized_start=857
+  _globals['_POOLSAMPLE']._serialized_end=1002
+  _globals['_POOLCONDITION']._serialized_start=1004
+  _globals['_POOLCONDITION']._serialized_end=1070
+  _globals['_STARTUPTIMES']._serialized_start=1072
+  _globals['_STARTUPTIMES']._serialized_end=1134
+  _globals['_POOLOFSTAGE']._serialized_start=1137
+  _globals['_POOLOFSTAGE']._serialized_end=1327
+  _globals['_WORKERHOST']._serialized_start=1330
+  _globals['_WORKERHOST']._serialized_end=1485
+  _globals['_GETPOOLSREQUEST']._serialized_start=1487
+  _globals['_GETPOOLSREQUEST']._serialized_end=1519
+  _globals['_GETPOOLSRESPONSE']._serialized_start=1522
+  _globals['_GETPOOLSRESPONSE']._serialized_end=1651
+  _globals['_GETPLANREQUEST']._serialized_start=1653
+  _globals['_GETPLANREQUEST']._serialized_end=1669
+  _globals['_GETPLANRESPONSE']._serialized_start=1672
+  _globals['_GETPLANRESPONSE']._serialized_end=1907
+  _globals['_EXPLAINPLANREQUEST']._serialized_start=1909
+  _globals['_EXPLAINPLANREQUEST']._serialized_end=1963
+  _globals['_EXPLAINPLANRESPONSE']._serialized_start=1965
+  _globals['_EXPLAINPLANRESPONSE']._serialized_end=2077
+  _globals['_WHATIFREQUEST']._serialized_start=2080
+  _globals['_WHATIFREQUEST']._serialized_end=2485
+  _globals['_WHATIFREQUEST_SLOTSMAXENTRY']._serialized_start=2313
+  _globals['_WHATIFREQUEST_SLOTSMAXENTRY']._serialized_end=2360
+  _globals['_WHATIFREQUEST_COSTENTRY']._serialized_start=2362
+  _globals['_WHATIFREQUEST_COSTENTRY']._serialized_end=2405
+  _globals['_WHATIFREQUEST_STARTUPSENTRY']._serialized_start=2407
+  _globals['_WHATIFREQUEST_STARTUPSENTRY']._serialized_end=2454
+  _globals['_WHATIFRESPONSE']._serialized_start=2487
+  _globals['_WHATIFRESPONSE']._serialized_end=2566
+  _globals['_PLANNERSERVICE']._serialized_start=2569
+  _globals['_PLANNERSERVICE']._serialized_end=2937
 # @@protoc_insertion_point(module_scope)

@@ -7,25 +7,9 @@ works where these cannot be installed.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from assay.client import types
 from assay.client.backoff import Backoff
-from assay.client.types import (
-    BatchState,
-    BatchStatus,
-    Component,
-    Evidence,
-    GroupSummary,
-    Outcome,
-    Page,
-    Pipeline,
-    Request,
-    ResourceUse,
-    Result,
-    Scores,
-    StageTiming,
-    StoredArtifact,
-    Submitted,
-    Task,
-)
+from assay.client.types import *  # noqa: F403 each is named there alone
 
 if TYPE_CHECKING:
     from assay.client.batch import Batch, SyncBatch
@@ -40,31 +24,8 @@ _LATER = {
     "BatchLost": "assay.client.failures",
 }
 
-__all__ = [
-    "Backoff",
-    "Batch",
-    "BatchLost",
-    "BatchState",
-    "BatchStatus",
-    "Client",
-    "Component",
-    "Evidence",
-    "GroupSummary",
-    "Identity",
-    "Outcome",
-    "Page",
-    "Pipeline",
-    "Request",
-    "ResourceUse",
-    "Result",
-    "Scores",
-    "StageTiming",
-    "StoredArtifact",
-    "Submitted",
-    "SyncBatch",
-    "SyncClient",
-    "Task",
-]
+__all__ = ["Backoff", "Batch", "BatchLost", "Client", "Identity", "SyncBatch", "SyncClient"]
+__all__ += types.__all__
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 any of `_LATER`

@@ -25,6 +25,7 @@ from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
 from assay.client.joining import JOIN_S
 from assay.client.loop_thread import LoopThread
+from assay.client.types import StoredArtifact
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         Pipeline,
         Request,
         Scores,
-        StoredArtifact,
         Task,
     )
 
@@ -157,7 +157,7 @@ class Client:
             Saturated: the tenant's `uploads_bytes_max` is used up.
         """
         answer = await self._connection.call(self._stub.PutArtifact, wire.pieces(content))
-        return wire.stored_artifact(answer)
+        return wire.made(StoredArtifact, answer)
 
     async def open_batch(
         self,

@@ -1,15 +1,19 @@
 """Arguments and results of the reward client; no protobuf types.
 
-Outcomes, evidence and group summaries are types of the core, which is pure and imports nothing.
+Answers, outcomes, evidence and group summaries are types of the core, which is pure and imports
+nothing. What is in `__all__` is exported by `assay.client`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.core import answers
+from assay.core.answers import *  # noqa: F403 each answer is named there alone
+from assay.core.answers import StoredArtifact
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
-from assay.core.records import BatchState
+from assay.core.records import BatchState, StageTiming
 from assay.core.tools.quick import quick
 from assay.core.verdict import Component, Evidence, ResourceUse
 
@@ -27,10 +31,10 @@ __all__ = [
     "Result",
     "Scores",
     "StageTiming",
-    "StoredArtifact",
     "Submitted",
     "Task",
 ]
+__all__ += answers.__all__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +50,6 @@ class Task:
     trainer_cost_rate: float = 0.0
     created: bool = False
     """False if the same task was registered before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredArtifact:
-    """A file that was sent ahead; requests of the same tenant refer to it."""
-
-    sha256: str
-    """In hex."""
-    size: int = 0
-    """Bytes."""
-    kept_until_ns: int = 0
-    """Unix time; sending it again moves that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +80,6 @@ class Submitted:
     """Newly accepted; durable."""
     duplicates: int
     """Submitted before with the same content."""
-
-
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTiming:
-    """What one stage did for a request; instants are Unix time by the store's clock."""
-
-    stage: str
-    enqueued_ns: int
-    claimed_ns: int
-    started_ns: int
-    finished_ns: int
-    released_ns: int
-    attempts: int
-    worker: str
 
 
 @quick

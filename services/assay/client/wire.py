@@ -1,9 +1,12 @@
 """Conversion between protobuf and the client's types; the only client module that knows both."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from dataclasses import fields
+from typing import Any, Final, TypeVar, cast
+
+from google.protobuf.message import Message
 
 from assay.client.types import (
     BatchState,
@@ -23,11 +26,12 @@ from assay.client.types import (
     Task,
 )
 from assay.core.errors import InvalidRequest
-from assay.core.ids import GroupId
+from assay.core.ids import GroupId, StageName, WorkerId
 from assay.core.outcome import by_outcome
-from assay.core.response import response_bytes
+from assay.core.tools.response import response_bytes
 from assay.v1 import common_pb2, reward_pb2, rollout_pb2
 
+T = TypeVar("T")
 M = TypeVar("M", reward_pb2.RewardRequest, rollout_pb2.Prompt)
 
 OUTCOME: Final = {
@@ -138,13 +142,6 @@ def pieces(data: bytes) -> list[reward_pb2.MessagePart]:
     ]
 
 
-def stored_artifact(message: reward_pb2.PutArtifactResponse) -> StoredArtifact:
-    """A file that was sent ahead."""
-    return StoredArtifact(
-        sha256=message.sha256, size=message.size, kept_until_ns=message.kept_until_ns
-    )
-
-
 def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:
     """A JSON object as bytes.
 
@@ -165,18 +162,28 @@ def object_text(value: Mapping[str, Any] | None, field: str) -> str:
 
 
 # -- in ------------------------------------------------------------------------------------------
+def made(kind: type[T], message: Message, **known: object) -> T:
+    """A message as an answer: fields have the same names, except those that are `known`.
+
+    Results are many per second, so they are converted field by field below.
+    """
+    names = [one.name for one in fields(cast("Any", kind)) if one.name not in known]
+    return kind(**{name: _value(message, name) for name in names}, **known)
+
+
+def _value(message: Message, name: str) -> Any:  # noqa: ANN401 any field
+    """Its field; `None` where that may be absent and is."""
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.has_presence and not message.HasField(name):
+        return None
+    value = getattr(message, name)
+    return tuple(value) if isinstance(value, MutableSequence) else value
+
+
 def task(answer: reward_pb2.RegisterTaskResponse) -> Task:
     """A registered task."""
-    message = answer.task
-    return Task(
-        task_id=message.task_id,
-        pipeline=message.pipeline,
-        settings=json.loads(message.settings_json),
-        batch_size=message.batch_size,
-        delay_budget_ms=message.delay_budget_ms if message.HasField("delay_budget_ms") else None,
-        trainer_cost_rate=message.trainer_cost_rate,
-        created=answer.created,
-    )
+    settings = json.loads(answer.task.settings_json)
+    return made(Task, answer.task, settings=settings, created=answer.created)
 
 
 def batch_status(message: reward_pb2.Batch) -> BatchStatus:
@@ -226,14 +233,12 @@ def scores(message: reward_pb2.ScoreResponse) -> Scores:
 
 def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
     """What the service says of a pipeline, as the client's type."""
-    return Pipeline(
-        name=message.name,
-        description=message.description,
-        stages=tuple(message.stages),
+    return made(
+        Pipeline,
+        message,
         settings_schema=json.loads(message.settings_schema_json),
         reference_schema=json.loads(message.reference_schema_json),
         example_reference=json.loads(message.example_reference_json),
-        takes_artifacts=message.takes_artifacts,
     )
 
 
@@ -275,14 +280,14 @@ def evidence(message: common_pb2.Evidence) -> Evidence:
 
 def _timing(message: common_pb2.StageTiming) -> StageTiming:
     return StageTiming(
-        stage=message.stage,
+        stage=StageName(message.stage),
         enqueued_ns=message.enqueued_ns,
         claimed_ns=message.claimed_ns,
         started_ns=message.started_ns,
         finished_ns=message.finished_ns,
         released_ns=message.released_ns,
         attempts=message.attempts,
-        worker=message.worker,
+        worker=WorkerId(message.worker),
     )
 
 

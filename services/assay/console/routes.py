@@ -26,7 +26,7 @@ PATHS: Final = http_edge.Paths(
     prefix=API,
     payload=re.compile(r"(?!)"),
     stream=re.compile(re.escape(API) + "stream"),
-    rules=CONSOLE,
+    rule_of=CONSOLE.get,
 )
 PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 OWN_HEADER: Final = "x-assay-console"

@@ -254,7 +254,7 @@ class CallGuard:
         if not refused:
             if not rules.changes_something(arrival.rule):
                 return
-            if call.method in rules.PAYLOAD_CALLS and not audit.payload_calls:
+            if rules.is_payload_call(call.method) and not audit.payload_calls:
                 return
         tenant = call.tenant
         fields = {

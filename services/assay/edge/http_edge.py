@@ -7,7 +7,7 @@ one table, including the framework's own (unknown path, body that is not JSON, m
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +19,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, not_json
-from assay.edge.access.rules import ANYONE, HTTP, Rule, Rules
+from assay.edge.access.rules import ANYONE, Rule, RuleOf, rule_of_operation
 from assay.edge.auth import one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
@@ -45,7 +45,7 @@ class Paths:
     """Paths whose body may have `body_bytes_max`; others have `CONTROL_BYTES_MAX`."""
     stream: re.Pattern[str]
     """Paths that hold a stream slot."""
-    rules: Rules = field(default_factory=lambda: HTTP)
+    rule_of: RuleOf = rule_of_operation
     """Which roles suffice for an operation, by its name."""
 
 
@@ -185,7 +185,7 @@ class _HttpEdge:
             call_id=header(scope, b"x-request-id"),
             traceparent=header(scope, b"traceparent"),
             kind=Kind.STREAM if stream else Kind.CALL,
-            rule=self._operations.rule(scope, self._paths.rules),
+            rule=self._operations.rule(scope, self._paths.rule_of),
             certificate=scope.get("extensions", {}).get(CERTIFICATE, ()),
             peer="{}:{}".format(*(scope.get("client") or ("", ""))),
         )
@@ -197,14 +197,14 @@ class Operations:
     def __init__(self) -> None:
         self._known: list[tuple[re.Pattern[str], frozenset[str], str]] | None = None
 
-    def rule(self, scope: Scope, rules: Rules) -> Rule | None:
+    def rule(self, scope: Scope, rule_of: RuleOf) -> Rule | None:
         """The rule of the operation that will answer; where there is none, the answer is an error
         that tells nothing, for anyone with a token."""
         if self._known is None:  # at the first call, when all routes are there
             self._known = [_operation_of(route) for route in every_route(scope["app"].routes)]
         for path, methods, name in self._known:
             if scope["method"] in methods and path.match(scope["path"]):
-                return rules.get(name)
+                return rule_of(name)
         return ANYONE
 
 

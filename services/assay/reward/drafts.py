@@ -45,18 +45,6 @@ class RequestDraft(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uploaded:
-    """Result of PutArtifact."""
-
-    sha256: str
-    """In hex; requests refer to the file by it."""
-    size: int
-    """Bytes."""
-    kept_until_ns: int
-    """Unix time by the store's clock; putting it again moves that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDraft:
     """Arguments of Score without its requests: either a registered task or a pipeline."""
 

@@ -25,6 +25,7 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
 
 from assay.config.settings import RewardSettings
+from assay.core.answers import StoredArtifact
 from assay.core.errors import AssayError
 from assay.core.group import GroupSummary
 from assay.core.records import ResultRecord
@@ -34,7 +35,9 @@ from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
 from assay.edge.scrape.exposition import answer_of
 from assay.edge.status import detail_of
-from assay.reward import bodies, docs_page
+from assay.reward import docs_page
+from assay.reward.bodies import answers, incoming
+from assay.reward.bodies.base import Body
 from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.endpoints import mounting
 from assay.reward.endpoints.calling import Kept, read_message, while_connected
@@ -92,7 +95,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # its address is made of the caller's headers, and may be http
-        responses={"default": {"model": bodies.ErrorBody, "description": "Why not."}},
+        responses={"default": {"model": answers.ErrorBody, "description": "Why not."}},
     )
     app.include_router(_operations(service))
     app.include_router(_payloads(service, readers))
@@ -118,58 +121,58 @@ def _tenant() -> Tenant:
 
 def _operations(service: RewardService) -> APIRouter:
     router = _router()
-    pipelines = bodies.PipelinesBody(
-        pipelines=[bodies.PipelineBody.of(definition) for definition in service.pipelines]
+    pipelines = answers.PipelinesBody(
+        pipelines=[answers.PipelineBody.of(definition) for definition in service.pipelines]
     ).model_dump_json()
 
-    @router.get("/pipelines", name="ListPipelines", response_model=bodies.PipelinesBody)
+    @router.get("/pipelines", name="ListPipelines", response_model=answers.PipelinesBody)
     async def list_pipelines() -> Response:
         """The pipelines, with the form of their settings and references."""
         return Response(pipelines, media_type=JSON)
 
     @router.post("/tasks", name="RegisterTask")
-    async def register_task(body: bodies.TaskBody) -> bodies.RegisteredBody:
+    async def register_task(body: incoming.TaskBody) -> answers.RegisteredBody:
         """Register a training job; repeating it with the same content is no error."""
         record, created = await service.register_task(_tenant(), body.draft())
-        return bodies.RegisteredBody(task=bodies.TaskBody.of(record), created=created)
+        return answers.RegisteredBody(task=incoming.TaskBody.of(record), created=created)
 
     @router.post("/tasks/{task_id}/hint", name="Hint", status_code=204)
-    async def hint(task_id: str, body: bodies.HintBody) -> Response:
+    async def hint(task_id: str, body: incoming.HintBody) -> Response:
         """Announce that a rollout phase has begun: requests of this task will come soon."""
         await service.hint(_tenant(), task_id, body.size)
         return Response(status_code=204)
 
     @router.post("/batches", name="OpenBatch")
-    async def open_batch(body: bodies.OpenBatchBody) -> bodies.OpenedBody:
+    async def open_batch(body: incoming.OpenBatchBody) -> answers.OpenedBody:
         """Open a batch; opening the same batch twice gives the same batch."""
         batch, created = await service.open_batch(_tenant(), body.draft())
-        return bodies.OpenedBody(batch=bodies.BatchBody.of(batch), created=created)
+        return answers.OpenedBody(batch=answers.BatchBody.of(batch), created=created)
 
     @router.get("/batches/{batch_id}", name="GetBatch")
-    async def get_batch(batch_id: str) -> bodies.BatchBody:
+    async def get_batch(batch_id: str) -> answers.BatchBody:
         """The batch at present."""
-        return bodies.BatchBody.of(await service.get_batch(_tenant(), batch_id))
+        return answers.BatchBody.of(await service.get_batch(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/seal", name="SealBatch")
-    async def seal(batch_id: str) -> bodies.BatchBody:
+    async def seal(batch_id: str) -> answers.BatchBody:
         """Accept no more requests."""
-        return bodies.BatchBody.of(await service.seal(_tenant(), batch_id))
+        return answers.BatchBody.of(await service.seal(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/cancel", name="CancelBatch")
-    async def cancel(batch_id: str) -> bodies.CancelledBody:
+    async def cancel(batch_id: str) -> answers.CancelledBody:
         """End all requests that have not ended."""
         batch, cancelled = await service.cancel(_tenant(), batch_id)
-        return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
+        return answers.CancelledBody(batch=answers.BatchBody.of(batch), cancelled=cancelled)
 
     @router.post("/batches/{batch_id}/requests/cancel", name="CancelRequests")
     async def cancel_requests(
-        batch_id: str, body: bodies.CancelRequestsBody
-    ) -> bodies.CancelledBody:
+        batch_id: str, body: incoming.CancelRequestsBody
+    ) -> answers.CancelledBody:
         """End some requests that have not ended."""
         batch, cancelled = await service.cancel_requests(
             _tenant(), batch_id, request_ids=body.request_ids, group_ids=body.group_ids
         )
-        return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
+        return answers.CancelledBody(batch=answers.BatchBody.of(batch), cancelled=cancelled)
 
     return router
 
@@ -181,14 +184,14 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
     @router.post(
         "/batches/{batch_id}/requests",
         name="Submit",
-        openapi_extra=_described(bodies.SubmitBody),
+        openapi_extra=_described(incoming.SubmitBody),
     )
-    async def submit(batch_id: str, request: Request) -> bodies.SubmittedBody:
+    async def submit(batch_id: str, request: Request) -> answers.SubmittedBody:
         """Accept all requests or none; durable when answered."""
         reading = await read_message(request, readers, Form.SUBMIT_JSON)
         with closing(reading):
             answer = await service.submit(_tenant(), batch_id, reading.requests)
-        return bodies.SubmittedBody.of(answer)
+        return answers.SubmittedBody.of(answer)
 
     @router.put(
         "/artifacts/{sha256}",
@@ -200,19 +203,16 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
             }
         },
     )
-    async def put_artifact(sha256: str, request: Request) -> bodies.UploadedBody:
+    async def put_artifact(sha256: str, request: Request) -> StoredArtifact:
         """Keep a file for requests that will refer to it by its SHA-256 (hex)."""
         body = [await request.body()]
-        found = await service.put_artifact(_tenant(), body, sha256=sha256)
-        return bodies.UploadedBody(
-            sha256=found.sha256, size=found.size, kept_until_ns=found.kept_until_ns
-        )
+        return await service.put_artifact(_tenant(), body, sha256=sha256)
 
     @router.post(
         "/score",
         name="Score",
-        openapi_extra=_described(bodies.ScoreBody),
-        response_model=bodies.ScoredBody,
+        openapi_extra=_described(incoming.ScoreBody),
+        response_model=answers.ScoredBody,
     )
     async def score(request: Request) -> Response:
         """Submit and wait; the work is cancelled when the caller disconnects."""
@@ -238,7 +238,7 @@ async def _scored(answer: Scored) -> str:
 async def _page(page: ResultsPage) -> str:
     """Make a `ResultsBody`, yielding to other calls."""
     results, groups = await _results_json(page.results), _groups_json(page.groups)
-    batch = bodies.BatchBody.of(page.batch).model_dump_json()
+    batch = answers.BatchBody.of(page.batch).model_dump_json()
     last = "true" if page.last else "false"
     return (
         f'{{"results":[{results}],"groups":[{groups}],"cursor":{page.cursor},'
@@ -250,16 +250,16 @@ async def _results_json(records: Sequence[ResultRecord]) -> str:
     results = []
     for first in range(0, len(records), RESULTS_AT_ONCE):
         for result in records[first : first + RESULTS_AT_ONCE]:
-            results.append(bodies.result_json(result))
+            results.append(answers.result_json(result))
         await asyncio.sleep(0)
     return ",".join(results)
 
 
 def _groups_json(groups: Sequence[GroupSummary]) -> str:
-    return ",".join(bodies.GroupBody.of(group).model_dump_json() for group in groups)
+    return ",".join(answers.GroupBody.of(group).model_dump_json() for group in groups)
 
 
-def _described(body: type[bodies.Body]) -> dict[str, Any]:
+def _described(body: type[Body]) -> dict[str, Any]:
     """OpenAPI description of a body that the framework does not read."""
     schema = body.model_json_schema()
     parts = schema.pop("$defs", {})
@@ -278,7 +278,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
     router = _router()
 
     @router.get(
-        "/batches/{batch_id}/results", name="ListResults", response_model=bodies.ResultsBody
+        "/batches/{batch_id}/results", name="ListResults", response_model=answers.ResultsBody
     )
     async def results(
         batch_id: str,

@@ -37,8 +37,9 @@ from assay.core.errors import (
 )
 from assay.core.ids import GroupId, PipelineName, RequestId
 from assay.core.records import Artifact, NewRequest
-from assay.reward import bodies, wire
+from assay.reward import wire
 from assay.reward.admission import RequestCheck
+from assay.reward.bodies.incoming import ScoreBody, SubmitBody
 from assay.reward.drafts import Message, ScoreDraft
 from assay.reward.endpoints import sandbox_fusion_bodies, trainer_bodies
 from assay.v1 import reward_pb2
@@ -128,11 +129,11 @@ def read(form: Form, body: bytes, check: RequestCheck, *, here_max: int | None =
                 requests=wire.request_drafts(score.requests),
             )
         case Form.SUBMIT_JSON:
-            submit_body = validated(bodies.SubmitBody.model_validate, body)
+            submit_body = validated(SubmitBody.model_validate, body)
             count(len(submit_body.requests))
             return Message(score=ScoreDraft(), batch_id="", requests=submit_body.drafts())
         case Form.SCORE_JSON:
-            score_body = validated(bodies.ScoreBody.model_validate, body)
+            score_body = validated(ScoreBody.model_validate, body)
             count(len(score_body.requests))
             return Message(score=score_body.draft(), batch_id="", requests=score_body.drafts())
         case _:

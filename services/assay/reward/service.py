@@ -12,13 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from assay.config.settings import RewardSettings
+from assay.core.answers import StoredArtifact
 from assay.core.ids import PipelineName
 from assay.core.records import BatchRecord, Submitted, TaskRecord
 from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.reward import admission
-from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft, Uploaded
+from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
 from assay.reward.operations.batches import Batches, Checked
 from assay.reward.operations.results import PAGE_RESULTS_MAX, Results, Turn
 from assay.reward.operations.scoring import Scoring
@@ -106,7 +107,7 @@ class RewardService:
 
     async def put_artifact(
         self, tenant: Tenant, body: list[bytes], *, sha256: str = ""
-    ) -> Uploaded:
+    ) -> StoredArtifact:
         """Keep a file, to which requests of the tenant may refer by its hash from then on.
 
         Args:

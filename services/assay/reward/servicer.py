@@ -63,13 +63,13 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self, request: bytes, context: Context
     ) -> reward_pb2.SubmitResponse:
         """Accept a message of requests."""
-        return wire.submitted(await self._submit([request]))
+        return wire.made(reward_pb2.SubmitResponse, await self._submit([request]))
 
     async def SubmitParts(  # type: ignore[override]  # see PARTS
         self, request_iterator: list[bytes], context: Context
     ) -> reward_pb2.SubmitResponse:
         """Accept a message of requests that was sent in parts."""
-        return wire.submitted(await self._submit(request_iterator))
+        return wire.made(reward_pb2.SubmitResponse, await self._submit(request_iterator))
 
     async def SubmitStream(  # type: ignore[override]  # see RAW
         self, request_iterator: AsyncIterator[bytes], context: Context
@@ -87,9 +87,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     ) -> reward_pb2.PutArtifactResponse:
         """Keep a file for requests that will refer to it."""
         found = await self._service.put_artifact(current_call().tenant, request_iterator)
-        return reward_pb2.PutArtifactResponse(
-            sha256=found.sha256, size=found.size, kept_until_ns=found.kept_until_ns
-        )
+        return wire.made(reward_pb2.PutArtifactResponse, found)
 
     async def SealBatch(
         self, request: reward_pb2.SealBatchRequest, context: Context

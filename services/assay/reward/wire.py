@@ -6,7 +6,9 @@ Requests become drafts, unchecked; records become messages. JSON Schemas are mad
 import asyncio
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from google.protobuf.message import Message
 
 from assay.core.codec import unpack_body
 from assay.core.records import (
@@ -15,7 +17,6 @@ from assay.core.records import (
     BatchState,
     ResultRecord,
     StageTiming,
-    Submitted,
     TaskRecord,
 )
 from assay.edge.wire import OUTCOME, group_summary, put_evidence
@@ -32,6 +33,8 @@ from assay.verifiers.port import PipelineDefinition
 
 if TYPE_CHECKING:
     from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+
+AnswerT = TypeVar("AnswerT", bound=Message)
 
 RESULTS_AT_ONCE: Final = 8
 """Results converted without a pause: a third of a millisecond."""
@@ -88,16 +91,18 @@ def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
 
 
 # -- out -----------------------------------------------------------------------------------------
+def made(kind: type[AnswerT], answer: object, **known: object) -> AnswerT:
+    """An answer as a message: fields have the same names, except those that are `known`.
+
+    Results are many per second, so they are converted field by field below.
+    """
+    names = [one.name for one in kind.DESCRIPTOR.fields if one.name not in known]
+    return kind(**{name: getattr(answer, name) for name in names}, **known)
+
+
 def task(record: TaskRecord) -> reward_pb2.Task:
     """A task with its complete settings."""
-    return reward_pb2.Task(
-        task_id=record.task_id,
-        pipeline=record.pipeline,
-        settings_json=record.settings_json.decode(),
-        batch_size=record.batch_size,
-        delay_budget_ms=record.delay_budget_ms,
-        trainer_cost_rate=record.trainer_cost_rate,
-    )
+    return made(reward_pb2.Task, record, settings_json=record.settings_json.decode())
 
 
 def batch(record: BatchRecord) -> reward_pb2.Batch:
@@ -120,11 +125,6 @@ def batch(record: BatchRecord) -> reward_pb2.Batch:
         unjudged={cause.value: share for cause, share in record.unjudged.items()},
         bias_avoided=record.bias_avoided,
     )
-
-
-def submitted(answer: Submitted) -> reward_pb2.SubmitResponse:
-    """Numbers of accepted and duplicate requests."""
-    return reward_pb2.SubmitResponse(accepted=answer.accepted, duplicates=answer.duplicates)
 
 
 async def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:

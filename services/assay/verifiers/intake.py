@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
-from assay.core.response import response_bytes, response_text
+from assay.core.tools.response import response_bytes, response_text
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference
 
 NESTING_MAX: Final = 64

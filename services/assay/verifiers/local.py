@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
-from assay.core.response import response_bytes, response_text
 from assay.core.tools.lru import TenantCache
+from assay.core.tools.response import response_bytes, response_text
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.sandbox.port import RunStatus
 from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused

@@ -432,7 +432,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         ("texts", "exact", "answers"),
         (
             Change(
-                "services/assay/core/response.py",
+                "services/assay/core/tools/response.py",
                 'response.decode("utf-8", "surrogateescape")\n',
                 'response.decode("utf-8")\n',
             ),

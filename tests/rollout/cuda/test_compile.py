@@ -16,10 +16,10 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'assay[cuda]'")
 from typing import TYPE_CHECKING
 
 from assay.rollout.cuda.cubin import resources_of
-from assay.rollout.cuda.errors import CorruptCubin, KernelRejected
 from assay.rollout.cuda.gpu import FEEDER, shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
 from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes, Tuning
+from assay.rollout.errors.cuda import CorruptCubin, KernelRejected
 from assay.rollout.models import ModelConfig
 
 if TYPE_CHECKING:

@@ -41,11 +41,11 @@ from assay.rollout.bench.engine.gpu_control import (
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.cuda.engine import CudaEngine
-from assay.rollout.cuda.errors import CudaError
 from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Tuning
+from assay.rollout.errors.cuda import CudaError
 from assay.rollout.trace import PAIRS, spans
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ KILLED = RUNNING.format(
 ASTRAY = RUNNING.format(
     machine="Astray",
     rest="""
-from assay.rollout.cuda.errors import KernelFailed
+from assay.rollout.errors.cuda import KernelFailed
 try:
     for _ in range(100):
         engine.wait(0.1)

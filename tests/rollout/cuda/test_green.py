@@ -14,8 +14,8 @@ from cuda.bindings import driver as bindings
 
 from assay.config.rollouts import RolloutSettings
 from assay.rollout import InvalidRollout
-from assay.rollout.cuda.errors import CudaError, DeviceUnsupported, DriverFailed
 from assay.rollout.cuda.gpu import _GREEN_CALLS, set_aside
+from assay.rollout.errors.cuda import CudaError, DeviceUnsupported, DriverFailed
 
 STATUS = bindings.CUresult
 OK = STATUS.CUDA_SUCCESS

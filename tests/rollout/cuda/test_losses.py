@@ -12,10 +12,10 @@ import pytest
 from tests.rollout.cuda.building import TINY, bits, ended, host_engine, tiny
 
 from assay.rollout import InvalidRollout, InvalidWeights, RuntimeClosed, WeightsNotReady
-from assay.rollout.cuda.errors import DeviceExhausted, DriverMissing, KernelFailed, KernelHung
 from assay.rollout.cuda.gpu import describe
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.errors import EngineLent
+from assay.rollout.errors.cuda import DeviceExhausted, DriverMissing, KernelFailed, KernelHung
 from assay.rollout.layout import Descriptor, Ring
 from assay.rollout.models import Model, Tensor, TensorKind, tensors_of
 

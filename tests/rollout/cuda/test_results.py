@@ -10,7 +10,7 @@ from tests.rollout.cuda.building import host_engine, tiny
 
 from assay.core.errors import AssayError
 from assay.edge.status import INTERNAL, status_of
-from assay.rollout.cuda.errors import (
+from assay.rollout.errors.cuda import (
     MEANINGS,
     CudaError,
     DeviceExhausted,

@@ -25,9 +25,9 @@ from tests.rollout.service.test_service import SAMPLED, prompts, take
 from assay.config.rollouts import RolloutSettings
 from assay.core.errors import DependencyDown
 from assay.core.outcome import Outcome
-from assay.rollout.cuda.errors import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.sizes import EMULATED
+from assay.rollout.errors.cuda import CompilerMissing, CudaError, DriverMissing
 from assay.rollout.models import UnsupportedModel
 from assay.rollout.server.local import Gpu, LocalOptions, find_gpu
 from assay.rollout.service.backend import open_backend

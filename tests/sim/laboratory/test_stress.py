@@ -12,9 +12,9 @@ from tests.sim.builders import SMALL, small_workload
 
 from assay.sim.__main__ import main as sim
 from assay.sim.laboratory import __main__ as command
-from assay.sim.laboratory.mixes import Mix, draw, draw_mix, named_mixes
 from assay.sim.laboratory.report import ratio_line, summary
-from assay.sim.laboratory.stress import (
+from assay.sim.laboratory.trials.mixes import Mix, draw, draw_mix, named_mixes
+from assay.sim.laboratory.trials.stress import (
     COMPARED,
     RIVALS,
     Score,

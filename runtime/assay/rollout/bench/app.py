@@ -314,7 +314,7 @@ def _on_gpu(command: str, measure: Callable[[ModuleType, ModuleType], Report]) -
         console.print(f"{command}: numpy is not installed: pip install 'assay[cuda]'", markup=False)
         raise typer.Exit(1)
     from assay.rollout.bench.engine import gpu, gpu_control
-    from assay.rollout.cuda.errors import CudaError
+    from assay.rollout.errors.cuda import CudaError
 
     try:
         return measure(gpu, gpu_control)

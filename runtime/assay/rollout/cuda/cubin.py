@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from assay.rollout.cuda.errors import CorruptCubin
+from assay.rollout.errors.cuda import CorruptCubin
 
 _FRAME_SIZE = 0x11
 _REGISTERS = 0x2F

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from assay.rollout.checks import check_integer
-from assay.rollout.cuda.errors import (
+from assay.rollout.cuda.machine import Params, RingPlacement
+from assay.rollout.cuda.program import ENTRY, Program, compile_program
+from assay.rollout.errors import InvalidRollout
+from assay.rollout.errors.cuda import (
     CompilerMissing,
     DeviceUnsupported,
     DriverMissing,
@@ -24,9 +27,6 @@ from assay.rollout.cuda.errors import (
     error_of,
     meaning_of,
 )
-from assay.rollout.cuda.machine import Params, RingPlacement
-from assay.rollout.cuda.program import ENTRY, Program, compile_program
-from assay.rollout.errors import InvalidRollout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.rollout.cuda.errors import CompilerMissing, KernelRejected
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import KERNEL, NATIVE, cache_folder, sources
+from assay.rollout.errors.cuda import CompilerMissing, KernelRejected
 
 if TYPE_CHECKING:
     from pathlib import Path

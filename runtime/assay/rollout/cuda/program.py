@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.rollout.cuda.cubin import Resources, resources_of
-from assay.rollout.cuda.errors import CompilerMissing, KernelRejected
+from assay.rollout.errors.cuda import CompilerMissing, KernelRejected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.rollout.cuda.errors import KernelFailed, KernelHung, error_of
+from assay.rollout.errors.cuda import KernelFailed, KernelHung, error_of
 from assay.rollout.layout import TraceRecord
 from assay.rollout.rollouts import RolloutRef
 

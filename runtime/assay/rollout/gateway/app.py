@@ -49,7 +49,7 @@ PATHS: Final = http_edge.Paths(
     prefix="/sessions",
     payload=re.compile(r"/sessions(/[^/]+/(end|v1/(chat/)?completions))?"),
     stream=re.compile(r"/sessions/[^/]+/(v1/(chat/)?completions|trajectories)"),
-    rules=GATEWAY,
+    rule_of=GATEWAY.get,
 )
 PACKED: Final = "application/octet-stream"
 JSON: Final = "application/json"

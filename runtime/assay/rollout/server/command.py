@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.rollout.cuda.errors import CudaError
 from assay.rollout.errors import InvalidRollout
+from assay.rollout.errors.cuda import CudaError
 from assay.rollout.models.errors import UnsupportedModel
 
 KEEP_ALIVE_S: Final = 75

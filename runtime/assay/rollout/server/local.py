@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from assay.rollout.cuda.errors import CompilerMissing, CudaError
+from assay.rollout.errors.cuda import CompilerMissing, CudaError
 from assay.rollout.models.engine import Engine, EngineSettings
 from assay.rollout.models.errors import UnsupportedModel
 from assay.rollout.models.model import DType

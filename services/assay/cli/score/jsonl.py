@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 from assay.cli.files import without_mark
 from assay.client.types import StoredArtifact
 from assay.core.errors import InvalidRequest
-from assay.core.response import response_bytes
+from assay.core.tools.response import response_bytes
 
 ROW_BYTES_MAX: Final = 32 * 1024**2
 DIGEST_BYTES: Final = 16

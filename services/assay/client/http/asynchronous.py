@@ -105,7 +105,7 @@ class AsyncHttpClient:
 
     async def put_artifact(self, content: bytes) -> StoredArtifact:
         """See `Client.put_artifact`."""
-        return bodies.stored_artifact(await self._told(calls.put_artifact(content)))
+        return bodies.made(StoredArtifact, await self._told(calls.put_artifact(content)))
 
     async def open_batch(
         self,

@@ -25,7 +25,7 @@ from assay.client.types import (
 )
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
 from assay.core.outcome import by_outcome, outcome_named
-from assay.core.response import response_bytes
+from assay.core.tools.response import response_bytes
 
 T = TypeVar("T")
 
@@ -179,28 +179,23 @@ def parsed(content: bytes) -> dict[str, Any]:
 
 def task(told: Mapping[str, Any]) -> Task:
     """A registered task."""
-    return _made(Task, told["task"], created=told["created"])
+    return made(Task, told["task"], created=told["created"])
 
 
 def pipeline(told: Mapping[str, Any]) -> Pipeline:
     """What the service says of a pipeline, as the client's type."""
-    return _made(Pipeline, told)
+    return made(Pipeline, told)
 
 
 def batch_status(told: Mapping[str, Any]) -> BatchStatus:
     """A batch at one instant."""
-    return _made(
+    return made(
         BatchStatus,
         told,
         state=BatchState(told["state"]),
         outcomes=by_outcome(told["outcomes"]),
         unjudged=by_outcome(told["unjudged"]),
     )
-
-
-def stored_artifact(told: Mapping[str, Any]) -> StoredArtifact:
-    """A file that was sent ahead."""
-    return _made(StoredArtifact, told)
 
 
 def page(told: Mapping[str, Any]) -> Page:
@@ -218,21 +213,21 @@ def scores(told: Mapping[str, Any]) -> Scores:
     """Results and statistics."""
     return Scores(
         results=[_result(one) for one in told["results"]],
-        groups=[_made(GroupSummary, one) for one in told["groups"]],
+        groups=[made(GroupSummary, one) for one in told["groups"]],
     )
 
 
 def _result(told: Mapping[str, Any]) -> Result:
     outcome = outcome_named(told["outcome"])
-    return _made(
+    return made(
         Result,
         told,
         outcome=outcome,
         reward=_number(told["reward"]) if outcome.carries_reward else None,
-        evidence=_made(Evidence, told["evidence"]),
-        resource_use=_made(ResourceUse, told["resource_use"]),
-        stages=[_made(StageTiming, one) for one in told["stages"]],
-        components=tuple(_made(Component, one) for one in told["components"]),
+        evidence=made(Evidence, told["evidence"]),
+        resource_use=made(ResourceUse, told["resource_use"]),
+        stages=[made(StageTiming, one) for one in told["stages"]],
+        components=tuple(made(Component, one) for one in told["components"]),
     )
 
 
@@ -241,7 +236,7 @@ def _number(told: object) -> float | None:
     return None if told is None else float(_NUMBERS.get(str(told), told))  # type: ignore[arg-type]
 
 
-def _made(kind: type[T], told: Mapping[str, Any], **known: object) -> T:
+def made(kind: type[T], told: Mapping[str, Any], **known: object) -> T:
     """An object of a type of the client; fields that a newer service adds are left out."""
     names = {one.name for one in fields(cast("Any", kind))}
     return kind(**{**{key: value for key, value in told.items() if key in names}, **known})

@@ -113,7 +113,7 @@ class HttpClient:
 
     def put_artifact(self, content: bytes) -> StoredArtifact:
         """See `SyncClient.put_artifact`."""
-        return bodies.stored_artifact(self._told(calls.put_artifact(content)))
+        return bodies.made(StoredArtifact, self._told(calls.put_artifact(content)))
 
     def open_batch(
         self,

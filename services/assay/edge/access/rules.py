@@ -1,19 +1,26 @@
 """Which roles suffice for which call; what has no rule is refused.
 
-Invariant: each RPC of `proto/assay/v1` and each HTTP operation has a rule
-(`tests/edge/test_matrix.py` reads them from the descriptors and from the routes).
+The rule of an RPC is an option of it in `proto/assay/v1`, read from the descriptors of the modules
+that are loaded. Here are the rules of what has no RPC. Invariant: each RPC and each HTTP operation
+has one (`tests/edge/test_matrix.py` and `tests/reward/test_matrix.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
+
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import MethodOptions
 
 from assay.config.access import ALL_ROLES, Role
 from assay.core.errors import PermissionDenied
+from assay.v1 import access_pb2
 
 Rule = frozenset[Role]
 """Any one of these roles suffices."""
 Rules = Mapping[str, Rule]
-"""By the name of a method or of an HTTP operation."""
+"""By the name of an HTTP operation."""
+RuleOf = Callable[[str], Rule | None]
+"""The same, asked for one; `None`: it has no rule."""
 
 ANYONE: Final[Rule] = ALL_ROLES
 SUBMIT: Final[Rule] = frozenset({Role.SUBMIT})
@@ -21,27 +28,9 @@ READ: Final[Rule] = frozenset({Role.READ})
 STATE: Final[Rule] = frozenset({Role.SUBMIT, Role.READ})
 """Without rewards: who submits looks at them too."""
 OPERATE: Final[Rule] = frozenset({Role.OPERATE})
-WORKER: Final[Rule] = frozenset({Role.WORKER})
 OBSERVE: Final[Rule] = frozenset({Role.READ, Role.OPERATE})
 """Of the operator's ports."""
 
-REWARD: Final[Rules] = {
-    "RegisterTask": SUBMIT,
-    "Hint": SUBMIT,
-    "OpenBatch": SUBMIT,
-    "Submit": SUBMIT,
-    "SubmitStream": SUBMIT,
-    "SubmitParts": SUBMIT,
-    "PutArtifact": SUBMIT,
-    "SealBatch": SUBMIT,
-    "Score": SUBMIT,
-    "ScoreParts": SUBMIT,
-    "CancelBatch": SUBMIT,
-    "CancelRequests": SUBMIT,
-    "GetBatch": STATE,
-    "ListPipelines": STATE,
-    "StreamResults": READ,
-}
 ENDPOINTS: Final[Rules] = {
     "SandboxFusionPing": ANYONE,
     "SandboxFusionDatasets": STATE,
@@ -74,8 +63,6 @@ ENDPOINTS: Final[Rules] = {
     "OrsVersion": ANYONE,
 }
 """Endpoints in other systems' forms (`assay.reward.endpoints`)."""
-HTTP: Final[Rules] = {**REWARD, **ENDPOINTS, "ListResults": READ}
-"""Operations of the reward API over HTTP; most have the name of their RPC."""
 CONSOLE: Final[Rules] = {
     "ConsoleStream": OBSERVE,
     "ConsoleBatch": OBSERVE,
@@ -97,38 +84,13 @@ GATEWAY: Final[Rules] = {
     "model": STATE,
     "read_trajectories": READ,
 }
-WORK: Final = (
-    *("Enroll", "Claim", "Heartbeat", "Finish", "Sweep", "Join", "Leave", "Artifact", "Permit"),
+REWARD: Final = "assay.v1.RewardService"
+SERVICES: Final = (
+    *(REWARD, "assay.v1.RolloutService", "assay.v1.PlannerService"),
+    *("assay.v1.PoolService", "assay.v1.WorkService"),
 )
-"""Calls of workers without access to the store; a token permits them for its stages only."""
-RPC: Final[Mapping[str, Rules]] = {
-    "assay.v1.RewardService": REWARD,
-    "assay.v1.RolloutService": {
-        "OpenSession": SUBMIT,
-        "CloseSession": SUBMIT,
-        "SubmitPrompts": SUBMIT,
-        "CancelRollouts": SUBMIT,
-        "StreamGroups": SUBMIT,  # to read a page acknowledges the one before, which is then gone
-        "GetVersion": STATE | OPERATE,
-        "GetStatus": STATE | OPERATE,
-        "PushWeights": OPERATE,
-        "Activate": OPERATE,
-        "Pause": OPERATE,
-        "KeepPaused": OPERATE,
-        "Continue": OPERATE,
-        "StreamTrace": OPERATE,
-    },
-    "assay.v1.PlannerService": {
-        "GetPlan": OBSERVE,
-        "ExplainPlan": OBSERVE,
-        "WhatIf": OBSERVE,
-        "GetPools": OBSERVE,
-    },
-    "assay.v1.PoolService": {
-        "ListPools": OBSERVE | {Role.WORKER},
-        "ResizePool": frozenset({Role.WORKER, Role.OPERATE}),
-    },
-    "assay.v1.WorkService": dict.fromkeys(WORK, WORKER),
+"""Of the contract: the rules of their RPCs are options in `proto/assay/v1`."""
+FOREIGN: Final[Mapping[str, Rules]] = {
     "externalscaler.ExternalScaler": {  # KEDA's: reads sizes
         "IsActive": ANYONE,
         "StreamIsActive": ANYONE,
@@ -139,20 +101,48 @@ RPC: Final[Mapping[str, Rules]] = {
     "grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": ANYONE},
     "grpc.reflection.v1.ServerReflection": {"ServerReflectionInfo": ANYONE},
 }
+"""Services whose contract is another project's."""
 METRICS: Final[Rule] = OBSERVE
-PAYLOAD_CALLS: Final = frozenset(
-    {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts", "PutArtifact"}
-    | set(WORK) - {"Enroll", "Leave"}
-    | {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
+PAYLOAD_ROUTES: Final = frozenset(
+    {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
     | {"chat_completions", "completions"}
 )
-"""Many per second; the audit log has them only if asked."""
+"""Operations over HTTP that no RPC has, and that are called many times per second."""
 
 
 def rule_of_rpc(path: str) -> Rule | None:
     """The rule of `/package.Service/Method`; `None`: it has none."""
     service, _, method = path.lstrip("/").rpartition("/")
-    return RPC.get(service, {}).get(method)
+    if service not in SERVICES:
+        return FOREIGN.get(service, {}).get(method)
+    options = _options(service, method)
+    roles = options.Extensions[access_pb2.roles] if options is not None else ()
+    return frozenset(map(Role, roles)) or None
+
+
+def rule_of_operation(name: str) -> Rule | None:
+    """The rule of an operation of the reward API over HTTP; most have the name of their RPC."""
+    if name == "ListResults":
+        return READ
+    return ENDPOINTS.get(name) or rule_of_rpc(f"/{REWARD}/{name}")
+
+
+def is_payload_call(name: str) -> bool:
+    """Whether a call is one of many per second; the audit log has these only if asked."""
+    found = (_options(service, name) for service in SERVICES)
+    return name in PAYLOAD_ROUTES or any(
+        options is not None and options.Extensions[access_pb2.payload] for options in found
+    )
+
+
+def _options(service: str, method: str) -> MethodOptions | None:
+    """What the contract says of an RPC; nothing of one that this process cannot serve."""
+    try:
+        found = descriptor_pool.Default().FindMethodByName(f"{service}.{method}")
+    except KeyError:
+        return None
+    options: MethodOptions = found.GetOptions()
+    return options
 
 
 def check(roles: frozenset[Role], rule: Rule | None, what: str, *, who: str) -> None:

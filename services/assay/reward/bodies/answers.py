@@ -290,14 +290,3 @@ class ErrorBody(Body):
     """Body of a failed call's response."""
 
     error: ErrorDetailBody
-
-
-class UploadedBody(Body):
-    """A file that was uploaded ahead of its requests."""
-
-    sha256: str
-    """In hex; requests refer to the file by it."""
-    size: int
-    """Bytes."""
-    kept_until_ns: int
-    """Unix time; uploading it again moves that."""

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from assay.core.errors import InvalidRequest
 from assay.core.records import Artifact, TaskRecord
-from assay.core.response import response_bytes
+from assay.core.tools.response import response_bytes
 from assay.reward.bodies.base import Body
 from assay.reward.drafts import BatchDraft, RequestDraft, ScoreDraft, TaskDraft
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assay.core.errors import InvalidRequest, field_path
-from assay.core.response import response_bytes
+from assay.core.tools.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 from assay.sandbox.port import MIB
 from assay.verifiers.code.source.programs import (

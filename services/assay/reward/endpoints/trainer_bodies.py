@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.core.errors import InvalidRequest
-from assay.core.response import response_bytes
 from assay.core.tools.labels import group_of, output_text, reference_of, row_label
+from assay.core.tools.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from assay.config.settings import RewardSettings
+from assay.core.answers import StoredArtifact
 from assay.core.errors import FailedPrecondition, InvalidRequest, TooLarge
 from assay.core.records import Artifact, NewRequest
 from assay.edge.auth import Tenant
-from assay.reward.drafts import Uploaded
 from assay.store.port import Store
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024**2
@@ -27,7 +27,7 @@ class Uploads:
         self._store = store
         self._settings = settings
 
-    async def put(self, tenant: Tenant, body: list[bytes], sha256: str = "") -> Uploaded:
+    async def put(self, tenant: Tenant, body: list[bytes], sha256: str = "") -> StoredArtifact:
         """See `RewardService.put_artifact`."""
         if sha256 and not _SHA256.fullmatch(sha256):
             message = "sha256: 64 hex digits in lower case"
@@ -44,7 +44,7 @@ class Uploads:
             message = f"sha256: the content's is {digest}"
             raise InvalidRequest(message, field="sha256")
         until_ns = await self._store.upload_put(tenant.tenant_id, digest, content, tenant.quota)
-        return Uploaded(sha256=digest, size=size, kept_until_ns=until_ns)
+        return StoredArtifact(sha256=digest, size=size, kept_until_ns=until_ns)
 
     async def resolve(self, tenant: Tenant, requests: list[NewRequest]) -> list[NewRequest]:
         """Put the tenant's uploaded files in place of references to them.

@@ -1,9 +1,9 @@
 """Finds and parses the JSON in a response.
 
 Rules. The text is RFC 8259: no NaN or Infinity, no byte order mark, no comments, nothing after the
-value. Text that is not UTF-8 (lone surrogates, see `assay.core.response`) is not JSON; an escaped
-lone surrogate (`"\\ud800"`) is a character. The last value of a duplicate name counts, as in Python
-and JavaScript. Numbers are exact, whatever their size.
+value. Text that is not UTF-8 (lone surrogates, see `assay.core.tools.response`) is not JSON; an
+escaped lone surrogate (`"\\ud800"`) is a character. The last value of a duplicate name counts, as
+in Python and JavaScript. Numbers are exact, whatever their size.
 """
 
 import json

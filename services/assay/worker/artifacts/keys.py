@@ -22,7 +22,7 @@ from typing import Final
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, kept_for, owner_of
 from assay.core.records import Claim, Member
-from assay.core.response import response_text
+from assay.core.tools.response import response_text
 from assay.verifiers.intake import last_answer, parse_messages, parse_reference, parse_settings
 from assay.verifiers.port import PipelineDefinition, StageDefinition, Work
 from assay.worker.assignment import Assignment, HeldClaim

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, Never
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName, owner_of
-from assay.core.response import response_text
 from assay.core.tools.lru import LruCache, TenantCache
+from assay.core.tools.response import response_text
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process

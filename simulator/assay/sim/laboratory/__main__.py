@@ -14,9 +14,9 @@ from pathlib import Path
 
 from assay.config.planning import PlanSettings
 from assay.sim.files import read_arrivals
-from assay.sim.laboratory.mixes import Mix, draw_mix, named_mixes
 from assay.sim.laboratory.report import HEAD, ratio_line, table
-from assay.sim.laboratory.stress import REFERENCES, RIVALS, Score, ratios, run
+from assay.sim.laboratory.trials.mixes import Mix, draw_mix, named_mixes
+from assay.sim.laboratory.trials.stress import REFERENCES, RIVALS, Score, ratios, run
 from assay.sim.policies.large_pools import LARGE_POOLS
 
 RUNS_MAX = 1_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from assay.core.errors import InvalidRequest
-from assay.sim.laboratory.stress import (
+from assay.sim.laboratory.trials.stress import (
     COMPARED,
     Score,
     best_rival,

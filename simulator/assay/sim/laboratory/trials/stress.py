@@ -11,7 +11,7 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import Floats
 from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
-from assay.sim.laboratory.mixes import Mix, draw
+from assay.sim.laboratory.trials.mixes import Mix, draw
 from assay.sim.policies.autoscalers import Kpa
 from assay.sim.policies.distrs import Distrs, Ideal, peak_concurrency
 from assay.sim.policies.large_pools import LARGE_POOLS
