@@ -1,7 +1,7 @@
 """Conversion between protobuf and the client's types; the only client module that knows both."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -28,6 +28,7 @@ from assay.core.outcome import by_outcome
 from assay.core.response import response_bytes
 from assay.v1 import common_pb2, reward_pb2, rollout_pb2
 
+T = TypeVar("T")
 M = TypeVar("M", reward_pb2.RewardRequest, rollout_pb2.Prompt)
 
 OUTCOME: Final = {
@@ -102,6 +103,31 @@ def holding(field: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(f"{field}: {error}", field=field) from None
+
+
+def filled(kind: Callable[..., T], where: str, **fields: object) -> T:
+    """A message of this kind; `where` is its place in the call, for errors; empty: the call.
+
+    Raises:
+        InvalidRequest: names the field that cannot hold its value.
+    """
+    try:
+        return kind(**fields)
+    except (TypeError, ValueError, OverflowError):
+        for name, value in fields.items():
+            with holding(f"{where}.{name}" if where else name):
+                kind(**{name: value})
+        raise  # each alone is right
+
+
+def milliseconds(seconds: float | None, field: str) -> int | None:
+    """A time as messages have it.
+
+    Raises:
+        InvalidRequest: it is not finite.
+    """
+    with holding(field):
+        return None if seconds is None else round(seconds * 1000)
 
 
 def chunks(
