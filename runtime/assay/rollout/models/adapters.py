@@ -32,6 +32,8 @@ CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 CONFIG_BYTES_MAX: Final = 1 << 20
 RANK_MAX: Final = 1024
+FLOAT32_MAX: Final = (2 - 2**-23) * 2.0**127
+"""As the engine keeps a scale."""
 OFT_BLOCK_MAX: Final = 1024
 NEUMANN_TERMS_MAX: Final = 64
 MODELS_MAX: Final = 4
@@ -270,7 +272,7 @@ def _lora(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> Ada
     _expect(one, "lora_B", one.b, (shape[0], rank))
     alpha = _number("lora_alpha", _by_pattern(config, "alpha_pattern", "lora_alpha", one.module))
     scale = alpha / (math.sqrt(rank) if _flag(config, "use_rslora") else rank)
-    if not math.isfinite(scale):
+    if not abs(scale) <= FLOAT32_MAX:
         raise CorruptModel(f"{CONFIG}: lora_alpha does not give a finite scale")
     return AdaptedProjection(
         tensor=one.key[0],
