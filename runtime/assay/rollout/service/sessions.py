@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SESSIONS_MAX: Final = 256
 IDLE_S_MAX: Final = 86_400.0
-"""A session that no call names for so long, and no stream reads, is closed: one whose trainer
+"""A session that no call names for this long, and no stream reads, is closed: one whose trainer
 vanished would take its place for good. A day is longer than any training step."""
 GROUPS_BYTES_MAX: Final = 4 * 1024**3
 TENANT_SHARE: Final = 0.5
