@@ -84,6 +84,9 @@ def check_prompt(
     """
     if not prompt:
         raise InvalidRollout("prompt", "needs at least one token")
+    if len(prompt) >= seq_len_max:
+        room = f"{len(prompt)} tokens leave no room for a response below {seq_len_max}"
+        raise InvalidRollout("prompt", room)
     check_integer("max_tokens", max_tokens, 1, seq_len_max)
     if len(prompt) + max_tokens > seq_len_max:
         raise InvalidRollout("max_tokens", f"with the prompt above {seq_len_max}")

@@ -131,15 +131,16 @@ class Client:
             NotFound: no such pipeline.
             Conflict: a task of that name differs.
         """
-        with wire.holding("task"):
-            task = reward_pb2.Task(
-                task_id=task_id,
-                pipeline=pipeline,
-                settings_json=wire.object_text(settings, "settings"),
-                batch_size=batch_size,
-                delay_budget_ms=delay_budget_ms,
-                trainer_cost_rate=trainer_cost_rate,
-            )
+        task = wire.filled(
+            reward_pb2.Task,
+            "task",
+            task_id=task_id,
+            pipeline=pipeline,
+            settings_json=wire.object_text(settings, "settings"),
+            batch_size=batch_size,
+            delay_budget_ms=delay_budget_ms,
+            trainer_cost_rate=trainer_cost_rate,
+        )
         request = reward_pb2.RegisterTaskRequest(task=task)
         return wire.task(await self._connection.call(self._stub.RegisterTask, request))
 
@@ -184,17 +185,17 @@ class Client:
             Conflict: a batch of that name differs.
             Saturated: too many batches are open.
         """
-        with wire.holding("batch"):
-            request = reward_pb2.OpenBatchRequest(
-                task_id=_task_id(task),
-                # Named by the client and not by the service, so that a repeated call opens the
-                # same batch.
-                batch_id=batch_id or self._new_id(),
-                size=size,
-                group_size=group_size,
-                deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
-                deadline_ns=deadline_ns,
-            )
+        request = wire.filled(
+            reward_pb2.OpenBatchRequest,
+            "",
+            task_id=_task_id(task),
+            # Named by the client and not by the service, so that a repeated call opens the same.
+            batch_id=batch_id or self._new_id(),
+            size=size,
+            group_size=group_size,
+            deadline_ms=wire.milliseconds(deadline_s, "deadline_s"),
+            deadline_ns=deadline_ns,
+        )
         answer = await self._connection.call(self._stub.OpenBatch, request)
         return self.batch(answer.batch.batch_id)
 

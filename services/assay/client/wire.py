@@ -1,9 +1,9 @@
 """Conversion between protobuf and the client's types; the only client module that knows both."""
 
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Any, Final, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -108,6 +108,31 @@ def holding(field: str) -> Iterator[None]:
         raise InvalidRequest(f"{field}: {error}", field=field) from None
 
 
+def filled(kind: Callable[..., T], where: str, **fields: object) -> T:
+    """A message of this kind; `where` is its place in the call, for errors; empty: the call.
+
+    Raises:
+        InvalidRequest: names the field that cannot hold its value.
+    """
+    try:
+        return kind(**fields)
+    except (TypeError, ValueError, OverflowError):
+        for name, value in fields.items():
+            with holding(f"{where}.{name}" if where else name):
+                kind(**{name: value})
+        raise  # each alone is right
+
+
+def milliseconds(seconds: float | None, field: str) -> int | None:
+    """A time as messages have it.
+
+    Raises:
+        InvalidRequest: it is not finite.
+    """
+    with holding(field):
+        return None if seconds is None else round(seconds * 1000)
+
+
 def chunks(
     messages: Sequence[M], *, bytes_max: int, requests_max: int
 ) -> Iterator[tuple[int, Sequence[M]]]:
@@ -167,7 +192,7 @@ def made(kind: type[T], message: Message, **known: object) -> T:
 
     Results are many per second, so they are converted field by field below.
     """
-    names = [one.name for one in fields(cast("Any", kind)) if one.name not in known]
+    names = [one.name for one in dataclasses.fields(cast("Any", kind)) if one.name not in known]
     return kind(**{name: _value(message, name) for name in names}, **known)
 
 

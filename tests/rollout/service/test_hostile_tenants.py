@@ -162,6 +162,36 @@ async def submitted(client: RolloutClient, name: str, reference: bytes) -> Assay
     return None
 
 
+async def test_sessions_that_were_left_make_room_and_those_in_use_stay(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = await run_rollouts(room=Room(sessions_max=3))
+    left, read, named = [await own.client.open_session(name, sampling=SAMPLED) for name in "abc"]
+    await left.submit(prompts(2))
+    await read.submit(prompts(1))
+    async with asyncio.timeout(60), contextlib.aclosing(read.groups()) as reading:
+        read.acknowledge(await anext(reading))
+        monkeypatch.setattr("assay.rollout.service.sessions.IDLE_S_MAX", 0.5)
+        while own.service.status().sessions > 2:
+            await named.submit([])
+            own.service.close_idle()
+            await asyncio.sleep(0.01)
+        with pytest.raises(NotFound):
+            await left.submit([])
+        await named.close()
+        monkeypatch.setattr("assay.rollout.service.sessions.IDLE_S_MAX", 0.0)
+        own.service.close_idle()
+        monkeypatch.setattr("assay.rollout.service.sessions.IDLE_S_MAX", 60.0)
+        again = await own.client.open_session("a", sampling=SAMPLED)
+        await read.submit(prompts(2))
+        read.acknowledge(await anext(reading))
+        await again.submit(prompts(1))
+        assert len(await take(again, 1)) == 1
+    for session in (read, again):
+        await session.close()
+    assert own.service.status().sessions == 0
+
+
 async def test_groups_that_no_one_reads_take_a_share_of_the_memory_and_no_more(
     run_rollouts: RunRollouts,
 ) -> None:

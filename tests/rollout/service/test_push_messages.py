@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
-from assay.rollout.binding import crc32
+from assay.rollout.binding import CRC32_UNIT, crc32, load
 from assay.rollout.errors import InvalidWeights
 from assay.rollout.models.tensor_checks import Rows
 from assay.rollout.service import wire
@@ -147,6 +147,17 @@ def test_the_fast_crc_32_is_that_of_zlib_wherever_the_bytes_begin(
 ) -> None:
     body = data + bytes(range(256)) * (more // 256) + data[: more % 256]
     assert crc32(memoryview(body)[at:]) == zlib.crc32(body[at:])
+
+
+@given(data=st.binary(min_size=64, max_size=1_100), value=st.integers(0, 2**32 - 1))
+def test_the_compiled_crc_32_is_that_of_zlib_for_every_length_and_beginning(
+    data: bytes, value: int
+) -> None:
+    library = load()
+    if not library.assay_crc32_is_here():
+        pytest.skip("the machine has no carry-less multiplication")
+    whole = len(data) // CRC32_UNIT * CRC32_UNIT
+    assert library.assay_crc32(value, data, whole) == zlib.crc32(data[:whole], value)
 
 
 @given(row=st.integers(1, 60), pieces=st.lists(st.binary(max_size=90), max_size=12))

@@ -233,6 +233,12 @@ async def test_a_wrong_adapter_is_named_and_leaves_nothing_to_activate(
         ({**LORA, "r": 5}, "shape"),
         ({**LORA, "use_dora": True}, "use_dora"),
         ({**LORA, "r": 0}, "rank"),
+        ({**LORA, "r": 4.5}, "rank: a whole number"),
+        ({**LORA, "r": "4"}, "rank: a number"),
+        ({**LORA, "r": True}, "rank: a number"),
+        ({**LORA, "lora_alpha": "16"}, "lora_alpha: a number"),
+        ({**LORA, "lora_alpha": 1e40}, "finite scale"),
+        ({**LORA, "use_rslora": "false"}, "use_rslora: true or false"),
         ({**OFT}, "lora_A"),
     ],
 )

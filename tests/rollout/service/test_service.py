@@ -333,7 +333,11 @@ async def test_a_bad_session_names_its_field(
 BAD_PROMPTS = [
     ({"prompt_ids": []}, "prompt_ids"),
     ({"prompt_ids": [], "text": "2 + 2"}, "text"),
-    ({"prompt_ids": [1] * TOKENS_MAX}, "sampling.max_tokens"),
+    ({"prompt_ids": [1] * TOKENS_MAX}, "prompt_ids"),
+    (
+        {"prompt_ids": [1] * (TOKENS_MAX - 1), "sampling": SamplingParams(max_tokens=2)},
+        "sampling.max_tokens",
+    ),
     ({"prompt_ids": [1 << 20]}, "prompt_ids"),
     ({"prompt_ids": [-1]}, "prompt_ids"),
     ({"k": 0}, "k"),
@@ -375,7 +379,7 @@ async def test_a_bad_prompt_is_named_by_its_place_in_the_whole_submission(
     for wrong, field in (
         ({"k": 0}, "prompts[3].k"),
         ({"prompt_ids": [1 << 40]}, "prompts[3].prompt_ids"),
-        ({"seed": -1}, "prompts[3]"),
+        ({"seed": -1}, "prompts[3].seed"),
         ({"reference": {"x": object()}}, "prompts[3].reference"),
     ):
         bad = replace(prompts(1)[0], group_id="bad", **wrong)

@@ -32,6 +32,8 @@ CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 CONFIG_BYTES_MAX: Final = 1 << 20
 RANK_MAX: Final = 1024
+FLOAT32_MAX: Final = (2 - 2**-23) * 2.0**127
+"""As the engine keeps a scale."""
 OFT_BLOCK_MAX: Final = 1024
 NEUMANN_TERMS_MAX: Final = 64
 MODELS_MAX: Final = 4
@@ -263,14 +265,14 @@ def _lora(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> Ada
     if one.a is None or one.b is None:
         lacking = "lora_A" if one.a is None else "lora_B"
         raise CorruptModel(f"{WEIGHTS}: tensor {_PREFIX}{one.module}.{lacking}.weight is missing")
-    rank = _by_pattern(config, "rank_pattern", "r", one.module)
+    rank = _whole("rank", _by_pattern(config, "rank_pattern", "r", one.module))
     if not 1 <= rank <= RANK_MAX:
         raise UnsupportedModel(f"{CONFIG}: rank {rank}: 1 to {RANK_MAX} are computed")
-    _expect(one, "lora_A", one.a, (int(rank), shape[1]))
-    _expect(one, "lora_B", one.b, (shape[0], int(rank)))
-    alpha = _by_pattern(config, "alpha_pattern", "lora_alpha", one.module)
-    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
-    if not math.isfinite(scale):
+    _expect(one, "lora_A", one.a, (rank, shape[1]))
+    _expect(one, "lora_B", one.b, (shape[0], rank))
+    alpha = _number("lora_alpha", _by_pattern(config, "alpha_pattern", "lora_alpha", one.module))
+    scale = alpha / (math.sqrt(rank) if _flag(config, "use_rslora") else rank)
+    if not abs(scale) <= FLOAT32_MAX:
         raise CorruptModel(f"{CONFIG}: lora_alpha does not give a finite scale")
     return AdaptedProjection(
         tensor=one.key[0],
@@ -278,21 +280,44 @@ def _lora(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> Ada
         kind=AdapterKind.LORA,
         rows=shape[0],
         cols=shape[1],
-        size=int(rank),
+        size=rank,
         a=one.a,
         b=one.b,
         scale=scale,
     )
 
 
-def _by_pattern(config: Mapping[str, Any], patterns: str, default: str, module: str) -> float:
+def _by_pattern(config: Mapping[str, Any], patterns: str, default: str, module: str) -> object:
     """peft's per-module values: a pattern is the end of a module's name."""
     for pattern, value in (config.get(patterns) or {}).items():
         if not _PLAIN_PATTERN.match(pattern):
             raise UnsupportedModel(f"{CONFIG}: {patterns}: {pattern!r} is not a plain name")
         if module == pattern or module.endswith(f".{pattern}"):
-            return float(value)
-    return float(config[default])
+            return value
+    return config[default]
+
+
+def _number(name: str, value: object) -> float:
+    """An entry of the config; of another type it would be read as something else than was meant."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise CorruptModel(f"{CONFIG}: {name}: a number, not {value!r:.40}")
+    return float(value)
+
+
+def _whole(name: str, value: object) -> int:
+    """As `_number`; a part of one is no rank, and no count."""
+    number = _number(name, value)
+    if not number.is_integer():
+        raise CorruptModel(f"{CONFIG}: {name}: a whole number, not {value!r:.40}")
+    return int(number)
+
+
+def _flag(config: Mapping[str, Any], name: str) -> bool:
+    """As `_number`; absent and null are false."""
+    value = config.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise CorruptModel(f"{CONFIG}: {name}: true or false, not {value!r:.40}")
+    return bool(value)
 
 
 def _oft(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
@@ -307,10 +332,12 @@ def _oft(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> Adap
         )
     if size > OFT_BLOCK_MAX:
         raise UnsupportedModel(f"{WEIGHTS}: blocks of {size}: at most {OFT_BLOCK_MAX} are computed")
-    if n_blocks != (1 if config.get("block_share") else shape[1] // size):
+    if n_blocks != (1 if _flag(config, "block_share") else shape[1] // size):
         raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight has {n_blocks} blocks")
-    neumann = bool(config.get("use_cayley_neumann", False))
-    terms = int(config.get("num_cayley_neumann_terms", 5)) if neumann else 0
+    neumann = _flag(config, "use_cayley_neumann")
+    terms = 0
+    if neumann:
+        terms = _whole("terms", config.get("num_cayley_neumann_terms", 5))
     if neumann and not 2 <= terms <= NEUMANN_TERMS_MAX:
         raise UnsupportedModel(f"{CONFIG}: {terms} Neumann terms: 2 to {NEUMANN_TERMS_MAX}")
     return AdaptedProjection(

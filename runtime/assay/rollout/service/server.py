@@ -92,11 +92,12 @@ class RolloutServer:
         return address
 
     async def watch_readiness(self) -> None:
-        """Keep the health service up to date, until cancelled."""
+        """Keep the health service up to date, and close idle sessions, until cancelled."""
         while True:
             await self._clock.sleep(READINESS_EVERY_S)
             await self._report()
             self._service.report()
+            self._service.close_idle()
 
     async def _report(self) -> None:
         statuses = health_pb2.HealthCheckResponse

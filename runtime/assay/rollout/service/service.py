@@ -13,9 +13,12 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
+
+import structlog
 
 from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
 from assay.edge.metrics import Metrics
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
         SessionSpec,
     )
     from assay.rollout.service.rewards import RewardDesk
+
+log = structlog.get_logger(__name__)
 
 PAGE_GROUPS_MAX: Final = 64
 PAGE_TOKENS_MAX: Final = 1 << 18
@@ -106,6 +111,8 @@ class RolloutService:
         self._room = room or Room()
         self._metrics = metrics or Metrics()
         self._engine = engine
+        self._clock = clock
+        self._closing: set[asyncio.Task[None]] = set()
         self._desk = desk(lambda number, judged: self.flights.on_judged(number, judged))
         self._sessions: dict[SessionKey, Session] = {}
         self._changing: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
@@ -190,6 +197,7 @@ class RolloutService:
         if known is not None:
             if known.spec != spec:
                 raise Conflict("a session of that name differs", field="session.session_id")
+            known.used_ns = self._clock.monotonic_ns()
             return False
         self._room.open(key.tenant_id)
         try:
@@ -198,7 +206,8 @@ class RolloutService:
         except BaseException:
             self._room.refused(key.tenant_id)
             raise
-        self._sessions[key] = Session(key=key, spec=spec, groups=Groups(spec))
+        now_ns = self._clock.monotonic_ns()
+        self._sessions[key] = Session(key=key, spec=spec, groups=Groups(spec), used_ns=now_ns)
         self.flights.add_session(key)
         return True
 
@@ -222,6 +231,19 @@ class RolloutService:
             await self._desk.close_session(key)
         return cancelled
 
+    def close_idle(self) -> None:
+        """Close the sessions that no one uses any more; see `sessions.IDLE_S_MAX`."""
+        now_ns = self._clock.monotonic_ns()
+        for key in [key for key, one in self._sessions.items() if one.is_idle(now_ns)]:
+            log.info("session_idle", tenant_id=key.tenant_id, session_id=key.session_id)
+            task = asyncio.create_task(self._close_idle(key))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _close_idle(self, key: SessionKey) -> None:
+        with contextlib.suppress(NotFound):  # its owner was first
+            await self._close(key)
+
     def _lock_of(self, key: SessionKey) -> asyncio.Lock:
         return self._changing.setdefault(key, asyncio.Lock())
 
@@ -243,6 +265,7 @@ class RolloutService:
         session = self._sessions.get(key)
         if session is None:
             raise NotFound(f"no session {key.session_id!r} is open", field="session_id")
+        session.used_ns = self._clock.monotonic_ns()
         return session
 
     # -- groups --------------------------------------------------------------------------------
@@ -317,18 +340,23 @@ class RolloutService:
         session.reader += 1
         reader = session.reader
         session.changed.set()
-        while True:
-            page = self._page(session, cursor)
-            if page:
-                yield page
-                cursor = page[-1].position
-            elif session.closed:
-                return
-            else:
-                await session.changed.wait()
-            if session.reader != reader:
-                return
-            session.changed.clear()
+        session.streams += 1
+        try:
+            while True:
+                page = self._page(session, cursor)
+                if page:
+                    yield page
+                    cursor = page[-1].position
+                elif session.closed:
+                    return
+                else:
+                    await session.changed.wait()
+                if session.reader != reader:
+                    return
+                session.changed.clear()
+        finally:
+            session.streams -= 1
+            session.used_ns = self._clock.monotonic_ns()
 
     def _page(self, session: Session, cursor: int) -> list[ReadGroup]:
         """The next groups after `cursor`: those that were read before, then new ones."""

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from assay.rollout.service.rewards import RewardDesk
 
 SESSIONS_MAX: Final = 256
+IDLE_S_MAX: Final = 86_400.0
+"""A session that no call names for this long, and no stream reads, is closed: one whose trainer
+vanished would take its place for good. A day is longer than any training step."""
 GROUPS_BYTES_MAX: Final = 4 * 1024**3
 TENANT_SHARE: Final = 0.5
 """Of each of these, and of the engine's slots, that one of several tenants may hold."""
@@ -65,6 +68,14 @@ class Session:
     closed: bool = False
     held_bytes: int = 0
     """Taken of the tenant's memory; see `Room`."""
+    used_ns: int = 0
+    """When a call named it last, by the monotonic clock."""
+    streams: int = 0
+    """That read it now."""
+
+    def is_idle(self, now_ns: int) -> bool:
+        """Whether no one has used it for `IDLE_S_MAX`."""
+        return self.streams == 0 and now_ns - self.used_ns > IDLE_S_MAX * 1e9
 
 
 @dataclass(slots=True)

@@ -214,7 +214,7 @@ def _group_spec(
         raise _wrong(f"{where}.turns", "only with continues")
     else:
         spec = replace(spec, prompt=_prompt(message, served, where))
-    return _fitted(spec, served, where)
+    return _fitted(spec, served, where, "text" if message.text else "prompt_ids")
 
 
 def _continued(
@@ -256,14 +256,14 @@ def _environment(turn: rollout_pb2.NextTurn, served: Served, where: str) -> tupl
     return _ids(turn.environment_ids, f"{where}.environment_ids")
 
 
-def _fitted(spec: GroupSpec, served: Served, where: str) -> GroupSpec:
+def _fitted(spec: GroupSpec, served: Served, where: str, given: str) -> GroupSpec:
     """With `max_tokens` set, after checking that each response fits into the context."""
     decoding = spec.decoding
     contexts = [spec.context(i) for i in range(len(spec.turns) or 1)]
     room = served.tokens_max - max(map(len, contexts))
     max_tokens = decoding.max_tokens or max(1, room)
     for i, context in enumerate(contexts):
-        prompt = f"turns[{i}].environment_ids" if spec.turns else "prompt_ids"
+        prompt = f"turns[{i}].environment_ids" if spec.turns else given
         with _inside(where, {"prompt": prompt, "max_tokens": "sampling.max_tokens"}):
             check_prompt(
                 context, max_tokens, vocab_size=served.vocab_size, seq_len_max=served.tokens_max

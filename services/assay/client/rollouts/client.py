@@ -109,21 +109,19 @@ class RolloutClient:
             NotFound: no such pipeline, or another model is served.
             Conflict: a session of that name differs.
         """
-        with wire.holding("session"):
-            message = rollout_pb2.Session(
-                session_id=session_id,
-                model=model,
-                sampling=messages.sampling_message(sampling or SamplingParams()),
-                groups_open_max=groups_open_max,
-                staleness_max=staleness_max,
-                stale_groups=messages.stale_groups(retry=retry_stale),
-                minority_min=minority_min,
-                at_activation=messages.pause_mode(at_activation),
-            )
-            if pipeline:
-                message.reward.pipeline = pipeline
-                message.reward.settings_json = wire.object_text(settings, "settings")
-                message.reward.wait_ms_max = round(reward_wait_s * 1000)
+        message = wire.filled(
+            rollout_pb2.Session,
+            "session",
+            session_id=session_id,
+            model=model,
+            sampling=messages.sampling_message(sampling or SamplingParams(), "session.sampling"),
+            reward=messages.plan_message(pipeline, settings, reward_wait_s) if pipeline else None,
+            groups_open_max=groups_open_max,
+            staleness_max=staleness_max,
+            stale_groups=messages.stale_groups(retry=retry_stale),
+            minority_min=minority_min,
+            at_activation=messages.pause_mode(at_activation),
+        )
         request = rollout_pb2.OpenSessionRequest(session=message)
         answer = await self._connection.call(self._stub.OpenSession, request)
         return RolloutSession(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.client import wire
 from assay.client.rollouts.types import Activated, RolloutGroup, Trajectory
@@ -25,7 +25,7 @@ from assay.v1 import rollout_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from assay.client.rollouts.types import Prompt, SamplingParams, StepBatch
+    from assay.client.rollouts.types import NextTurn, Prompt, SamplingParams, StepBatch
     from assay.client.types import Outcome
 
 PAUSE_MODES: Final = {
@@ -47,8 +47,10 @@ KEPT_MAX: Final = 4_096
 
 
 # -- out -----------------------------------------------------------------------------------------
-def sampling_message(params: SamplingParams) -> rollout_pb2.Sampling:
-    return rollout_pb2.Sampling(
+def sampling_message(params: SamplingParams, where: str) -> rollout_pb2.Sampling:
+    return wire.filled(
+        rollout_pb2.Sampling,
+        where,
         temperature=params.temperature,
         top_k=params.top_k,
         top_p=params.top_p,
@@ -56,6 +58,19 @@ def sampling_message(params: SamplingParams) -> rollout_pb2.Sampling:
         max_tokens=params.max_tokens,
         stop_ids=params.stop_ids,
         stop_strings=params.stop_strings,
+    )
+
+
+def plan_message(
+    pipeline: str, settings: Mapping[str, Any] | None, wait_s: float
+) -> rollout_pb2.RewardPlan:
+    where = "session.reward"
+    return wire.filled(
+        rollout_pb2.RewardPlan,
+        where,
+        pipeline=pipeline,
+        settings_json=wire.object_text(settings, "settings"),
+        wait_ms_max=wire.milliseconds(wait_s, f"{where}.wait_s"),
     )
 
 
@@ -90,40 +105,43 @@ def _ids(ids: Sequence[int], where: str) -> bytes:
 
 
 def prompt_message(prompt: Prompt, where: str) -> rollout_pb2.Prompt:
-    with wire.holding(where):
-        return rollout_pb2.Prompt(
-            group_id=prompt.group_id,
-            prompt_ids=_ids(prompt.prompt_ids, f"{where}.prompt_ids"),
-            text=prompt.text,
-            k=prompt.k,
-            sampling=sampling_message(prompt.sampling),
-            seed=prompt.seed,
-            reference_json=wire.object_bytes(prompt.reference, f"{where}.reference"),
-            batch_id=prompt.batch_id,
-            continues=prompt.continues,
-            turns=[
-                rollout_pb2.NextTurn(
-                    member=turn.member,
-                    environment_ids=_ids(
-                        turn.environment_ids, f"{where}.turns[{i}].environment_ids"
-                    ),
-                    environment_text=turn.environment_text,
-                )
-                for i, turn in enumerate(prompt.turns)
-            ],
-            unscored=not prompt.scored,
-        )
+    return wire.filled(
+        rollout_pb2.Prompt,
+        where,
+        group_id=prompt.group_id,
+        prompt_ids=_ids(prompt.prompt_ids, f"{where}.prompt_ids"),
+        text=prompt.text,
+        k=prompt.k,
+        sampling=sampling_message(prompt.sampling, f"{where}.sampling"),
+        seed=prompt.seed,
+        reference_json=wire.object_bytes(prompt.reference, f"{where}.reference"),
+        batch_id=prompt.batch_id,
+        continues=prompt.continues,
+        turns=[_turn_message(turn, f"{where}.turns[{i}]") for i, turn in enumerate(prompt.turns)],
+        unscored=not prompt.scored,
+    )
+
+
+def _turn_message(turn: NextTurn, where: str) -> rollout_pb2.NextTurn:
+    return wire.filled(
+        rollout_pb2.NextTurn,
+        where,
+        member=turn.member,
+        environment_ids=_ids(turn.environment_ids, f"{where}.environment_ids"),
+        environment_text=turn.environment_text,
+    )
 
 
 def batch_message(batch: StepBatch, where: str) -> rollout_pb2.RewardBatch:
-    with wire.holding(where):
-        return rollout_pb2.RewardBatch(
-            batch_id=batch.batch_id,
-            deadline_ms=None if batch.deadline_s is None else round(batch.deadline_s * 1000),
-            last=batch.last,
-            enough_groups=batch.enough_groups,
-            only_varied=batch.only_varied,
-        )
+    return wire.filled(
+        rollout_pb2.RewardBatch,
+        where,
+        batch_id=batch.batch_id,
+        deadline_ms=wire.milliseconds(batch.deadline_s, f"{where}.deadline_s"),
+        last=batch.last,
+        enough_groups=batch.enough_groups,
+        only_varied=batch.only_varied,
+    )
 
 
 # -- in ------------------------------------------------------------------------------------------
