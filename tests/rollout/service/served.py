@@ -57,6 +57,7 @@ class Rollouts:
     """What weights are staged into: an `Engine`, or a `CudaEngine`, which is `runtime` too."""
     runtime: Any
     service: RolloutService
+    server: RolloutServer
     client: RolloutClient
     address: str
     metrics: Metrics
@@ -189,6 +190,7 @@ async def rollouts(
                     engine=engine,
                     runtime=runtime,
                     service=service,
+                    server=server,
                     client=client,
                     address=address,
                     metrics=metrics,

@@ -172,10 +172,12 @@ async def test_sessions_that_were_left_make_room_and_those_in_use_stay(
     async with asyncio.timeout(60), contextlib.aclosing(read.groups()) as reading:
         read.acknowledge(await anext(reading))
         monkeypatch.setattr("assay.rollout.service.sessions.IDLE_S_MAX", 0.5)
+        monkeypatch.setattr("assay.rollout.service.server.READINESS_EVERY_S", 0.02)
+        watching = asyncio.create_task(own.server.watch_readiness())
         while own.service.status().sessions > 2:
             await named.submit([])
-            own.service.close_idle()
             await asyncio.sleep(0.01)
+        watching.cancel()
         with pytest.raises(NotFound):
             await left.submit([])
         await named.close()
