@@ -1364,7 +1364,7 @@ SEVERAL: Final = [
         ("    while value and _is_unopened(value, value[-1]):\n", "    while False:\n"),
         (" or _OF_OTHERS.search(value):\n", ":\n"),
         ('(text[lead.end() - 1] == "$" and "$" not in rest)', "0"),
-        ("said[: close.start()] if close else said", "said"),
+        ('said[: close.start()].rstrip(" .") if close else said', "said"),
         ("    return value if is_brief and", "    return value if"),
         ("not _OF_OTHERS.search(words) and", ""),
         (" and not _DIGIT.search(words)", ""),

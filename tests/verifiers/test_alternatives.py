@@ -114,6 +114,7 @@ def test_values_of_every_kind_are_offered(judge: Judge, gold: str, response: str
         r"\boxed{\text{even}}, or so it seems",
         r"\boxed{\text{even}} or equivalently $2 \mid n$",
         r"\boxed{\text{even}} if n > 0 and if n < 9",
+        r"\boxed{\text{even}} if and only if n is even",
     ],
 )
 def test_words_behind_a_word_explain_it(judge: Judge, response: str) -> None:
@@ -181,6 +182,7 @@ RECORDS = (
     *('{"answer": 85, "confidence": 0.9}', '{"answer": "85", "unit": "cm", "ok": true}'),
     *('{"reasoning": "5+80", "answer": 85, "steps": ["5", "17"]}', "{'answer': 85, 'n': 5}"),
     *('```json\n{\n  "answer": 85,\n  "confidence": 5\n}\n```', '[{"answer": 85, "of": {"a": 5}}]'),
+    r"""{"answer": 85, "explanation": "the \"5\" stays"}""",
     *('{"final_answer": 85, "checked": null}', '{"result": 85, "status": "5 checks"}'),
 )
 
@@ -245,6 +247,7 @@ def test_steps_and_one_guess_state_the_last(judge: Judge, way: str) -> None:
         (r"\boxed{85} (or 5)", "5"),
         (r"\boxed{85} (or $(5, 6]$)", "(5, 6]"),
         (r"\boxed{85} or $\sqrt{5}$.", r"\sqrt{5}"),
+        (r"\boxed{85} or $5!$", "5!"),
         (r"{\boxed{85} or \frac{5}{2}}", r"\frac{5}{2}"),
     ],
 )

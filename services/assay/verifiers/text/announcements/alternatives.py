@@ -39,7 +39,7 @@ _FORMULA: Final = (
     r"(?:(?<=\$)(?=[^\s$])|(?<=\\\()|(?<=\\\[)|(?=[A-Za-z]{0,3}\^\S|\(\d{1,9}\s?,\s?\d))"
 )
 _WORD: Final = (
-    r"(?!(?:so|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better|similar"
+    r"(?!(?:so|only|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better|similar"
     r"|vice|not|nothing|equivalent(?:ly)?)\b)(?=[A-Za-z]{2,20}\b[.!)}$*\\]*\s*(?:\n|\Z|(?:if|when|for|unless|otherwise|could|might|may)\b))"
 )
 _LETTER: Final = r"(?=\(?(?:[B-HJ-Z]|A(?!\s\w)|[a-z](?=[).$}*]*\s*(?:\Z|\n)))(?![A-Za-z'])\)?)"
@@ -173,7 +173,7 @@ def _value(said: str, *, is_open: bool) -> str:
     """What is offered, if it is a value with hardly a word beside it: a whole formula, if one is
     open."""
     close = _CLOSES.search(said) if is_open else None
-    value = (said[: close.start()] if close else said).rstrip(_ENDS)
+    value = said[: close.start()].rstrip(" .") if close else said.rstrip(_ENDS)
     while value and _is_unopened(value, value[-1]):
         value = value[:-1].rstrip(_ENDS)
     is_brief = len(_LONG_WORD.findall(said)) <= _WORDS_MAX
