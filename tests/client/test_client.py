@@ -173,9 +173,9 @@ async def test_a_bad_request_far_behind_is_named_by_its_place(client: Client) ->
 async def test_what_a_message_cannot_hold_is_named_before_it_is_sent() -> None:
     async with Client("127.0.0.1:1", backoff=ONCE) as client:
         for call, field in (
-            (client.register_task("task", pipeline="noop", batch_size=1 << 40), "task"),
+            (client.register_task("task", pipeline="noop", batch_size=1 << 40), "task.batch_size"),
             (client.hint("task", size=1 << 40), "size"),
-            (client.open_batch("task", deadline_s=float("inf")), "batch"),
+            (client.open_batch("task", deadline_s=float("inf")), "deadline_s"),
         ):
             with pytest.raises(InvalidRequest) as caught:
                 await call

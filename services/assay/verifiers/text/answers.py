@@ -196,7 +196,8 @@ def _with_neighbours(
         bare = corrections.bare(response, last) if other is None else other.statement
         if not begun and bare is None:
             break
-        nearest = min(begun if bare is None else [*begun, bare], key=lambda one: one.start)
+        candidates = begun if bare is None else [*begun, bare]
+        nearest = min(candidates, key=lambda one: one.start) if other is None else other.statement
         if corrections.takes_back(response, last, nearest.start):
             said = []
         elif nearest is not bare and not markers.adjoin(response, last, nearest.start):

@@ -26,6 +26,14 @@ _OFFERS: Final = (
     ),
     *("{} when n is even and {} when n is odd", "{} if n is even; {} if n is odd"),
     *("{}, but it could be {}", "{}. It might also be {}.", "{}, though {} might be right"),
+    *("{}. Alternatively, {}.", "{}. If not, then {}.", "{} and/or {}", "{}, failing that {}"),
+    *(
+        "{} as well as {}",
+        "{} or more likely {}",
+        "{}, but most likely {}",
+        "{}, though I think {}",
+    ),
+    *("{} (backup answer: {})", "{}. Another possible answer is {}.", "{}; {} is also possible"),
     *("{}\\quad\\text{{or}}\\quad {}", "{} \\text{{ or }} {}"),
 )
 _LETTERS: Final = "ABCD"

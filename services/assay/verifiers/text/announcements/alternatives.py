@@ -20,10 +20,34 @@ _DELIMITER: Final = (
     r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{))"
 )
 """Also a bracket that opens no pair."""
+_DOUBT: Final = (
+    r"(?:(?:more|most|equally|quite)\s(?:likely|probably)|I\s(?:think|guess|believe|suspect)"
+    r"|I(?:'d|\swould)\s(?:also\s)?(?:say|accept|guess))"
+)
 _LEADS: Final = (
-    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|instead)\b"
+    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
+_JOINS: Final = (
+    r"\b(?:and/or|or|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs)\b"
+    rf"|\b(?:but|although|though)\s(?=maybe|perhaps|possibly|{_DOUBT})"
+)
+_ELSE: Final = (
+    r"(?:(?:or\s)?alternatively|otherwise|if\s(?:not|(?:that|this|it)(?:'s|\sis)\s(?:not\s\w{1,9}|wrong|incorrect))"
+    r"|failing\sthat)[,:]?\s(?:then\s)?"
+)
+"""Begins a sentence with nothing else but another answer."""
+_CALLED: Final = (
+    r"(?:(?:my|an?|the)\s)?(?:backup|second|alternat(?:iv)?e|another|fallback|next)\s"
+    r"(?:(?:possible|acceptable|correct|valid|likely)\s)?(?:answer|guess|option|possibility|choice)"
+    r"\s?(?::|=|is|would\sbe)\s|also\s(?:possible|acceptable|correct|valid):\s"
+)
+_ALSO: Final = (
+    r"(?=(?:[^\n.;]|\.(?=\d)){1,60}?\s(?:(?:is|are|would\sbe)\s(?:also|another|equally|an?\salternative)\s(?:\w+\s)?"
+    r"(?:possible|acceptable|valid|correct|right|answer|possibility|option|guess)|also\sworks)"
+    r"[\s.!)$*]*(?:\n|\Z))"
+)
+"""Behind a value, to the end of the response or line."""
 _NAME: Final = r"\\?[A-Za-z](?:_\{?\w\}?)?"
 _UNIT: Final = (
     r"(?P<unit>[ ~$]{0,3}(?!(?:is|are|or|and|if|for)\b)[A-Za-z\u00b0%]{1,20}"
@@ -36,11 +60,13 @@ _MODAL: Final = (
 )
 _NUMBER: Final = r"(?=[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d|\\(?:[dt]?frac|sqrt|pi)(?![a-z])))"
 _FORMULA: Final = (
-    r"(?:(?<=\$)(?=[^\s$])|(?<=\\\()|(?<=\\\[)|(?=[A-Za-z]{0,3}\^\S|\(\d{1,9}\s?,\s?\d))"
+    r"(?:(?<=\$)(?=[^\s$,.;:!?)])|(?<=\\\()|(?<=\\\[)|(?=[A-Za-z]{0,3}\^\S|\(\d{1,9}\s?,\s?\d))"
 )
 _WORD: Final = (
-    r"(?!(?:so|only|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better|similar"
-    r"|vice|not|nothing|equivalent(?:ly)?)\b)(?=[A-Za-z]{2,20}\b[.!)}$*\\]*\s*(?:\n|\Z|(?:if|when|for|unless|otherwise|could|might|may)\b))"
+    r"(?!(?:so|only|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better"
+    r"|similar|vice|not|nothing|right|correct|true|valid|wrong|possible|equivalent(?:ly)?)\b)"
+    r"(?=[A-Za-z]{2,20}\b[.!)}$*\\]*\s*(?:\n|\Z|(?:if|when|for|unless|otherwise|could|might|may|also"
+    r"|is\salso|is\sanother)\b))"
 )
 _LETTER: Final = r"(?=\(?(?:[B-HJ-Z]|A(?!\s\w)|[a-z](?=[).$}*]*\s*(?:\Z|\n)))(?![A-Za-z'])\)?)"
 _CONTENT: Final = re.compile(
@@ -57,9 +83,13 @@ _CASE_BEHIND: Final = re.compile(
     rf"[\s,$)\]}}\\]*\b(?P<case>{_CASE}|otherwise|too|as\swell|instead|could|might|may|can)\b",
     re.IGNORECASE,
 )
+_CALLED_BEHIND: Final = re.compile(
+    rf"\b(?P<case>{_CASE}|otherwise|is|are|also|would)\b", re.IGNORECASE
+)
 _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
 _NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
 _ENDS: Final = " .!?$*_`\\,;"
+_OPENS: Final = re.compile(rf"(?:\$|\\?[(\[])\s*(?:{_NAME}\s?=\s?)?\Z")
 _CLOSES: Final = re.compile(r"\$|\\[)\]]")
 
 
@@ -70,13 +100,15 @@ class _Patterns(NamedTuple):
     beside: re.Pattern[str] | None
     """Directly behind it, as another formula or with its name."""
     may_be: re.Pattern[str]
+    again: re.Pattern[str]
+    """In a sentence of its own, or called another answer."""
     cases: re.Pattern[str]
 
 
 def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
     offered = (
         rf"{_UNIT}{_DELIMITER}{{0,9}}[,;]?{_DELIMITER}{{0,9}}"
-        rf"\b(?:or|alternatively|possibly|perhaps|maybe)\b{_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
+        rf"(?:{_JOINS}){_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
     )
     beside = (
         rf"(?:\$\$?|\\[)\]])\s*(?:\$\$?|\\[(\[])\s*{_NUMBER}"
@@ -87,6 +119,11 @@ def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
         rf"|\b(?:though|although|but|and)\s{_DELIMITER}{{0,4}}{value}(?=[^\n]{{1,60}}?\s{_MODAL}"
         r"(?:right|correct|true|valid|the\sanswer|an\sanswer)))"
     )
+    again = (
+        r"(?:[\s,;.$*)\]\u2013\u2014]|\\[)\]]|(?<=\s)-(?=\s)|\((?!\s?[-+\u2212]?\s?[\d.]+\s?,)){0,9}"
+        rf"(?:(?:{_ELSE}|{_CALLED})(?:{_DELIMITER}|it(?:'s|\sis)\s|the\sanswer\s(?:is|would\sbe)\s){{0,9}}+{value}"
+        rf"|(?:(?:and|but|though|although)\s)?{_DELIMITER}{{0,4}}{value}{_ALSO})"
+    )
     cases = (
         rf"{_DELIMITER}{{0,9}},?\s?{_DELIMITER}{{0,4}}\b(?P<case>{_CASE})\b[^\n.]{{1,80}}?"
         rf"(?:[,;]|\b(?:and|or|but)\b){_DELIMITER}{{0,4}}(?:(?:and|or|but|then)\s)?"
@@ -96,6 +133,7 @@ def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
         re.compile(offered, re.IGNORECASE),
         re.compile(beside) if has_formulas else None,
         re.compile(may_be, re.IGNORECASE),
+        re.compile(again, re.IGNORECASE),
         re.compile(cases, re.IGNORECASE),
     )
 
@@ -124,6 +162,8 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
         return _said(text, found, name, needs_case=False)
     if (found := patterns.may_be.match(text, end, until)) and _is_own(found["before"]):
         return _said(text, found, name, needs_case=False)
+    if found := patterns.again.match(text, end, until):
+        return _said(text, found, name, needs_case=False, ends=_CALLED_BEHIND)
     if found := patterns.cases.match(text, end, until):
         return _said(text, found, name, needs_case=found["else"] is None)
     return None
@@ -147,13 +187,20 @@ def _is_own(words: str) -> bool:
     return not _OF_OTHERS.search(words) and not _DIGIT.search(words)
 
 
-def _said(text: str, lead: re.Match[str], name: str, *, needs_case: bool) -> Alternative | None:
+def _said(
+    text: str,
+    lead: re.Match[str],
+    name: str,
+    *,
+    needs_case: bool,
+    ends: re.Pattern[str] = _CASE_BEHIND,
+) -> Alternative | None:
     rest = markers.sentence(markers.line_at(text, lead.end()))
-    case = _CASE_BEHIND.search(rest)
+    case = ends.search(rest)
     if needs_case and (case is None or case["case"].lower() != lead["case"].lower()):
         return None
     value = _value(
-        rest[: case.start("case")] if case else rest, is_open=lead[0].endswith(("$", "(", "["))
+        rest[: case.start("case")] if case else rest, is_open=_OPENS.search(lead[0]) is not None
     )
     is_of_another = "=" in value and not _is_of(name, value, lead.groupdict().get("name"))
     if not value or is_of_another or _OF_OTHERS.search(value):
