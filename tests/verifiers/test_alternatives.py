@@ -83,6 +83,7 @@ EXPLAINED = (
     r"$\boxed{85}$, which is also our answer to part 5.",
     r"\boxed{85}. 5 also works as a factor of it.",
     r"\boxed{85} as well as we know",
+    r"\boxed{85}; 85 is also possible",
     r"So $x = 5$ or $x = \boxed{85}$.",
     r"\boxed{85} dollars, or $85",
     r"\boxed{85} if we multiply 17 and 5 for the total",
