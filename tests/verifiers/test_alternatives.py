@@ -121,13 +121,17 @@ OTHER_KINDS = (
     *(("2", r"\boxed{x = 2} or $x = 3$"), ("2", r"\boxed{x = 2}, $x = 3$")),
     *(("2", r"\boxed{x = 2} if n is even, otherwise $x = 3$"), (r"\pi", r"\boxed{\pi} or $2\pi$")),
     ("(1,2)", r"\boxed{(1,2)} or $(2,1)$"),
+    *(
+        ("even", r"\boxed{\text{even}}; odd is also possible"),
+        ("yes", r"\boxed{yes}; $no$ is also possible"),
+    ),
     *(("even", r"\boxed{\text{even}}. It could also be odd."), ("x", r"\boxed{x} or $y$")),
 )
 
 
 @pytest.mark.parametrize(("gold", "response"), OTHER_KINDS)
 def test_values_of_every_kind_are_offered(judge: Judge, gold: str, response: str) -> None:
-    box = re.split(r"(?<=\})(?=[ ,.] )|(?<=\})(?= )", response)[0]
+    box = re.split(r"(?<=\})(?=[ ,.;])", response)[0]
     assert judge("math", response, {"answers": [gold]}).reward == 0.0
     assert judge("math", f"So $${box}$$ is the answer.", {"answers": [gold]}).reward == 1.0
 
