@@ -113,7 +113,7 @@ def said(request: pytest.FixtureRequest) -> Callable[[str], bytes]:
 
 
 def test_a_box_gets_a_namespace_that_an_earlier_one_had(said: Callable[[str], bytes]) -> None:
-    assert len({said(WHICH) for _ in range(12)}) < 6
+    assert len({said(WHICH) for _ in range(12)}) < 12  # all 12 differ where none serves again
 
 
 def test_names_that_a_program_left_are_unknown_to_the_next(said: Callable[[str], bytes]) -> None:

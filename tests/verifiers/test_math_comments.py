@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fuzz.verdicts.mathematics.comments import CARRIERS, CONCLUDED, NEITHER, STATED
+from tests.fuzz.verdicts.mathematics.several.comments import CARRIERS, CONCLUDED, NEITHER, STATED
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer

@@ -20,16 +20,16 @@ from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
-from tests.fuzz.verdicts.mathematics.comments import comment_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
-from tests.fuzz.verdicts.mathematics.offers import offer_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.several.comments import comment_case
+from tests.fuzz.verdicts.mathematics.several.offers import offer_case
+from tests.fuzz.verdicts.mathematics.several.ways import way_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
-from tests.fuzz.verdicts.mathematics.ways import way_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case

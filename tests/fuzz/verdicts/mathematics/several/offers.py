@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
 from tests.fuzz.verdicts.mathematics import answers
-from tests.fuzz.verdicts.mathematics.ways import LISTED
+from tests.fuzz.verdicts.mathematics.several.ways import LISTED
 
 _CARRIERS: Final = (
     ("\\boxed{{{}}}", "${}$"),
