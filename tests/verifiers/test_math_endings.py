@@ -106,3 +106,14 @@ def test_a_box_to_fill_in_is_no_answer(judge: Judge, blank: str) -> None:
 def test_signs_are_answers_in_a_box(judge: Judge, gold: str) -> None:
     assert judge("math", rf"so $\boxed{{{gold}}}$", {"answers": [gold]}).reward == 1.0
     assert judge("math", rf"so $\boxed{{{gold}}}$", {"answers": ["8"]}).reward == 0.0
+
+
+@pytest.mark.parametrize("gold", ["Evelyn", "85", r"\frac{1}{2}", "x + 1"])
+@pytest.mark.parametrize("marks", ["`{}`", "``{}``", "**`{}`**", "``**{}**``"])
+def test_marks_of_code_around_an_answer_are_no_part_of_it(
+    judge: Judge, gold: str, marks: str
+) -> None:
+    said = marks.format(gold)
+    for response in (f"The answer is {said}.", f"<answer>{said}</answer>", f"\\boxed{{{said}}}"):
+        assert judge("math", response, {"answers": [gold]}).reward == 1.0, response
+        assert judge("math", response, {"answers": ["86"]}).reward == 0.0, response
