@@ -61,6 +61,12 @@ SENTENCES = (
     r"\boxed{85} (5 is also possible)",
     r"\boxed{85}; $5$ is another possibility.",
     r"\boxed{85}, 5 also works",
+    *(r"\boxed{85} o 5", r"\boxed{85} oder 5", r"\boxed{85} ou $5$", "\\boxed{85} \u6216 5"),
+    *(
+        "\\boxed{85} \u0438\u043b\u0438 5",
+        r"\boxed{85} or, less likely, 5",
+        r"\boxed{85} or \textbf{5}",
+    ),
 )
 EXPLAINED = (
     r"\boxed{85} or so many apples",

@@ -17,19 +17,20 @@ _WORDS_MAX: Final = 2
 """Beside a number: `5 red apples`."""
 _DELIMITER: Final = (
     r"(?:[\s~*_${}]|\((?!\s?[-+\u2212]?\s?(?:[\d.]+\s?,|\\))|\\[()\[\],;:! ]|\\q?quad(?![a-z])"
-    r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{))"
+    r"|\\(?:text|mbox|textrm|textbf|mathrm|mathbf)\s?(?=\{))"
 )
 """Also a bracket that opens no pair."""
 _DOUBT: Final = (
-    r"(?:(?:more|most|equally|quite)\s(?:likely|probably)|I\s(?:think|guess|believe|suspect)"
+    r"(?:(?:more|most|less|equally|quite)\s(?:likely|probably)|I\s(?:think|guess|believe|suspect)"
     r"|I(?:'d|\swould)\s(?:also\s)?(?:say|accept|guess))"
 )
 _LEADS: Final = (
-    rf"(?:{_DELIMITER}|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
+    rf"(?:{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
 _JOINS: Final = (
-    r"\b(?:and/or|or|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs)\b"
+    r"\b(?:and/or|or|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs"
+    r"|o|oder|ou|\u0438\u043b\u0438)\b|\u6216\u8005?"
     rf"|\b(?:but|although|though)\s(?=maybe|perhaps|possibly|{_DOUBT})"
 )
 _ELSE: Final = (
