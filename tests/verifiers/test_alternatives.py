@@ -29,6 +29,8 @@ FORMULAS = (
 JOINERS = (
     *("{} or {}", "{}, or {}", "{} (or {})", "{} or maybe {}", "{} or it is {}", "{}; possibly {}"),
     *("{} or else {}.", "{} or {} otherwise", "{} or {} if x < 0", "{} alternatively {}"),
+    *("{} (either that or {})", "{} either it or {}.", "{} or (b) {}", "{} xor {}", "{} || {}"),
+    *(r"{} \lor {}", r"{} \vee {}"),
 )
 SENTENCES = (
     r"\boxed{85}\text{ or }5",
@@ -68,6 +70,25 @@ SENTENCES = (
         r"\boxed{85} or \textbf{5}",
     ),
 )
+SIGNS = (
+    *(
+        "",
+        "=",
+        "->",
+        "=>",
+        "&",
+        "|",
+        "-->",
+        "~",
+        "resp.",
+        r"\to",
+        r"\rightarrow",
+        r"\cup",
+        r"\quad",
+    ),
+    *(r"\\\\", r"\,", r"\mid", "\u2192", "\u21d2", "\u222a"),
+)
+IN_WORDS = ("five", "minus five", "twenty-five", "twelve", "sixteen", "a hundred", "zero", "one")
 EXPLAINED = (
     r"\boxed{85} or so many apples",
     r"\boxed{85} or 85",
@@ -100,6 +121,20 @@ EXPLAINED = (
     r"\boxed{85} cm, or 0.85 m",
     r"\boxed{85} cm or 850 mm",
     r"\boxed{85} minutes, or 1 hour 25 minutes",
+    r"\boxed{85} or eighty-five",
+    r"\boxed{85} or one of its multiples",
+    r"\boxed{85} or one of them",
+    r"\boxed{85} or one more than 84",
+    r"$\boxed{85} = 17 \cdot 5$",
+    r"$\boxed{85} = 85.0$",
+    r"$\boxed{85} (85)$",
+    r"$\boxed{85} \approx 84.9$",
+    r"$\boxed{85} \ne 5$",
+    r"$\boxed{85} > 5$",
+    r"\boxed{85} (5 more than 80)",
+    r"\boxed{85} = 5 times 17",
+    "\\boxed{85}\n5 is a factor of it.",
+    r"\boxed{85}. Alternative: count all 5 groups.",
 )
 
 
@@ -108,6 +143,48 @@ def test_a_value_in_place_of_a_box_is_another_answer(judge: Judge, joiner: str) 
     for box, other in FORMULAS:
         response = f"Some work.\n\nSo {joiner.format(box, other)}"
         assert judge("math", response, {"answers": ["85"]}).reward == 0.0, response
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_value_with_no_word_before_it_is_another_one(judge: Judge, sign: str) -> None:
+    for box, other in ((r"\boxed{85}", "5"), ("<answer>85</answer>", "-5"), (r"\boxed{85}", "5.5")):
+        response = f"So {box} {sign} {other}."
+        assert judge("math", response, {"answers": ["85"]}).reward == 0.0, response
+        again = f"So {box} {sign} 85"
+        assert judge("math", again, {"answers": ["85"]}).reward == 1.0, again
+
+
+@pytest.mark.parametrize(
+    "bracket", ["({})", "[{}]", "{{{}}}", r"\({}\)", r"\[{}\]", "${}$", "( {} )"]
+)
+def test_brackets_around_a_value_make_no_remark_of_it(judge: Judge, bracket: str) -> None:
+    for value, passes in (("5", 0.0), ("85", 1.0), ("5 apples are left", 1.0)):
+        response = rf"So \boxed{{85}} {bracket.format(value)}"
+        assert judge("math", response, {"answers": ["85"]}).reward == passes, response
+
+
+@pytest.mark.parametrize("number", IN_WORDS)
+def test_a_number_in_words_is_offered_too(judge: Judge, number: str) -> None:
+    for joiner in ("{} or {}", "{}, or maybe {}.", "{} (or {})", r"{} \text{{ or }} \text{{{}}}"):
+        response = joiner.format(r"\boxed{85}", number)
+        assert judge("math", response, {"answers": ["85"]}).reward == 0.0, response
+
+
+def test_zero_behind_a_polynomial_is_its_equation(judge: Judge) -> None:
+    for box in (r"\boxed{x^2 - 4}", "<answer>x^2 - 4</answer>"):
+        assert judge("math", f"So ${box} = 0.$", {"answers": ["x^2 - 4"]}).reward == 1.0
+
+
+def test_a_name_behind_a_number_is_its_name(judge: Judge) -> None:
+    for response, passes in (
+        (r"\boxed{85} or $x = 5$", 0.0),
+        (r"\boxed{85} or $x = 85$", 1.0),
+        (r"$y = \boxed{85}$ or $x = 5$", 1.0),
+        ("\\boxed{85}\nAlternative: 5", 0.0),
+        (r"\boxed{85}, 5 as well", 0.0),
+        (r"\boxed{85}. 5 works as well as 17 does.", 1.0),
+    ):
+        assert judge("math", response, {"answers": ["85"]}).reward == passes, response
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
@@ -154,6 +231,13 @@ def test_values_of_every_kind_are_offered(judge: Judge, gold: str, response: str
 )
 def test_words_behind_a_word_explain_it(judge: Judge, response: str) -> None:
     assert judge("math", response, {"answers": ["even"]}).reward == 1.0
+
+
+@pytest.mark.parametrize("behind", ["as well", "too"])
+def test_a_word_beside_a_word_is_another_answer(judge: Judge, behind: str) -> None:
+    for said, passes in ((r"\text{odd}", 0.0), ("odd", 0.0), (r"\text{even}", 1.0), ("even", 1.0)):
+        response = rf"\boxed{{\text{{even}}}}, ${said}$ {behind}"
+        assert judge("math", response, {"answers": ["even"]}).reward == passes, response
 
 
 def test_a_formula_ends_before_the_words_behind_it(judge: Judge) -> None:

@@ -25,12 +25,13 @@ _DOUBT: Final = (
     r"|I(?:'d|\swould)\s(?:also\s)?(?:say|accept|guess))"
 )
 _LEADS: Final = (
-    rf"(?:{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
+    rf"(?:\([a-z]\)\s|{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
 _JOINS: Final = (
-    r"\b(?:and/or|or|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs"
-    r"|o|oder|ou|\u0438\u043b\u0438)\b|\u6216\u8005?"
+    r"(?:\beither\s(?:that|this|it)\s)?"
+    r"\b(?:and/or|or|xor|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs"
+    r"|o|oder|ou|\u0438\u043b\u0438)\b|\u6216\u8005?|\\(?:lor|vee)\b|\|\|"
     rf"|\b(?:but|although|though)\s(?=maybe|perhaps|possibly|{_DOUBT})"
 )
 _ELSE: Final = (
@@ -41,11 +42,11 @@ _ELSE: Final = (
 _CALLED: Final = (
     r"(?:(?:my|an?|the)\s)?(?:backup|second|alternat(?:iv)?e|another|fallback|next)\s"
     r"(?:(?:possible|acceptable|correct|valid|likely)\s)?(?:answer|guess|option|possibility|choice)"
-    r"\s?(?::|=|is|would\sbe)\s|also\s(?:possible|acceptable|correct|valid):\s"
+    r"\s?(?::|=|is|would\sbe)\s|alternat(?:iv)?e(?:ly)?:\s|also\s(?:possible|acceptable|correct|valid):\s"
 )
 _ALSO: Final = (
     r"(?=(?:[^\n.;]|\.(?=\d)){1,60}?\s(?:(?:is|are|would\sbe)\s(?:also|another|equally|an?\salternative)\s(?:\w+\s)?"
-    r"(?:possible|acceptable|valid|correct|right|answer|possibility|option|guess)|also\sworks)"
+    r"(?:possible|acceptable|valid|correct|right|answer|possibility|option|guess)|also\sworks|as\swell|too)"
     r"[\s.!)$*]*(?:\n|\Z))"
 )
 """Behind a value, to the end of the response or line."""
@@ -59,7 +60,19 @@ _MODAL: Final = (
     r"\b(?:could|might|may|can)\s"
     r"(?:(?:also|well|even|just|instead|as|equally|possibly)\s){0,4}be\s"
 )
-_NUMBER: Final = r"(?=[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d|\\(?:[dt]?frac|sqrt|pi)(?![a-z])))"
+_DIGITS: Final = r"(?=[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d|\\(?:[dt]?frac|sqrt|pi)(?![a-z])))"
+_IN_WORDS: Final = (
+    r"(?=(?:minus\s|negative\s)?(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ]\w{3,5})?"
+    r"|(?:a\s)?hundred)\b(?!\s(?:of|more|less)\b))"
+)
+_NUMBER: Final = rf"(?:{_DIGITS}|{_IN_WORDS})"
+_SIGNS: Final = (
+    r"(?:[ \t~$}]|\\[,;:! ()\[\]]|\\\\|[-=]{1,2}>|resp\."
+    r"|\\(?:q?quad|to|rightarrow|Rightarrow|implies|cup|mid)(?![A-Za-z])|[=&|\u2192\u21d2\u222a(\[{])"
+)
+"""What may stand alone between a value and another one."""
 _FORMULA: Final = (
     r"(?:(?<=\$)(?=[^\s$,.;:!?)])|(?<=\\\()|(?<=\\\[)|(?=[A-Za-z]{0,3}\^\S|\(\d{1,9}\s?,\s?\d))"
 )
@@ -67,7 +80,7 @@ _WORD: Final = (
     r"(?!(?:so|only|less|more|fewer|both|neither|none|higher|lower|above|below|greater|better"
     r"|similar|vice|not|nothing|right|correct|true|valid|wrong|possible|equivalent(?:ly)?)\b)"
     r"(?=[A-Za-z]{2,20}\b[.!)}$*\\]*\s*(?:\n|\Z|(?:if|when|for|unless|otherwise|could|might|may|also"
-    r"|is\salso|is\sanother)\b))"
+    r"|is\salso|is\sanother|as\swell|too)\b))"
 )
 _LETTER: Final = r"(?=\(?(?:[B-HJ-Z]|A(?!\s\w)|[a-z](?=[).$}*]*\s*(?:\Z|\n)))(?![A-Za-z'])\)?)"
 _CONTENT: Final = re.compile(
@@ -78,6 +91,12 @@ _IS_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]+")
 _OF_OTHERS: Final = re.compile(
     r"(?i)\b(?:think|thought|believe|expect|guess|assume|suppose|if|not|n't|wrong|mistake\w*|how)\b"
 )
+_IS_BARE: Final = re.compile(
+    r"[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d[\d,. ]*"
+    r"|\\(?:[dt]?frac|sqrt|pi)(?![a-z])[^A-Za-z]{0,40})%?"
+)
+_HAS_NAME: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
+_HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
 _DIGIT: Final = re.compile(r"(?a)\d")
 _LONG_WORD: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
 _CASE_BEHIND: Final = re.compile(
@@ -85,7 +104,7 @@ _CASE_BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 _CALLED_BEHIND: Final = re.compile(
-    rf"\b(?P<case>{_CASE}|otherwise|is|are|also|would)\b", re.IGNORECASE
+    rf"\b(?P<case>{_CASE}|otherwise|is|are|also|would|as\swell|too)\b", re.IGNORECASE
 )
 _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
 _NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
@@ -104,6 +123,8 @@ class _Patterns(NamedTuple):
     again: re.Pattern[str]
     """In a sentence of its own, or called another answer."""
     cases: re.Pattern[str]
+    bare: re.Pattern[str] | None
+    """Behind it without a word, to the end of the sentence."""
 
 
 def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
@@ -136,6 +157,7 @@ def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
         re.compile(may_be, re.IGNORECASE),
         re.compile(again, re.IGNORECASE),
         re.compile(cases, re.IGNORECASE),
+        re.compile(rf"{_SIGNS}{{1,9}}+{_DIGITS}") if has_formulas else None,
     )
 
 
@@ -159,7 +181,8 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
     found = patterns.offered.match(text, end, until) or (
         patterns.beside.match(text, end, until) if patterns.beside else None
     )
-    if found and found["name"] in (None, name):
+    is_number = not name and patterns is _VALUES
+    if found and (found["name"] in (None, name) or (is_number and found.re is patterns.offered)):
         return _said(text, found, name, needs_case=False)
     if (found := patterns.may_be.match(text, end, until)) and _is_own(found["before"]):
         return _said(text, found, name, needs_case=False)
@@ -167,6 +190,9 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
         return _said(text, found, name, needs_case=False, ends=_CALLED_BEHIND)
     if found := patterns.cases.match(text, end, until):
         return _said(text, found, name, needs_case=found["else"] is None)
+    if patterns.bare and (found := patterns.bare.match(text, end, until)):
+        is_equation = "=" in found[0] and _is_of_equation(text, start, end)
+        return None if is_equation else _alone(text, found)
     return None
 
 
@@ -174,6 +200,12 @@ def name_of(text: str, at: int) -> str:
     r"""`x` of a box at `at`, in `x = \boxed{85}` or `\boxed{x = 85}`; empty if there is none."""
     found = _NAMED.search(text[max(0, at - _NAME_CHARS_MAX) : at]) or _NAMED_WITHIN.match(text, at)
     return found[1] if found else ""
+
+
+def _is_of_equation(text: str, start: int, end: int) -> bool:
+    r"""A polynomial, or the place to fill in of `3 + \boxed{5} = 8`."""
+    before = text[max(0, start - _NAME_CHARS_MAX) : start]
+    return bool(_HAS_NAME.search(text[start:end]) or _HAS_TERMS.search(before))
 
 
 def _of_kind(marked: str) -> _Patterns:
@@ -210,6 +242,15 @@ def _said(
     end = lead.end() + len(value)
     unit = lead.groupdict().get("unit") or ""
     return Alternative(Statement(begin, end, text[begin:end]), unit)
+
+
+def _alone(text: str, lead: re.Match[str]) -> Alternative | None:
+    """A value with no word beside it."""
+    value = _value(markers.sentence(markers.line_at(text, lead.end())), is_open=False)
+    if not value or not _IS_BARE.fullmatch(value):
+        return None
+    end = lead.end() + len(value)
+    return Alternative(Statement(lead.end(), end, value), "")
 
 
 def _is_of(name: str, value: str, said: str | None) -> bool:

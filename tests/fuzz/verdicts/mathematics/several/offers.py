@@ -34,6 +34,7 @@ _OFFERS: Final = (
         "{}, though I think {}",
     ),
     *("{} (backup answer: {})", "{}. Another possible answer is {}.", "{}; {} is also possible"),
+    *("{} (either that or {})", "{} or (b) {}", "{} xor {}", "{}, {} as well"),
     *("{}\\quad\\text{{or}}\\quad {}", "{} \\text{{ or }} {}"),
 )
 _LETTERS: Final = "ABCD"
