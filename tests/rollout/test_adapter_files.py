@@ -48,7 +48,8 @@ MODULES = {
     TensorKind.W_DOWN: "mlp.down_proj",
 }
 Arrays = dict[str, "NDArray[np.float32]"]
-LORA = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", "target_modules": ["q_proj"]}
+TARGETS = sorted(name.rpartition(".")[2] for name in MODULES.values())
+LORA = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", "target_modules": TARGETS}
 OFT = {"peft_type": "OFT", "r": 0, "oft_block_size": 8, "bias": "none"}
 
 
@@ -199,6 +200,8 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], type[ModelError], str]] =
     "no rank": ({"r": None}, {}, CorruptModel, "adapter_config.json"),
     "no scale": ({"lora_alpha": float("inf")}, {}, CorruptModel, "lora_alpha"),
     "a pattern": ({"rank_pattern": {"(a+)+$": 4}}, {}, UnsupportedModel, "rank_pattern"),
+    "no targets": ({"target_modules": []}, {}, CorruptModel, "no target module"),
+    "another's tensors": ({"target_modules": ["q_proj"]}, {}, CorruptModel, "no target module"),
     "half of a pair": ({}, {Q: None}, CorruptModel, "lora_A.weight is missing"),
     "another shape": ({}, {Q: np.zeros((4, 3), np.float32)}, CorruptModel, "lora_A"),
     "a layer too many": (
@@ -224,6 +227,25 @@ def test_what_is_wrong_with_a_folder_is_named(case: str, tmp_path: Path) -> None
     folder = write_folder(tmp_path / "adapter", {**LORA, **config}, kept)
     with pytest.raises(error, match=named):
         read_adapter(folder, MODEL.config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"target_modules": [*TARGETS, "lm_head"]},
+        {
+            "target_modules": [f"self_attn.{name}" for name in TARGETS[1:3]],
+            "layers_pattern": "layers",
+        },
+        {"target_modules": "all-linear"},
+        {"target_modules": None},
+    ],
+)
+def test_targets_by_longer_names_or_by_none_are_taken(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_folder(tmp_path / "adapter", {**LORA, **config}, lora_arrays(MODEL))
+    assert len(read_adapter(folder, MODEL.config).projections) == len([*matrices(MODEL)])
 
 
 def test_values_that_are_not_finite_stage_nothing(tmp_path: Path) -> None:

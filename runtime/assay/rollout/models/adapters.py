@@ -214,16 +214,21 @@ def projections_of(model: ModelConfig) -> Projections:
 def _check_targets(
     config: Mapping[str, Any], found: set[TensorKey], projections: Projections
 ) -> None:
-    """Refuse an adapter that lacks the tensors of a module which its config names."""
+    """Refuse an adapter that lacks the tensors of a module which its config names, or has others.
+
+    A trainer computes nothing with a tensor of another module, so applied here it would be another
+    policy than the trainer's.
+    """
     targets = config.get("target_modules")
     chosen = any(config.get(name) for name in _CHOOSES_MODULES)
     if chosen or not isinstance(targets, list):
         return
     for key, module in projections.modules.items():
-        if key in found:
-            continue
-        if any(module == name or module.endswith(f".{name}") for name in targets):
+        is_target = any(module == name or module.endswith(f".{name}") for name in targets)
+        if is_target and key not in found:
             raise CorruptModel(f"{WEIGHTS}: {module} is a target module and has no tensor")
+        if key in found and not is_target:
+            raise CorruptModel(f"{WEIGHTS}: {module} has a tensor and is no target module")
 
 
 def parse_config(text: str) -> dict[str, Any]:
