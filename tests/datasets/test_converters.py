@@ -27,6 +27,7 @@ from assay.datasets import livecodebench
 from assay.datasets.answers import last_boxed
 from assay.datasets.port import Outputs, Refused, Row
 from assay.datasets.registry import SOURCES, source_named
+from assay.verifiers.instructions.rules import RULES, follows
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.registry import load_pipelines
 
@@ -571,15 +572,17 @@ MORE_PIECES = {
 def test_instructions_are_judged_as_their_checkers_do(seed: int) -> None:
     name, given_, check = CHECKS[seed]
     pattern = re.compile(
-        converted("ifeval", ifeval((name, given_))).reference["pattern"], re.DOTALL
+        converted("ifeval", ifeval((name, given_)), "regex").reference["pattern"], re.DOTALL
     )
     pieces = (*PIECES, *MORE_PIECES.get(name, ()))
     rng = random.Random(seed)
-    told = []
+    rule, told = RULES[name], []
+    arguments = rule.read(given_)
     for _ in range(1_500):
         text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
         told.append(bool(text.strip()) and check(text))
         assert (pattern.search(text) is not None) == told[-1], (name, text)
+        assert follows(rule, arguments, text, loose=False) == told[-1], (name, text)
     assert True in told
     assert False in told
 
@@ -610,14 +613,15 @@ def test_no_long_response_makes_matching_hang(piece: str) -> None:
     """Hours with an expression that is quadratic or worse; milliseconds with these."""
     text = piece * (40_000 // len(piece))
     for name, given_, _ in CHECKS:
-        row = converted("ifeval", ifeval((name, given_)))
+        row = converted("ifeval", ifeval((name, given_)), "regex")
         re.search(row.reference["pattern"], text, re.DOTALL)
 
 
-def test_all_instructions_of_a_prompt_must_hold(judge: Judge) -> None:
+@pytest.mark.parametrize("pipeline", ["regex", "instructions"])
+def test_all_instructions_of_a_prompt_must_hold(judge: Judge, pipeline: str) -> None:
     first = ("punctuation:no_comma", dict[str, Any]())
     second = ("keywords:existence", {"keywords": ["cat"]})
-    row = converted("ifeval", ifeval(first, second))
+    row = converted("ifeval", ifeval(first, second), pipeline)
     assert reward(judge, row, "a cat\nsat") == 1.0
     assert reward(judge, row, "a cat, sat") == 0.0
     assert reward(judge, row, "a dog sat") == 0.0
@@ -645,8 +649,9 @@ def test_json_and_nothing_else_is_in_json_format(
     text = data.draw(st.sampled_from(ends)) + text + data.draw(st.sampled_from(ends))
     cut = data.draw(st.integers(0, len(text)) | st.just(0))
     response = text[: len(text) - cut]
-    row = converted("ifeval", ifeval(("detectable_format:json_format", {})))
-    assert reward(judge, row, response) == float(python_takes(response)), response
+    for pipeline in ("regex", "instructions"):
+        row = converted("ifeval", ifeval(("detectable_format:json_format", {})), pipeline)
+        assert reward(judge, row, response) == float(python_takes(response)), response
 
 
 @pytest.mark.parametrize(
@@ -676,12 +681,12 @@ def test_json_format_stands_beside_other_instructions(
         instructions[1] = ("keywords:existence", {"keywords": ["cat"]})
     elif "," in response:
         instructions.pop()
-    row = converted("ifeval", ifeval(*instructions))
+    row = converted("ifeval", ifeval(*instructions), "regex")
     assert reward(judge, row, response) == float(right)
 
 
 def test_json_nested_without_end_breaks_a_limit(judge: Judge) -> None:
-    row = converted("ifeval", ifeval(("detectable_format:json_format", {})))
+    row = converted("ifeval", ifeval(("detectable_format:json_format", {})), "regex")
     ended = judge(row.pipeline, "[" * 2_000 + "]" * 2_000, row.reference)
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, 0.0)
     assert ended.evidence.verdict == "nesting_limit"
@@ -689,16 +694,18 @@ def test_json_nested_without_end_breaks_a_limit(judge: Judge) -> None:
 
 def test_an_empty_response_follows_no_instruction(judge: Judge) -> None:
     for name, given_, _ in CHECKS:
-        row = converted("ifeval", ifeval((name, given_)))
+        row = converted("ifeval", ifeval((name, given_)), "regex")
         assert reward(judge, row, "") == reward(judge, row, " \n") == 0.0, name
 
 
-def test_an_instruction_that_no_pipeline_judges_refuses_the_row_by_name() -> None:
-    record = ifeval(
-        ("punctuation:no_comma", {}), ("language:response_language", {"language": "de"})
-    )
-    with pytest.raises(Refused, match="no pipeline judges language:response_language"):
-        converted("ifeval", record)
+def test_an_instruction_that_is_not_judged_refuses_the_row_by_name() -> None:
+    comma = ("punctuation:no_comma", dict[str, Any]())
+    german = ("language:response_language", {"language": "de"})
+    with pytest.raises(Refused, match="no regular expression judges language:response_language"):
+        converted("ifeval", ifeval(comma, german), "regex")
+    with pytest.raises(Refused, match="no pipeline judges length_constraints:number_of_letters"):
+        converted("ifeval", ifeval(comma, ("length_constraints:number_of_letters", {})))
+    assert converted("ifeval", ifeval(comma, german)).pipeline == "instructions"
 
 
 # --- any record ----------------------------------------------------------------------------------

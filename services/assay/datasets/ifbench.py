@@ -10,18 +10,26 @@ from assay.verifiers.instructions.definition import Instruction
 
 def convert(record: Record, line: int, pipeline: str) -> Row:
     """Return the row of a prompt."""
+    return Row(
+        request_id=identity(record, line, "ifbench", "key"),
+        pipeline=pipeline,
+        reference={"instructions": asked_of(record)},
+        prompt=text(record, "prompt", empty=True),
+    )
+
+
+def asked_of(record: Record) -> list[dict[str, Any]]:
+    """The instructions of a record, as the pipeline `instructions` takes them.
+
+    Raises:
+        Refused: there are none, or one that the pipeline does not judge.
+    """
     names, all_arguments = record.get("instruction_id_list"), record.get("kwargs")
     if not isinstance(names, list) or not names or not isinstance(all_arguments, list):
         raise Refused("no `instruction_id_list` with `kwargs`")
     if len(names) != len(all_arguments):
         raise Refused("instructions and `kwargs` differ in number")
-    asked = [_asked(*pair) for pair in zip(names, all_arguments, strict=True)]
-    return Row(
-        request_id=identity(record, line, "ifbench", "key"),
-        pipeline=pipeline,
-        reference={"instructions": asked},
-        prompt=text(record, "prompt", empty=True),
-    )
+    return [_asked(*pair) for pair in zip(names, all_arguments, strict=True)]
 
 
 def _asked(name: object, given: object) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class ConstraintFamily:
     """Whether a text that is not blank follows the instruction."""
     takes: Mapping[str, Callable[[object], Any]] = field(default_factory=dict)
     """Its arguments; all are needed."""
+    reads: Callable[[Arguments], Arguments] | None = None
+    """Reads arguments of which some may be absent, in place of `takes`."""
 
     def read(self, given: Mapping[str, object]) -> Arguments:
         """The arguments, converted; `null` counts as absent.
@@ -64,6 +66,8 @@ class ConstraintFamily:
             ArgumentError: names the argument.
         """
         there = {name: value for name, value in given.items() if value is not None}
+        if self.reads is not None:
+            return self.reads(there)
         if unknown := sorted(there.keys() - self.takes.keys()):
             raise ArgumentError(f"{unknown[0][:64]}: not an argument of it")
         found: dict[str, Any] = {}

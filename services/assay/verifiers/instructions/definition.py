@@ -1,4 +1,4 @@
-"""The pipeline `instructions`: verifiable instructions in the form of IFBench."""
+"""The pipeline `instructions`: verifiable instructions of IFEval and IFBench."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ from assay.verifiers.instructions.rules import RULES
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference, StageDefinition
 
 INSTRUCTIONS: Final = StageName("instructions")
-_INSTRUCTIONS_MAX: Final = 64
+INSTRUCTIONS_MAX: Final = 64
 
 
 class Reward(StrEnum):
@@ -73,7 +73,7 @@ class Instruction(BaseModel):
 class InstructionsReference(Reference):
     """Reference of `instructions`."""
 
-    instructions: tuple[Instruction, ...] = Field(min_length=1, max_length=_INSTRUCTIONS_MAX)
+    instructions: tuple[Instruction, ...] = Field(min_length=1, max_length=INSTRUCTIONS_MAX)
     """All that the prompt asks for."""
 
 
@@ -94,7 +94,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
     yield PipelineDefinition(
         spec=PipelineSpec(
             name=PipelineName("instructions"),
-            description="Verifiable instructions in the form of IFBench.",
+            description="Verifiable instructions of IFEval and IFBench.",
             stages=(INSTRUCTIONS,),
         ),
         stages=(stage,),

@@ -68,6 +68,8 @@ def _ends(token: str, following: str) -> bool:
     first = following.lstrip("\"'([{“\u2018*_")
     if bare.endswith("..") or (len(word) == 1 and word.isalpha()):
         return stripped(first).lower() in _STARTERS and first[:1].isupper()
+    if word.isdecimal() and first[:1].islower():
+        return False  # the number of an item
     if word in _ABBREVIATIONS or word.rpartition("-")[2] in _ABBREVIATIONS:
         return stripped(first).lower() in _STARTERS and first[:1].isupper()
     return True

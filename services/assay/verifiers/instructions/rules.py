@@ -1,18 +1,19 @@
-"""All constraints by the names that IFBench gives them, and the two ways to apply them. Pure.
+"""All constraints by the names that IFEval and IFBench give them, and the two ways to apply them.
 
-Own code after the published descriptions; names and arguments are those of the data set. Absent:
-`words:start_verb` (a trained tagger decides) and `words:odd_even_syllables` (a dictionary does).
+Pure; own code after the published descriptions; names and arguments are those of the data sets.
+Absent: `words:start_verb` (a trained tagger decides) and `words:odd_even_syllables` (a dictionary
+does).
 """
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from assay.verifiers.instructions import counting, layout, single, wording
+from assay.verifiers.instructions import counting, ifeval, layout, single, wording
 from assay.verifiers.instructions.arguments import Arguments, ConstraintFamily
 
 RULES: Final[Mapping[str, ConstraintFamily]] = MappingProxyType(
-    {**counting.RULES, **wording.RULES, **layout.RULES, **single.RULES}
+    {**counting.RULES, **wording.RULES, **layout.RULES, **single.RULES, **ifeval.RULES}
 )
 
 

@@ -1,0 +1,208 @@
+"""The language of a text, among those that IFEval asks for. Pure, linear in the text.
+
+Writing decides first: most languages have a script of their own. Those that share one differ in
+letters and in their most frequent words, which are counted. There is no model and no chance in it,
+so a verdict does not change from run to run. `docs/pipelines.md` says how often it is right.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from assay.verifiers.instructions.language import listed
+
+_LETTER_WEIGHT: Final = 0.5
+"""Of one letter that no other language of its script has, beside one frequent word."""
+_KANA_SHARE_MIN: Final = 0.05
+"""Of the characters of a Japanese text, at least."""
+_LATIN, _ARABIC, _CYRILLIC, _DEVANAGARI = "latin", "arabic", "cyrillic", "devanagari"
+_HAN, _KANA = "han", "kana"
+_SCRIPTS: Final[Mapping[str, str]] = {
+    _LATIN: r"A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff",
+    _CYRILLIC: r"\u0400-\u052f",
+    _ARABIC: r"\u0620-\u064a\u066e-\u06d3\u06fa-\u06ff\u0750-\u077f",
+    _DEVANAGARI: r"\u0900-\u097f",
+    _HAN: r"\u3400-\u4dbf\u4e00-\u9fff",
+    _KANA: r"\u3041-\u30ff",
+    "el": r"\u0370-\u03ff",
+    "he": r"\u05d0-\u05ea",
+    "bn": r"\u0980-\u09ff",
+    "pa": r"\u0a00-\u0a7f",
+    "gu": r"\u0a80-\u0aff",
+    "ta": r"\u0b80-\u0bff",
+    "te": r"\u0c00-\u0c7f",
+    "kn": r"\u0c80-\u0cff",
+    "ml": r"\u0d00-\u0d7f",
+    "th": r"\u0e01-\u0e4e",
+    "ko": r"\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
+}
+"""Character ranges; a script of one language has the code of the language."""
+_LETTERS: Final = re.compile("|".join(f"(?P<{name}>[{of}])" for name, of in _SCRIPTS.items()))
+_WORD: Final = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f\u0900-\u0903\u093a-\u094f]+[^\W\d_]*)*")
+_OWN_LETTERS: Final[Mapping[str, Mapping[str, str]]] = {
+    _LATIN: {
+        "vi": "ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
+        "pl": "ąćęłńśźż",
+        "de": "ß",
+        "fr": "œèêëîûù",
+        "es": "ñ",
+        "pt": "ãõ",
+    },
+    _ARABIC: {"ur": "ٹڈڑںھہےۓ", "fa": "پچژگکی", "ar": "ةكيىأإ"},
+    _CYRILLIC: {"uk": "іїєґ", "ru": "ыэё", "bg": "ъ"},
+    _DEVANAGARI: {"mr": "ळ"},
+}
+_WORDS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    _LATIN: {
+        "en": listed(
+            "the of and to in is that it for you was with on are as this be have from or had by "
+            "not but what were we when your can there an which their they i my me he she his "
+            "her our its will would how all if been has who at so do no yes more about out up "
+            "one them then hello"
+        ),
+        "de": listed(
+            "der die und das ist nicht ich du sie wir ein eine einen einem einer zu den dem des "
+            "mit auf für im sich auch es von wie aber oder wenn ja nein kann sind war haben "
+            "wird bei nach so noch nur mehr hat werden sein ihre ihr uns über zum zur dass als "
+            "an aus hallo"
+        ),
+        "fr": listed(
+            "le la les des et est un une du que qui dans pour pas sur au aux avec ce ces cette "
+            "il elle nous vous ils je tu ne se son sa ses par plus mais ou où être avoir sont "
+            "été comme tout leur leurs oui non bonjour votre notre mon ma mes à"
+        ),
+        "es": listed(
+            "el la los las de que y en un una es por con para no se su sus lo como más pero al "
+            "del le ha me si sin sobre este esta ya entre cuando todo ser son dos también fue "
+            "había era muy hasta desde nos durante está están hola nuestro nuestra qué sí cómo"
+        ),
+        "pt": listed(
+            "o a os as de que e em um uma é por com para não se seu sua seus suas do da dos das "
+            "no na nos nas ao à mais mas como foi ele ela eles isso este esta já quando muito "
+            "também são está ser tem até você nós meu minha olá sim pelo pela"
+        ),
+        "it": listed(
+            "il lo la i gli le di che e è in un una uno per con non si sono del della dei delle "
+            "nel nella al alla ai da dal dalla su come più ma anche questo questa ha hanno "
+            "essere molto quando se io tu noi voi loro suo sua ciao sì perché"
+        ),
+        "fi": listed(
+            "ja on ei se että hän oli ovat ole tämä olen joka mutta kun niin myös kuin sen minä "
+            "sinä me te he mitä tai jos kanssa hyvä hyvin voi vain sitten nyt mukaan jotka "
+            "koska vielä ollut olla kaikki siitä tämän olemme hei kyllä"
+        ),
+        "pl": listed(
+            "i w na z do nie się to jest że jak o ale co za po tak od przez dla czy był była są "
+            "tego być już tylko może ja ty my wy oni jego jej ich który która które oraz przy "
+            "pod bardzo ze a u cześć jestem mnie"
+        ),
+        "vi": listed(
+            "và của là có không cho các một với được những này trong để người như khi tôi bạn "
+            "anh em đã sẽ rất cũng nhiều từ về tại ở đó thì hay vì nên chúng ta đến ra vào lên"
+        ),
+        "sw": listed(
+            "na ya wa kwa ni katika za la kuwa cha hii huo hiyo yake wake hayo lakini pia kama "
+            "au sana ambayo ambao watu mtu si siyo ndiyo hapana mimi wewe sisi wao yeye kila "
+            "hadi baada kabla hivyo vya zaidi ili yetu wetu yao habari kutoka kuna hakuna"
+        ),
+        "nl": listed(
+            "de het een en van is dat niet op te zijn voor met ik je hij aan er maar om ook als "
+            "bij uit naar wel nog geen heeft wordt deze dit wat zo hebben worden"
+        ),
+        "sv": listed(
+            "och att det som en på är av för med den till inte har om ett men jag du vi han "
+            "från så var kan eller ska också när där"
+        ),
+        "da": listed(
+            "og at det som en på er af for med den til ikke har om et men jeg du vi han fra så "
+            "var kan eller skal også når der"
+        ),
+        "id": listed(
+            "yang dan di dengan untuk tidak ini itu dari dalam akan pada juga saya ke karena "
+            "ada kami kita mereka atau sebagai adalah oleh bisa"
+        ),
+        "tr": listed(
+            "ve bir bu da de için ile çok ne ben sen biz daha gibi olarak var ama en o mi olan "
+            "kadar sonra değil her"
+        ),
+        "ro": listed(
+            "și în de la cu pe nu un o este care din mai pentru să ce că sunt al se au dar sau "
+            "fi prin"
+        ),
+    },
+    _DEVANAGARI: {
+        "hi": listed(
+            "है हैं का की के में और से को पर नहीं यह वह था थी थे एक हो भी तो कि जो लिए करने कर "
+            "ने इस उस अपने साथ हम आप मैं मेरे या हूँ हूं गया होता बहुत"
+        ),
+        "mr": listed(
+            "आहे आहेत आणि हे ही हा तो ती ते मी तू आपण च्या साठी मध्ये नाही नाहीत होते होता होती "
+            "या व पण तर काय असे कि की एक खूप मला तुम्ही आम्ही त्या त्यांच्या आपल्या करा "
+            "करण्यासाठी म्हणून"
+        ),
+        "ne": listed(
+            "छ छन् हो र मा को लाई ले पनि यो त्यो हामी म तपाईं गर्न गर्ने गरेको भएको छैन थियो एक "
+            "हुन् हुन्छ धेरै अनि तर हाम्रो मेरो यस तथा लागि गर्नुहोस् बारे भने"
+        ),
+    },
+    _CYRILLIC: {
+        "ru": listed(
+            "и в не на что я с он как это по но они мы все из для так был вы к у за от то"
+        ),
+        "uk": listed(
+            "і в не на що я з він як це та але вони ми для був ви у за від до про є й також"
+        ),
+        "bg": listed("и в не на че аз с той като това за но те ние от да се е са ще до по най има"),
+    },
+    _ARABIC: {
+        "ar": listed("في من على إلى أن هذا هذه التي الذي لا ما هو هي مع كان عن أو و كل بعد قد ذلك"),
+        "fa": listed(
+            "و در به از که این را با است برای آن یک تا خود می بر هم نیز شده ما شما من اما"
+        ),
+        "ur": listed(
+            "کے کی میں ہے اور سے کا کو ہیں نے پر یہ کہ ایک وہ بھی نہیں تھا لیے ہم آپ تو جو"
+        ),
+    },
+}
+LANGUAGES: Final = frozenset(
+    {"ja", "zh"}.union(name for name in _SCRIPTS if len(name) == 2).union(
+        *map(set, _WORDS.values())
+    )
+)
+"""Codes of all languages that are told apart."""
+
+
+def language(text: str) -> str | None:
+    """The ISO 639-1 code of the language most of the text is in; `None` if nothing tells it."""
+    counts = Counter(found.lastgroup for found in _LETTERS.finditer(text))
+    if not counts:
+        return None
+    han = counts[_HAN] + counts[_KANA]
+    script = max(counts, key=lambda name: counts[name])
+    if script in {_HAN, _KANA} or han > counts[script]:
+        return "ja" if counts[_KANA] >= _KANA_SHARE_MIN * han else "zh"
+    return _of_script(script, text.lower()) if script in _WORDS else script
+
+
+def has_letters(text: str) -> bool:
+    """Whether there is anything to tell a language by."""
+    return any(map(str.isalpha, text))
+
+
+def _of_script(script: str | None, text: str) -> str | None:
+    scores: dict[str, float] = {}
+    for code, weight in _evidence(script or "", text):
+        scores[code] = scores.get(code, 0.0) + weight
+    best = max(scores.values())
+    said = [code for code, score in scores.items() if score == best]
+    return said[0] if len(said) == 1 else None
+
+
+def _evidence(script: str, text: str) -> Iterator[tuple[str, float]]:
+    words = Counter(_WORD.findall(text))
+    for code, frequent in _WORDS[script].items():
+        yield code, sum(words[word] for word in frequent & words.keys())
+    for code, letters in _OWN_LETTERS.get(script, {}).items():
+        if count := sum(map(text.count, letters)):
+            yield code, _LETTER_WEIGHT * count

@@ -1,0 +1,172 @@
+"""IFEval's instructions in the pipeline `instructions`: languages, counts, arguments."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+from assay.verifiers.instructions.arguments import ArgumentError
+from assay.verifiers.instructions.languages import LANGUAGES, language
+from assay.verifiers.instructions.rules import RULES, follows
+
+SAID = {
+    "ar": "هذا يوم جميل في المدينة، والناس سعداء.",
+    "bg": "Това е хубав ден и ние сме щастливи.",
+    "bn": "আজ একটি সুন্দর দিন এবং আমরা সবাই খুশি।",
+    "de": "Das ist ein schöner Tag, und wir sind glücklich.",
+    "en": "This is a beautiful day and we are happy.",
+    "es": "Hoy es un día muy bonito y todos estamos contentos.",
+    "fa": "این یک روز زیبا است و ما همه خوشحال هستیم.",
+    "fi": "Tämä on kaunis päivä ja me olemme iloisia.",
+    "fr": "C'est une belle journée et nous sommes heureux.",
+    "gu": "આજે એક સુંદર દિવસ છે અને આપણે ખુશ છીએ.",
+    "he": "זה יום יפה ואנחנו שמחים.",
+    "hi": "आज एक सुंदर दिन है और हम बहुत खुश हैं।",
+    "it": "Oggi è una bella giornata e siamo tutti felici.",
+    "ja": "今日はいい天気で、みんな幸せです。",
+    "kn": "ಇಂದು ಸುಂದರ ದಿನ ಮತ್ತು ನಾವು ಸಂತೋಷವಾಗಿದ್ದೇವೆ.",
+    "ko": "오늘은 아름다운 날이고 우리는 행복합니다.",
+    "ml": "ഇന്ന് മനോഹരമായ ദിവസമാണ്, ഞങ്ങൾ സന്തുഷ്ടരാണ്.",
+    "mr": "आज एक सुंदर दिवस आहे आणि आम्ही खूप आनंदी आहोत.",
+    "ne": "आज एक राम्रो दिन हो र हामी धेरै खुसी छौं।",
+    "pa": "ਅੱਜ ਇੱਕ ਸੁੰਦਰ ਦਿਨ ਹੈ ਅਤੇ ਅਸੀਂ ਖੁਸ਼ ਹਾਂ।",
+    "pl": "To jest piękny dzień i wszyscy jesteśmy szczęśliwi.",
+    "pt": "Hoje é um dia muito bonito e estamos todos felizes.",
+    "ru": "Это прекрасный день, и мы все счастливы.",
+    "sw": "Leo ni siku nzuri sana na sisi sote tuna furaha ya kuwa hapa.",
+    "ta": "இன்று ஒரு அழகான நாள், நாங்கள் மகிழ்ச்சியாக இருக்கிறோம்.",
+    "te": "ఈరోజు అందమైన రోజు మరియు మేము సంతోషంగా ఉన్నాము.",
+    "th": "วันนี้เป็นวันที่สวยงามและเรามีความสุข",
+    "uk": "Це чудовий день, і ми всі щасливі.",
+    "ur": "یہ ایک خوبصورت دن ہے اور ہم سب خوش ہیں۔",
+    "vi": "Hôm nay là một ngày đẹp trời và chúng tôi rất vui.",
+    "zh": "今天是美好的一天，我们都很高兴。",
+}
+"""One sentence in each language that IFEval asks for."""
+
+
+def followed(name: str, response: str, **arguments: Any) -> bool:
+    rule = RULES[name]
+    return follows(rule, rule.read(arguments), response, loose=False)
+
+
+@pytest.mark.parametrize("code", sorted(SAID))
+def test_a_sentence_is_in_its_language_and_in_no_other(code: str) -> None:
+    for response in (SAID[code], SAID[code].upper(), f"1. **{SAID[code]}** (OK)"):
+        for other in SAID:
+            told = followed("language:response_language", response, language=other)
+            assert told is (other == code), (response, other)
+
+
+def test_the_language_of_most_of_a_text_counts() -> None:
+    mixed = f"{SAID['en']} {SAID['de']} {SAID['de']}"
+    assert language(mixed) == "de"
+    assert language(f"{SAID['hi']} (AI) {SAID['hi']}") == "hi"
+    assert language(SAID["ja"].replace("です", "")) == "ja"
+
+
+@pytest.mark.parametrize("text", ["", "123", "  ", "xyz", "\ud800", "İ", "Å"])
+def test_nothing_tells_the_language_of_a_text_without_known_words(text: str) -> None:
+    assert language(text) is None
+
+
+@given(st.text(max_size=60))
+def test_any_text_has_a_known_language_or_none(text: str) -> None:
+    assert language(text) in {None, *LANGUAGES}
+
+
+def test_text_without_letters_is_in_any_language() -> None:
+    assert followed("language:response_language", "1 + 1 = 2", language="de")
+    assert not followed("change_case:english_capital", "1 + 1 = 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "response", "follows_it"),
+    [
+        ("english_capital", "ABIGAIL SMITH", True),
+        ("english_capital", "YES", True),
+        ("english_capital", "YES, it is", False),
+        ("english_capital", SAID["de"].upper(), False),
+        ("english_capital", SAID["ru"].upper(), False),
+        ("english_lowercase", "etchings", True),
+        ("english_lowercase", SAID["en"].lower(), True),
+        ("english_lowercase", SAID["en"], False),
+        ("english_lowercase", SAID["fr"].lower(), False),
+        ("english_lowercase", SAID["zh"], False),
+    ],
+)
+def test_case_and_language_have_to_be_right(name: str, response: str, *, follows_it: bool) -> None:
+    assert followed(f"change_case:{name}", response) is follows_it
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1. solar kits: these help.\n2. lamps: so do these.", 2),
+        ("1. The kits help.\n2. Lamps do.", 4),
+        ("Dr. Who met J. R. Hartley at 5 p.m. in Rome.", 1),
+        ("One! Two? Three... four", 3),
+    ],
+)
+def test_sentences_are_counted(text: str, count: int) -> None:
+    name = "length_constraints:number_sentences"
+    for n, at_least in ((count, True), (count + 1, False)):
+        assert followed(name, text, num_sentences=n, relation="at least") is at_least
+        assert followed(name, text, num_sentences=n, relation="less than") is not at_least
+
+
+def test_words_in_capitals_are_tokens() -> None:
+    name = "change_case:capital_word_frequency"
+    for text, count in (("DON'T PANIC, I said", 4), ("NASA and ESA (EU)", 3), ("None", 0)):
+        given_ = {"capital_frequency": count, "capital_relation": "at least"}
+        assert followed(name, text, **given_)
+        assert not followed(name, text, **{**given_, "capital_frequency": count + 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("language:response_language", {"language": "tlh"}, "language: not a language"),
+        ("language:response_language", {}, "language: not a language"),
+        ("keywords:existence", {}, "keywords: no words"),
+        ("keywords:existence", {"keywords": ["("]}, "keywords: no regular expression"),
+        ("keywords:frequency", {"keyword": "a", "frequency": -1}, "frequency: no number"),
+        ("length_constraints:number_words", {"num_words": 1, "relation": "about"}, "relation: an"),
+        ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: no whole"),
+        (
+            "change_case:capital_word_frequency",
+            {"capital_frequency": 1, "capital_relation": "x"},
+            "capital_relation: an unknown relation",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(
+    name: str, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        RULES[name].read(arguments)
+
+
+def test_a_prompt_of_several_instructions_is_judged_one_by_one(bench: Any) -> None:
+    asked = [
+        {"id": "change_case:english_lowercase", "kwargs": {"num_words": None}},
+        {"id": "detectable_format:json_format"},
+        {"id": "length_constraints:number_sentences", "kwargs": {"num_sentences": 1}},
+    ]
+    ended = bench.judge("instructions", '{"a": "the cat."}', {"instructions": asked})
+    assert ended.reward == 1.0
+    deep = "[" * 900 + "]" * 900
+    ended = bench.judge("instructions", deep, {"instructions": asked[1:2]})
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 1.0)
+    deep = "[" * 200_000
+    ended = bench.judge("instructions", deep, {"instructions": asked[1:2]})
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+    with pytest.raises(InvalidRequest, match="language"):
+        bench.judge(
+            "instructions",
+            "x",
+            {"instructions": [{"id": "language:response_language", "kwargs": {"language": "x"}}]},
+        )
