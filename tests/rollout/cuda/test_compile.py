@@ -16,7 +16,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'assay[cuda]'")
 from typing import TYPE_CHECKING
 
 from assay.rollout.cuda.cubin import resources_of
-from assay.rollout.cuda.gpu import FEEDER, shared_bytes
+from assay.rollout.cuda.gpu import shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
 from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes, Tuning
 from assay.rollout.errors.cuda import CorruptCubin, KernelRejected
@@ -62,7 +62,7 @@ def test_the_kernel_compiles_without_a_driver_and_spills_few_words(
     program = compile_program(sizes.defines, architecture, folder=tmp_path)
     print(architecture, program.resources, f"{time.process_time() - began:.1f} s of CPU")
     assert program.resources.frame_bytes <= FRAME_BYTES_MAX
-    assert 0 < program.resources.registers * (sizes.tuning.threads + FEEDER) <= 65536
+    assert 0 < program.resources.registers * (sizes.tuning.threads + sizes.tuning.feeder) <= 65536
     assert program.resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
     again = compile_program(sizes.defines, architecture, folder=tmp_path)
     assert again == program
@@ -74,7 +74,7 @@ def test_the_kernel_with_adapters_fits_as_well(tmp_path: Path) -> None:
     resources = compile_program(sizes.defines, "sm_90a", folder=tmp_path).resources
     print(resources)
     assert resources.frame_bytes <= FRAME_BYTES_MAX
-    assert 0 < resources.registers * (sizes.tuning.threads + FEEDER) <= 65536
+    assert 0 < resources.registers * (sizes.tuning.threads + sizes.tuning.feeder) <= 65536
     assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
 
 
