@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from assay.rollout.cuda.cubin import resources_of
 from assay.rollout.cuda.gpu import shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
-from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes, Tuning
+from assay.rollout.cuda.sizes import SHARED_BYTES_GENERAL, SHARED_BYTES_MAX, Sizes, Tuning
 from assay.rollout.errors.cuda import CorruptCubin, KernelRejected
 from assay.rollout.models import ModelConfig
 
@@ -42,6 +42,12 @@ QWEN3_0_6B = ModelConfig(
 SMALLEST = replace(
     QWEN3_0_6B, dim=32, n_layers=1, n_heads=2, n_kv_heads=1, head_dim=16, hidden_dim=32
 )
+ODD = replace(
+    QWEN3_0_6B, dim=1000, n_heads=12, n_kv_heads=3, head_dim=100, out_bias=True, mlp_bias=True
+)
+GENERAL_ARCHITECTURES = ["sm_80", "sm_89", "sm_90", "sm_120"]
+GENERAL_FRAME_BYTES_MAX = 320
+"""It has no more registers than the fast one's feeder leaves, and its workers get none of them."""
 FRAME_BYTES_MAX = 128
 """Words of the loops around products and attention, none of what is within."""
 SMALL = 'extern "C" __global__ void k(float *p) { p[threadIdx.x] *= 2; }'
@@ -76,6 +82,18 @@ def test_the_kernel_with_adapters_fits_as_well(tmp_path: Path) -> None:
     assert resources.frame_bytes <= FRAME_BYTES_MAX
     assert 0 < resources.registers * (sizes.tuning.threads + sizes.tuning.feeder) <= 65536
     assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
+
+
+@pytest.mark.parametrize("architecture", GENERAL_ARCHITECTURES)
+def test_the_general_kernel_compiles_for_other_devices(architecture: str, tmp_path: Path) -> None:
+    """Also one with everything that the fast one has no code for."""
+    for config, tuning in [(QWEN3_0_6B, Tuning()), (ODD, Tuning(adapter_rank=32))]:
+        sizes = Sizes(config, tuning.for_less())
+        resources = compile_program(sizes.defines, architecture, folder=tmp_path).resources
+        print(architecture, resources)
+        assert resources.frame_bytes <= GENERAL_FRAME_BYTES_MAX
+        assert 0 < resources.registers * (sizes.tuning.threads + 128) <= 65536
+        assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_GENERAL
 
 
 def test_a_cache_that_can_not_be_written_does_not_matter(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ class CudaEngine:
 
     @property
     def fallback(self) -> str:
-        """What this device or model costs beyond those that the kernel was cut for; empty: nothing."""
+        """What device or model cost beyond those that the kernel was cut for; empty: nothing."""
         lacks, extras = self.machine.lacks, self.sizes.extras
         said = [f"general kernel: {lacks}"] if lacks else []
         return "; ".join([*said, *([f"general shapes: {extras}"] if extras else [])])

@@ -52,12 +52,12 @@ class Tuning:
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
     general: bool = False
-    """For devices from sm_80 on: without the copy engine and the registers' handing over of sm_90."""
+    """For devices from sm_80 on: without sm_90's copy engine and its handing over of registers."""
 
     @property
     def feeder(self) -> int:
-        """Threads of a block beside its workers: a warp, or where registers are handed out by groups
-        of four warps, such a group."""
+        """Threads of a block beside its workers: a warp, or a group of four warps where registers
+        are handed out by such groups."""
         return 32 if self.general else 128
 
     def for_less(self) -> Tuning:
@@ -119,7 +119,7 @@ class Sizes:
 
     @property
     def extras(self) -> str:
-        """What this model costs beyond one of the shapes that the kernel was cut for; empty: nothing."""
+        """What it costs beyond a shape that the kernel was cut for; empty: nothing."""
         c = self.config
         widths = {"dim": (c.dim, self.dim), "head_dim": (c.head_dim, self.head_dim)}
         found = [f"{name} {n} is padded to {to}" for name, (n, to) in widths.items() if n != to]
@@ -150,7 +150,6 @@ class Sizes:
     @cached_property
     def adapter(self) -> dict[str, int]:
         """Offsets in a layer of an adapter; `ADAPTER_LAYER_BYTES` is its size."""
-        c = self.config
         parts = {
             "QKV": (self.low(3), self.dim, self.qkv_outputs),
             "OUT": (self.low(1), self.q_dim, self.dim),
@@ -215,8 +214,8 @@ class Sizes:
 
         `ROW_BYTES` is the sum. `IN` enters the layer, `MID` its gated network.
         """
-        c = self.config
-        residual = {"RESIDUAL": 4 * self.dim, "NORMED": 2 * self.dim, "SQUARES": 4 * (self.dim // 16)}
+        dim = self.dim
+        residual = {"RESIDUAL": 4 * dim, "NORMED": 2 * dim, "SQUARES": 4 * (dim // 16)}
         widths = {
             **{f"{name}_IN": n for name, n in residual.items()},
             "QKV": 4 * (self.q_dim + 2 * self.kv_dim),

@@ -57,7 +57,7 @@ class LocalEngine:
     device: str
     """What makes the tokens: "cpu", or the name of a GPU."""
     device_reason: str = ""
-    """Why it is not a GPU although one was looked for, or why the GPU's kernel is not the fast one."""
+    """Why it is not a GPU although one was looked for, or not the kernel made for its kind."""
     close: Callable[[], None]
     """Free it; rollouts in flight are lost."""
 

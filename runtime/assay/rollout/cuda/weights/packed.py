@@ -12,7 +12,7 @@ rotations pair the halves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from assay.rollout.models.adapters import AdaptedProjection
 
 K = TensorKind
+_Number = TypeVar("_Number", np.uint16, np.float32)
 _EXPONENT: Final = 0x7F80
 """Bits of a bf16 number's exponent: all set, it is no finite one."""
 
@@ -115,7 +116,6 @@ class _Matrices:
         raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
         self._to[at : at + raw.nbytes] = raw
 
-
     def put_eights(self, at: int, values: NDArray[np.float32]) -> None:
         """Write float32 values as every other eight."""
         for first in range(0, len(values), 8):
@@ -150,7 +150,7 @@ def _padded_heads(s: Sizes, n: int) -> NDArray[np.intp]:
     return np.asarray((s.head_dim * np.arange(n)[:, None] + of_head.ravel()).ravel())
 
 
-def _spread_rows(s: Sizes, matrix: NDArray[np.generic]) -> NDArray[np.generic]:
+def _spread_rows(s: Sizes, matrix: NDArray[_Number]) -> NDArray[_Number]:
     """Rows (or numbers) that are heads, padded; the same array where there is nothing to pad."""
     if s.head_dim == s.config.head_dim:
         return matrix
@@ -160,7 +160,7 @@ def _spread_rows(s: Sizes, matrix: NDArray[np.generic]) -> NDArray[np.generic]:
     return wide
 
 
-def _spread(s: Sizes, kind: TensorKind, matrix: NDArray[np.generic]) -> Any:
+def _spread(s: Sizes, kind: TensorKind, matrix: NDArray[_Number]) -> NDArray[_Number]:
     """A tensor whose rows, or of the output projection columns, are heads, padded."""
     if kind in _HEADED:
         return _spread_rows(s, matrix)
