@@ -45,9 +45,14 @@ SMALLEST = replace(
 ODD = replace(
     QWEN3_0_6B, dim=1000, n_heads=12, n_kv_heads=3, head_dim=100, out_bias=True, mlp_bias=True
 )
-GENERAL_ARCHITECTURES = ["sm_80", "sm_89", "sm_90", "sm_120"]
+GENERAL = {
+    "sm_80": (ODD, Tuning(adapter_rank=32).for_less()),
+    "sm_89": (QWEN3_0_6B, Tuning().for_less()),
+    "sm_90": (QWEN3_0_6B, Tuning().for_less()),
+    "sm_120": (ODD, Tuning(adapter_rank=32).for_less()),
+}
 GENERAL_FRAME_BYTES_MAX = 320
-"""It has no more registers than the fast one's feeder leaves, and its workers get none of them."""
+"""Its workers have a third fewer registers than those of the fast one."""
 FRAME_BYTES_MAX = 128
 """Words of the loops around products and attention, none of what is within."""
 SMALL = 'extern "C" __global__ void k(float *p) { p[threadIdx.x] *= 2; }'
@@ -84,16 +89,15 @@ def test_the_kernel_with_adapters_fits_as_well(tmp_path: Path) -> None:
     assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
 
 
-@pytest.mark.parametrize("architecture", GENERAL_ARCHITECTURES)
+@pytest.mark.parametrize("architecture", GENERAL)
 def test_the_general_kernel_compiles_for_other_devices(architecture: str, tmp_path: Path) -> None:
-    """Also one with everything that the fast one has no code for."""
-    for config, tuning in [(QWEN3_0_6B, Tuning()), (ODD, Tuning(adapter_rank=32))]:
-        sizes = Sizes(config, tuning.for_less())
-        resources = compile_program(sizes.defines, architecture, folder=tmp_path).resources
-        print(architecture, resources)
-        assert resources.frame_bytes <= GENERAL_FRAME_BYTES_MAX
-        assert 0 < resources.registers * (sizes.tuning.threads + 128) <= 65536
-        assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_GENERAL
+    sizes = Sizes(*GENERAL[architecture])
+    resources = compile_program(sizes.defines, architecture, folder=tmp_path).resources
+    print(architecture, resources)
+    assert resources.frame_bytes <= GENERAL_FRAME_BYTES_MAX
+    # 9 warps are three on one of the four parts of a multiprocessor, as 12 are.
+    assert 0 < resources.registers * (sizes.tuning.threads + 128) <= 65536
+    assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_GENERAL
 
 
 def test_a_cache_that_can_not_be_written_does_not_matter(tmp_path: Path) -> None:
