@@ -328,8 +328,13 @@ class RunHandler:
         if device not in self._judges:
             packages = find_packages(("torch", "numpy"), setting="the stage cuda.run")
             side = TORCH_SIDE.read_text("utf-8")
-            shown = {"devices": devices, "tools": tools_in(self._scratch)}
-            trials = Trials(self._sandbox, side=side, packages=packages, **shown)
+            trials = Trials(
+                self._sandbox,
+                side=side,
+                packages=packages,
+                devices=devices,
+                tools=tools_in(self._scratch),
+            )
             self._judges[device] = trials, Judge(trials)
         return self._judges[device][1]
 
