@@ -93,6 +93,7 @@ def test_a_right_kernel_earns_its_speed_up(handlers: list[CompileHandler | RunHa
     ended = judged(handlers, kernel(body), ADD)
     assert ended.evidence.verdict == "pass", ended.evidence
     assert ended.reward is not None
+    print(f"a right kernel: speed-up {ended.reward:.2f}")
     assert 0.2 < ended.reward < 5
 
 
@@ -126,7 +127,9 @@ def test_adversarial_kernels_of_kernelbench_are_wrong(
 def test_work_on_another_stream_is_timed(handlers: list[CompileHandler | RunHandler]) -> None:
     response = (DATA / "adversarial_kernels" / "non_default_stream_kernel.py").read_text("utf-8")
     ended = judged(handlers, response, _product())
+    assert ended.evidence.verdict == "pass", ended.evidence
     assert ended.reward is not None
+    print(f"all work on another stream: speed-up {ended.reward:.2f}")
     assert ended.reward < 2.0, "cuBLAS is as fast on one stream as on another"
 
 

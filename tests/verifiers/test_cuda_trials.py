@@ -16,6 +16,7 @@ from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.port import MIB, SandboxError
 from assay.verifiers.cuda.definition import CudaReference, CudaSettings, RewardForm
 from assay.verifiers.cuda.run_stage import Judge, Trials, broken
+from assay.verifiers.cuda.tools import tools_in
 from assay.verifiers.port import ReferenceAudit
 
 PROBLEM = """
@@ -237,3 +238,27 @@ def test_every_state_of_a_candidate_is_its_own_fault() -> None:
     for state in ("failed", "died", "hung", "too_large", "memory_limit"):
         ended: Ended = broken({"state": state}, SETTINGS, "", ResourceUse())
         assert ended.reward == 0.0
+
+
+def test_a_box_shows_programs_that_are_installed_beside_python(tmp_path: Path) -> None:
+    installed = tmp_path / "bin"
+    installed.mkdir()
+    for name, body in {"ninja": "echo built", "other": "echo other"}.items():
+        (installed / name).write_text(f"#!/bin/sh\n{body}\n")
+        (installed / name).chmod(0o755)
+    tools = tools_in(tmp_path / "scratch", path=str(installed))
+    assert tools is not None
+    assert [one.name for one in tools.iterdir()] == ["ninja"]
+    assert tools_in(tmp_path / "none", ("sh",), path="/usr/bin:/bin") is None
+    assert tools_in(tmp_path / "none", ("ninja",), path=str(tmp_path)) is None
+    side = Path(array_side.__file__).read_text("utf-8")
+    opened = Trials(SandboxSettings(), side=side, packages=Packages(), tools=tools)
+    body = f"""
+        assert not os.path.exists('{installed}')
+        assert os.popen('{tools}/ninja').read() == 'built\\n'
+        return array('d', (x + x + 1 for x in a))"""
+    try:
+        ended = Judge(opened).judge(of_body(body), REFERENCE, SETTINGS)
+    finally:
+        opened.close()
+    assert ended.evidence.verdict == "pass", ended.evidence

@@ -1456,7 +1456,9 @@ class GetStatusResponse(_message.Message):
     device: _builtins.str
     """What makes the tokens: "cpu", the name of a GPU, or "server"."""
     device_reason: _builtins.str
-    """Why it is not a GPU although `rollout.device` is "auto"; empty = it is, or none was looked for."""
+    """Why it is not a GPU although `rollout.device` is "auto", or on a GPU which fallback of the kernel
+    runs, and why; empty = the kernel made for such devices and models, or no GPU was looked for.
+    """
     @_builtins.property
     def engine(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The engine's counters, by name: "queue_*" are lengths of its queues, "*_available" free credits,

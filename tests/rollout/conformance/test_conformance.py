@@ -6,10 +6,11 @@ version give; it is computed apart from the engine under test.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +21,8 @@ pytest.importorskip("httpx")
 
 from tests.rollout import sglang_server
 from tests.rollout.conformance.reference import ReferenceEngine
+from tests.rollout.cuda.building import NEEDS_A_GPU, gpu_engine, host_engine, odd, tiny
 from tests.rollout.cuda.building import ended as cuda_ended
-from tests.rollout.cuda.building import host_engine, tiny
 from tests.rollout.probe import probe_tokens
 from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
@@ -43,6 +44,7 @@ from assay.rollout import (
     Stop,
     WeightsNotReady,
 )
+from assay.rollout.cuda.sizes import EMULATED, Tuning
 from assay.rollout.models import Engine, tensors_of
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, SGLang
 from assay.rollout.server.app import Served, build_app
@@ -50,6 +52,8 @@ from assay.rollout.server.app import Served, build_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.models import Model
     from assay.rollout.rollout_engine import RolloutEngine
 
 VOCAB, SLOTS, SEQ_MAX = 331, 8, 64
@@ -162,11 +166,35 @@ def remote_sglang_incremental() -> Iterator[Subject]:
 
 def cuda_host_build() -> Iterator[Subject]:
     """The persistent CUDA kernel, built for the host: its rings, control and layers as they are."""
-    models = {version: tiny(version) for version in (0, 1)}
+    yield from cuda(host_engine, tiny)
+
+
+def cuda_host_build_general() -> Iterator[Subject]:
+    """The one for other devices, with a model of a shape that is padded."""
+    make = functools.partial(host_engine, tuning=replace(EMULATED, general=True))
+    yield from cuda(make, odd_model)
+
+
+def cuda_gpu() -> Iterator[Subject]:
+    yield from cuda(gpu_engine, tiny)
+
+
+def cuda_gpu_general() -> Iterator[Subject]:
+    make = functools.partial(gpu_engine, tuning=Tuning(general=True))
+    yield from cuda(make, odd_model)
+
+
+def odd_model(version: int) -> Model:
+    shape = {"dim": 50, "n_heads": 6, "n_kv_heads": 2, "head_dim": 14, "hidden_dim": 45}
+    return odd(version, out_bias=True, mlp_bias=True, **shape)
+
+
+def cuda(make: Callable[..., CudaEngine], of: Callable[[int], Model]) -> Iterator[Subject]:
+    models = {version: of(version) for version in (0, 1)}
     with (
-        host_engine(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as engine,
-        host_engine(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as first,
-        host_engine(models[1], slots=SLOTS, seq_len_max=SEQ_MAX) as second,
+        make(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as engine,
+        make(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as first,
+        make(models[1], slots=SLOTS, seq_len_max=SEQ_MAX) as second,
     ):
         fresh = {0: first, 1: second}
 
@@ -184,11 +212,16 @@ def cuda_host_build() -> Iterator[Subject]:
         yield Subject(engine, make_ready, alone)
 
 
+ON_GPU = [
+    pytest.param(make, marks=[pytest.mark.gpu, NEEDS_A_GPU], id=make.__name__)
+    for make in (cuda_gpu, cuda_gpu_general)
+]
 REMOTE = [remote_probe, remote_model, remote_sglang, remote_sglang_incremental]
 
 
 @pytest.fixture(
-    params=[reference, probe, model, cuda_host_build, *REMOTE], ids=lambda make: make.__name__
+    params=[reference, probe, model, cuda_host_build, cuda_host_build_general, *ON_GPU, *REMOTE],
+    ids=lambda make: make.__name__,
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     yield from request.param()

@@ -3,19 +3,25 @@ builds."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from assay.rollout.cuda.engine import CudaEngine
+from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Sizes
+from assay.rollout.errors.cuda import CudaError
 from assay.rollout.models import Model, ModelConfig, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from assay.rollout.rollouts import Completed
 
@@ -46,6 +52,20 @@ def tiny(seed: int = 0) -> Model:
     )
 
 
+def odd(seed: int = 0, **changes: Any) -> Model:
+    """Random weights, norms and biases of a shape near `TINY`."""
+    config = replace(TINY, **changes)
+    rng = np.random.default_rng(seed)
+    shapes = config.tensor_shapes()
+    return Model(
+        config,
+        {
+            (kind, layer): Tensor.of(rng.normal(0.7 * (len(shape) == 1), 0.25, shape))
+            for kind, layer, shape in shapes
+        },
+    )
+
+
 def host_engine(
     model: Model,
     *,
@@ -61,6 +81,33 @@ def host_engine(
 
     chosen = {"slots": 8, "seq_len_max": 64, "prefill_chunk": 8, "tuning": EMULATED, **options}
     return CudaEngine(model, machine, CudaOptions(**chosen), token_bytes=token_bytes)
+
+
+def missing() -> str | None:
+    """What keeps a GPU test from running here; None: nothing."""
+    try:
+        describe()
+    except CudaError as problem:
+        return str(problem)
+    return None
+
+
+WHY = missing()
+NEEDS_A_GPU = pytest.mark.skipif(WHY is not None, reason=str(WHY))
+
+
+def gpu_engine(model: Model, **options: Any) -> CudaEngine:
+    """An engine on this machine's GPU."""
+    chosen = {"slots": 64, "seq_len_max": 64, **options}
+    return CudaEngine(model, GpuMachine, CudaOptions(**chosen))
+
+
+def logits_on_gpu(engine: CudaEngine, row: int = 0) -> NDArray[np.float32]:
+    """Of one row of the last step."""
+    machine, n = engine.machine, engine.sizes.config.vocab_size
+    assert isinstance(machine, GpuMachine)
+    at = engine._params.scratch + engine.sizes.scratch["LOGITS"] + 4 * row * n
+    return machine.read(at, 4 * n).view(np.float32)
 
 
 def ended(engine: CudaEngine, n: int) -> list[Completed]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.rollout.cuda.building import bits, ended, host_engine, tiny
+from tests.rollout.cuda.building import NEEDS_A_GPU, WHY, bits, ended, host_engine, tiny
 from tests.rollout.cuda.test_adapters import adapter_of
 from tests.rollout.cuda.test_host_build import WORDS, first_stop
 from tests.rollout.engine.adapting import lora, merge
@@ -45,26 +45,12 @@ from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Tuning
-from assay.rollout.errors.cuda import CudaError
 from assay.rollout.trace import PAIRS, spans
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.rollout import RolloutRef
-
-
-def missing() -> str | None:
-    """What keeps a GPU test from running here; None: nothing."""
-    try:
-        describe()
-    except CudaError as problem:
-        return str(problem)
-    return None
-
-
-WHY = missing()
-on_a_gpu = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +199,7 @@ def test_a_load_of_many_prompts_is_all_submitted_before_one_of_them_runs(
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "smollm"])
 def test_logits_and_tokens_are_those_of_float64(name: str) -> None:
     model = random_model(name)
@@ -233,7 +219,7 @@ def test_logits_and_tokens_are_those_of_float64(name: str) -> None:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 @pytest.mark.parametrize("name", ["llama", "qwen3"])
 def test_an_adapters_logits_are_those_of_the_merged_model(name: str) -> None:
     model = random_model(name)
@@ -256,7 +242,7 @@ def test_an_adapters_logits_are_those_of_the_merged_model(name: str) -> None:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 def test_a_stop_string_ends_a_rollout_on_the_device() -> None:
     options = CudaOptions(slots=64, seq_len_max=64)
     with CudaEngine(tiny(), GpuMachine, options, token_bytes=WORDS) as engine:
@@ -271,7 +257,7 @@ def test_a_stop_string_ends_a_rollout_on_the_device() -> None:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 def test_the_devices_instants_are_aligned_with_those_of_the_host() -> None:
     with CudaEngine(tiny(), GpuMachine, CudaOptions(slots=64, seq_len_max=64)) as engine:
         engine.set_trace(on=True)
@@ -286,7 +272,7 @@ def test_the_devices_instants_are_aligned_with_those_of_the_host() -> None:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 def test_a_rollouts_bits_do_not_depend_on_its_neighbours() -> None:
     options = CudaOptions(slots=64, seq_len_max=256)
     with CudaEngine(tiny(), GpuMachine, options) as engine:
@@ -299,7 +285,7 @@ def test_a_rollouts_bits_do_not_depend_on_its_neighbours() -> None:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 def test_an_engine_in_a_green_context_makes_the_same_tokens_and_leaves_the_rest() -> None:
     """One block for each multiprocessor that was granted; and as often as it is made again."""
     options, how = CudaOptions(slots=64, seq_len_max=128), Sampling(temperature=1.0)
@@ -359,7 +345,7 @@ except KernelFailed as lost:
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 @pytest.mark.parametrize(("program", "said"), [(KILLED, ""), (ASTRAY, "[0, 1, 2, 3, 4, 5, 6, 7]")])
 def test_the_device_is_free_again_after_a_process_that_lost_its_kernel(
     program: str, said: str
@@ -377,7 +363,7 @@ def test_the_device_is_free_again_after_a_process_that_lost_its_kernel(
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@NEEDS_A_GPU
 def test_greedy_tokens_agree_with_float64_over_a_thousand() -> None:
     """A token counts as agreeing where it is the largest, or as good in bf16."""
     model = random_model("qwen3")

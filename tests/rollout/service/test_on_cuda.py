@@ -162,6 +162,15 @@ def test_a_gpu_that_is_there_makes_the_tokens(tmp_path: Path) -> None:
         backend.close()
 
 
+def test_a_model_of_another_shape_runs_on_the_gpu_and_the_status_says_how(tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "model.bin", dim=40)
+    backend = open_backend(RolloutSettings(model=model, tokens_max=64, slots=4), host_gpu)
+    backend.close()
+    assert backend.device == "host build"
+    said = "general shapes: dim 40 is padded to 64, head_dim 10 is padded to 16"
+    assert backend.device_reason == said
+
+
 @pytest.mark.parametrize("changes", [{"weight_dtype": "f32"}, {"second_slot_dir": "."}])
 def test_what_only_the_cpu_does_is_done_by_it(tmp_path: Path, changes: dict[str, str]) -> None:
     backend = open_backend(settings_of(tmp_path, **changes), host_gpu)

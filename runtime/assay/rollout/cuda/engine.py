@@ -144,6 +144,13 @@ class CudaEngine:
         machine.start(self._params)
         self._watch.start()
 
+    @property
+    def fallback(self) -> str:
+        """What device or model cost beyond those that the kernel was cut for; empty: nothing."""
+        lacks, extras = self.machine.lacks, self.sizes.extras
+        said = [f"general kernel: {lacks}"] if lacks else []
+        return "; ".join([*said, *([f"general shapes: {extras}"] if extras else [])])
+
     # ---- in
 
     def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from assay.rollout.checks import check_integer
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import ENTRY, Program, compile_program
+from assay.rollout.cuda.sizes import SHARED_BYTES_MAX
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.errors.cuda import (
     CompilerMissing,
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 
 DRIVER_MIN: Final = 13000
 """CUDA version of the driver, 1000 * major + 10 * minor: cubins of the extra's compiler need it."""
-CAPABILITY_MIN: Final = (9, 0)
-FEEDER: Final = 128
-"""Threads of a block beside its workers: a whole group of warps, as registers are handed out."""
+CAPABILITY_MIN: Final = (8, 0)
+CAPABILITY_FAST: Final = (9, 0)
+"""From here on, with enough shared memory, the kernel is not the general one."""
 _COPY_BYTES: Final = 1 << 24
 _WAIT_S: Final = 0.001
 
@@ -52,11 +53,38 @@ class DeviceInfo:
     memory_bytes: int
     driver: int
     coherent: bool
+    shared_bytes: int = SHARED_BYTES_MAX
+    """Most dynamic shared memory of a block."""
 
     @property
     def architecture(self) -> str:
-        """Of cubins for it."""
-        return f"sm_{self.capability[0]}{self.capability[1]}a"
+        """Of it alone, without what only devices of one generation have."""
+        return f"sm_{self.capability[0]}{self.capability[1]}"
+
+    @property
+    def lacks(self) -> str:
+        """Why it takes the general kernel only; empty: it takes every kernel."""
+        if self.capability < CAPABILITY_FAST:
+            return f"{self.name} is {self.architecture}, below sm_90"
+        if self.shared_bytes < SHARED_BYTES_MAX:
+            return f"{self.name} has {self.shared_bytes} bytes of shared memory for a block"
+        return ""
+
+
+def fitted(sizes: Sizes, info: DeviceInfo) -> tuple[Sizes, str]:
+    """The kernel of these sizes that a device takes, and for which architecture it is compiled.
+
+    Raises:
+        DeviceUnsupported: it has too little shared memory for the general kernel, too.
+    """
+    if not sizes.tuning.general and not info.lacks:
+        return sizes, f"{info.architecture}a"
+    sizes = replace(sizes, tuning=sizes.tuning.for_less())
+    needed = shared_bytes(sizes)
+    if needed > info.shared_bytes:
+        has = f"{info.name} has {info.shared_bytes} bytes of shared memory for a block"
+        raise DeviceUnsupported(f"{has}, this model's kernel needs {needed}")
+    return sizes, info.architecture
 
 
 def driver() -> Any:
@@ -108,9 +136,10 @@ def describe(ordinal: int = 0) -> DeviceInfo:
         memory_bytes=int(cu.cuDeviceTotalMem(device)[1]),
         driver=int(cu.cuDriverGetVersion()[1]),
         coherent=bool(attribute("HOST_NATIVE_ATOMIC_SUPPORTED")),
+        shared_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
     )
     if capability < CAPABILITY_MIN:
-        raise DeviceUnsupported(f"{info.name} is sm_{capability[0]}{capability[1]}, below sm_90")
+        raise DeviceUnsupported(f"{info.name} is sm_{capability[0]}{capability[1]}, below sm_80")
     return info
 
 
@@ -220,8 +249,10 @@ class GpuMachine:
         coherent = self.info.coherent
         self.placement = RingPlacement.COHERENT if coherent else RingPlacement.MAPPED
         self._cu = driver()
-        self._threads = sizes.tuning.threads
-        self.program: Program = compile_program(sizes.defines, self.info.architecture)
+        sizes, architecture = fitted(sizes, self.info)
+        self.lacks = self.info.lacks
+        self._threads = sizes.tuning.threads + sizes.tuning.feeder
+        self.program: Program = compile_program(sizes.defines, architecture)
         self._device = self._done(self._cu.cuDeviceGet(ordinal))
         self._primary = self._done(self._cu.cuDevicePrimaryCtxRetain(self._device))
         self._context = self._primary
@@ -323,7 +354,7 @@ class GpuMachine:
             self._cu.cuLaunchCooperativeKernel(
                 self._function,
                 *(self.blocks, 1, 1),
-                *(self._threads + FEEDER, 1, 1),
+                *(self._threads, 1, 1),
                 self._shared_bytes,
                 self._stream,
                 ct.addressof(pointers),
@@ -363,9 +394,9 @@ class GpuMachine:
 
 def shared_bytes(sizes: Sizes) -> int:
     """Dynamic shared memory of a block (`assay_shared` in kernel/memory.h), rounded up."""
-    t, c = sizes.tuning, sizes.config
+    t, head_dim = sizes.tuning, sizes.head_dim
     warps = t.threads // 32
-    attend = warps * (2 * 16 * (c.head_dim + 32) + 2 * c.head_dim)
+    attend = warps * (2 * 16 * (head_dim + 32) + 2 * head_dim)
     sample = 8 * 2048 + 12 * t.threads + 16
     scales, spans = 4 * t.rows, 4 * 41 * warps
     ring = t.stages * (1024 * t.piece + 2 * 8)

@@ -84,6 +84,7 @@ class HostMachine:
 
     placement = RingPlacement.PROCESS
     name = "host build"
+    lacks = ""
 
     def __init__(
         self, sizes: Sizes, *, blocks: int = 2, seed: int = 0, folder: Path | None = None

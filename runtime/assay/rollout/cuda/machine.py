@@ -53,6 +53,11 @@ class Machine(Protocol):
         """Of the device, for reports."""
         ...
 
+    @property
+    def lacks(self) -> str:
+        """Why the device takes the general kernel only; empty: it takes every kernel."""
+        ...
+
     def reserve(self, n_bytes: int) -> int:
         """Zeroed memory of the device.
 

@@ -43,7 +43,7 @@ def reserve(machine: Machine, sizes: Sizes, limits: Limits, weight_slots: int, l
         adapters=(ct.c_uint64 * 2)(*adapters),
         keys=machine.reserve(half),
         values=machine.reserve(half),
-        turns=machine.reserve(4 * limits.seq_max * sizes.config.head_dim),
+        turns=machine.reserve(4 * limits.seq_max * sizes.head_dim),
         barrier=machine.reserve(4),
     )
 
@@ -70,4 +70,4 @@ def tell_model(machine: Machine, params: Params, sizes: Sizes, model: Model) -> 
     packed = np.zeros(packed_bytes(sizes), dtype=np.uint8)
     Packed(sizes, packed).fill(model)
     machine.write(params.weights[0], packed)
-    machine.write(params.turns, turns_of(model, sizes.seq_max))
+    machine.write(params.turns, turns_of(model, sizes))

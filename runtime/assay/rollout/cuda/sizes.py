@@ -1,12 +1,14 @@
 """Every size and offset of one kernel, computed once and handed to its compiler as constants; pure.
 
-Matrices are padded to whole tiles (16 outputs, 32 inputs); an offset is in bytes. The kernel's
-sources hold no number of their own: what is here is the only copy.
+Matrices are padded with zeros to whole tiles (16 outputs, 32 inputs), the model's width to 32, and
+heads so that they are whole eights and all queries of a row whole tiles; an offset is in bytes. The
+kernel's sources hold no number of their own: what is here is the only copy.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +24,9 @@ _ROW_LINE: Final = 16
 HEAD_DIM_MAX: Final = 256
 RANK_MAX: Final = 256
 SHARED_BYTES_MAX: Final = 227 * 1024
-"""Dynamic shared memory of a block on sm_90 and later."""
+"""Dynamic shared memory of a block on sm_90, sm_100 and sm_103."""
+SHARED_BYTES_GENERAL: Final = 99 * 1024
+"""The same where it is least: sm_86, sm_89, sm_120."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,18 @@ class Tuning:
     """Most rows of a decode step whose blocks wait for words instead of at barriers; 0: none."""
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
+    general: bool = False
+    """For devices from sm_80 on: without sm_90's copy engine and its handing over of registers."""
+
+    @property
+    def feeder(self) -> int:
+        """Threads of a block beside its workers: a warp, or a group of four warps where registers
+        are handed out by such groups."""
+        return 32 if self.general else 128
+
+    def for_less(self) -> Tuning:
+        """The general kernel, whose ring of weights fits where shared memory is least."""
+        return replace(self, general=True, piece=min(self.piece, 8), stages=min(self.stages, 4))
 
 
 EMULATED: Final = Tuning(rows=16, block_tokens=8, chunk=32, threads=64, slice=64, piece=2, stages=4)
@@ -74,16 +90,9 @@ class Sizes:
             InvalidRollout: `rows` or `seq_max`.
         """
         c = self.config
-        for name in ("out_bias", "mlp_bias"):
-            if getattr(c, name):
-                raise UnsupportedModel(f"the CUDA kernel has no {name}")
-        if c.dim % 32 or self.q_dim % 32:
+        if self.head_dim > HEAD_DIM_MAX:
             raise UnsupportedModel(
-                f"the CUDA kernel needs multiples of 32: dim is {c.dim}, queries {self.q_dim} wide"
-            )
-        if c.head_dim % 8 or c.head_dim > HEAD_DIM_MAX:
-            raise UnsupportedModel(
-                f"the CUDA kernel needs head_dim in eights up to {HEAD_DIM_MAX}, not {c.head_dim}"
+                f"the CUDA kernel needs head_dim up to {HEAD_DIM_MAX}, not {c.head_dim}"
             )
         check_integer("rows", self.tuning.rows // 8, 1, 128)
         check_integer("seq_max", self.seq_max, 2, c.positions_max)
@@ -91,12 +100,31 @@ class Sizes:
         check_integer("adapter_rank", self.tuning.adapter_rank, 0, RANK_MAX)
 
     @property
+    def dim(self) -> int:
+        """Padded."""
+        return up(self.config.dim, 32)
+
+    @property
+    def head_dim(self) -> int:
+        """Padded, each half of a head for itself."""
+        return up(self.config.head_dim, max(8, 32 // math.gcd(32, self.config.n_heads)))
+
+    @property
     def q_dim(self) -> int:
-        return self.config.n_heads * self.config.head_dim
+        return self.config.n_heads * self.head_dim
 
     @property
     def kv_dim(self) -> int:
-        return self.config.n_kv_heads * self.config.head_dim
+        return self.config.n_kv_heads * self.head_dim
+
+    @property
+    def extras(self) -> str:
+        """What it costs beyond a shape that the kernel was cut for; empty: nothing."""
+        c = self.config
+        widths = {"dim": (c.dim, self.dim), "head_dim": (c.head_dim, self.head_dim)}
+        found = [f"{name} {n} is padded to {to}" for name, (n, to) in widths.items() if n != to]
+        found += [name for name in ("out_bias", "mlp_bias") if getattr(c, name)]
+        return ", ".join(found)
 
     @property
     def qkv_outputs(self) -> int:
@@ -122,12 +150,11 @@ class Sizes:
     @cached_property
     def adapter(self) -> dict[str, int]:
         """Offsets in a layer of an adapter; `ADAPTER_LAYER_BYTES` is its size."""
-        c = self.config
         parts = {
-            "QKV": (self.low(3), c.dim, self.qkv_outputs),
-            "OUT": (self.low(1), self.q_dim, c.dim),
-            "GATE_UP": (self.low(2), c.dim, 2 * self.hidden),
-            "DOWN": (self.low(1), self.hidden, c.dim),
+            "QKV": (self.low(3), self.dim, self.qkv_outputs),
+            "OUT": (self.low(1), self.q_dim, self.dim),
+            "GATE_UP": (self.low(2), self.dim, 2 * self.hidden),
+            "DOWN": (self.low(1), self.hidden, self.dim),
         }
         sizes = {}
         for name, (low, inputs, outputs) in parts.items():
@@ -149,15 +176,18 @@ class Sizes:
         c = self.config
         return _places(
             {
-                "QKV_WEIGHTS": 2 * self.qkv_outputs * c.dim,
-                "OUT_WEIGHTS": 2 * c.dim * self.q_dim,
-                "GATE_UP_WEIGHTS": 4 * self.hidden * c.dim,
-                "DOWN_WEIGHTS": 2 * c.dim * self.hidden,
-                "ATTN_NORM": 4 * c.dim,
-                "FFN_NORM": 4 * c.dim,
-                "Q_NORM": 4 * c.head_dim,
-                "K_NORM": 4 * c.head_dim,
+                "QKV_WEIGHTS": 2 * self.qkv_outputs * self.dim,
+                "OUT_WEIGHTS": 2 * self.dim * self.q_dim,
+                "GATE_UP_WEIGHTS": 4 * self.hidden * self.dim,
+                "DOWN_WEIGHTS": 2 * self.dim * self.hidden,
+                "ATTN_NORM": 4 * self.dim,
+                "FFN_NORM": 4 * self.dim,
+                "Q_NORM": 4 * self.head_dim,
+                "K_NORM": 4 * self.head_dim,
                 "QKV_BIAS": 4 * self.qkv_outputs,
+                "OUT_BIAS": 4 * self.dim * c.out_bias,
+                "GATE_UP_BIAS": 8 * self.hidden * c.mlp_bias,
+                "DOWN_BIAS": 4 * self.dim * c.mlp_bias,
             },
             "LAYER_BYTES",
         )
@@ -166,12 +196,12 @@ class Sizes:
     def model(self) -> dict[str, int]:
         """Offsets in one slot of weights; `WEIGHT_BYTES` is its size."""
         c = self.config
-        embed = 2 * self.vocab_outputs * c.dim
+        embed = 2 * self.vocab_outputs * self.dim
         places = _places(
             {
                 "EMBED": embed,
                 "HEAD": 0 if c.tied_embeddings else embed,
-                "FINAL_NORM": 4 * c.dim,
+                "FINAL_NORM": 4 * self.dim,
                 "LAYERS": c.n_layers * self.layer["LAYER_BYTES"],
             },
             "WEIGHT_BYTES",
@@ -184,8 +214,8 @@ class Sizes:
 
         `ROW_BYTES` is the sum. `IN` enters the layer, `MID` its gated network.
         """
-        c = self.config
-        residual = {"RESIDUAL": 4 * c.dim, "NORMED": 2 * c.dim, "SQUARES": 4 * (c.dim // 16)}
+        dim = self.dim
+        residual = {"RESIDUAL": 4 * dim, "NORMED": 2 * dim, "SQUARES": 4 * (dim // 16)}
         widths = {
             **{f"{name}_IN": n for name, n in residual.items()},
             "QKV": 4 * (self.q_dim + 2 * self.kv_dim),
@@ -203,7 +233,7 @@ class Sizes:
     def scratch(self) -> dict[str, int]:
         """Offsets in the scratch; `SCRATCH_BYTES` is its size."""
         c, rows, flowing = self.config, self.tuning.rows, self.tuning.dataflow_rows
-        part = c.n_heads * self.chunks_max * (c.head_dim + 2)
+        part = c.n_heads * self.chunks_max * (self.head_dim + 2)
         row_bytes = self.exchange["ROW_BYTES"]
         return _places(
             {
@@ -240,23 +270,29 @@ class Sizes:
         context."""
         c = self.config
         head = 2 * c.vocab_size * c.dim
-        layer = 2 * c.dim * (self.q_dim + 2 * self.kv_dim + self.q_dim + 3 * c.hidden_dim)
-        return head + c.n_layers * (layer + 4 * self.kv_dim * sum(contexts))
+        q_dim, kv_dim = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
+        layer = 2 * c.dim * (q_dim + 2 * kv_dim + q_dim + 3 * c.hidden_dim)
+        return head + c.n_layers * (layer + 4 * kv_dim * sum(contexts))
 
     @cached_property
     def defines(self) -> dict[str, str]:
         """The constants of the sources."""
         c, t = self.config, self.tuning
         numbers = {
-            "DIM": c.dim,
+            "DIM": self.dim,
+            "NORM_DIM": c.dim,
             "LAYERS": c.n_layers,
             "HEADS": c.n_heads,
             "KV_HEADS": c.n_kv_heads,
-            "HEAD_DIM": c.head_dim,
+            "HEAD_DIM": self.head_dim,
+            "NORM_HEAD_DIM": c.head_dim,
             "HIDDEN": self.hidden,
             "VOCAB": c.vocab_size,
             "QK_NORM": int(c.qk_norm),
             "QKV_BIAS": int(c.qkv_bias),
+            "OUT_BIAS": int(c.out_bias),
+            "MLP_BIAS": int(c.mlp_bias),
+            "GENERAL": int(t.general),
             "ROWS": t.rows,
             "BLOCK": t.block_tokens,
             "CHUNK": t.chunk,

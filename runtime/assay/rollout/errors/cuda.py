@@ -4,7 +4,7 @@ RolloutError
 +-- CudaError
     +-- DriverMissing    (FailedPrecondition)  the operator installs a driver, or has no GPU here
     +-- DriverTooOld     (FailedPrecondition)  the operator updates the driver
-    +-- DeviceUnsupported(FailedPrecondition)  this GPU is older than sm_90
+    +-- DeviceUnsupported(FailedPrecondition)  this GPU is older than sm_80
     +-- CompilerMissing  (FailedPrecondition)  the operator installs the extra `cuda`
     +-- KernelRejected   (InvalidRequest)      the author of the sources; `log` says why
     +-- CorruptCubin     (InvalidRequest)      the file is not what the compiler makes

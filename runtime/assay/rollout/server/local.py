@@ -57,7 +57,7 @@ class LocalEngine:
     device: str
     """What makes the tokens: "cpu", or the name of a GPU."""
     device_reason: str = ""
-    """Why it is not a GPU although one was looked for."""
+    """Why it is not a GPU although one was looked for, or not the kernel made for its kind."""
     close: Callable[[], None]
     """Free it; rollouts in flight are lost."""
 
@@ -135,7 +135,11 @@ def _on_gpu(
     )
     engine = CudaEngine(model, found.machine, limits, token_bytes=token_bytes)
     return LocalEngine(
-        engine=engine, weights=engine, device=engine.machine.name, close=engine.close
+        engine=engine,
+        weights=engine,
+        device=engine.machine.name,
+        device_reason=engine.fallback,
+        close=engine.close,
     )
 
 

@@ -50,7 +50,7 @@ class Backend:
     close: Callable[[], None]
     """Free the engine; rollouts in flight are lost."""
     device_reason: str = ""
-    """Why it is not a GPU although one was looked for."""
+    """Why it is not a GPU although one was looked for, or not the kernel made for its kind."""
 
 
 def open_backend(

@@ -28,6 +28,7 @@ from assay.verifiers.cuda.compile_stage import broke_the_run, program_in
 from assay.verifiers.cuda.definition import WARM_UPS, CudaReference, CudaSettings, RewardForm
 from assay.verifiers.cuda.gpus import find_gpus, leased
 from assay.verifiers.cuda.measure import Trial, speed_up
+from assay.verifiers.cuda.tools import tools_in
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.total import total
 
@@ -62,6 +63,7 @@ class Trials:
         packages: Packages,
         devices: tuple[str, ...] = (),
         device: str = "cuda",
+        tools: Path | None = None,
     ) -> None:
         """Start the zygote.
 
@@ -71,16 +73,18 @@ class Trials:
             packages: what sides import.
             devices: files in `/dev` that boxes show.
             device: of torch, on which both sides compute.
+            tools: folder of programs that sides start by name.
 
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
+        shown = () if tools is None else (tools,)
         inside = Inside(
-            packages=packages,
+            packages=replace(packages, folders=(*packages.folders, *shown)),
             gpu_devices=devices,
             harnesses={_HARNESS: Path(trial_harness.__file__)},
         )
-        self._side, self._device = side, device
+        self._side, self._device, self._tools = side, device, tools
         wide = max(sandbox.scratch_bytes_max, _SCRATCH_BYTES)
         sandbox = sandbox.model_copy(update={"scratch_bytes_max": wide})
         self._launcher = ZygoteLauncher(sandbox, Clock(), inside=inside)
@@ -99,6 +103,7 @@ class Trials:
             "candidate": candidate,
             "problem": reference.problem,
             "device": self._device,
+            "tools": str(self._tools or ""),
             "runs": WARM_UPS + settings.trials,
             "warm_ups": WARM_UPS,
             "load_s": settings.load_s,
@@ -293,6 +298,7 @@ class RunHandler:
     def __init__(self, context: HandlerContext) -> None:
         """Nothing is opened before the first request: a host of all stages need not have a GPU."""
         self._sandbox = context.sandbox
+        self._scratch = context.scratch
         self._locks = context.shared or context.scratch
         self._judges: dict[str, tuple[Trials, Judge]] = {}
 
@@ -322,7 +328,13 @@ class RunHandler:
         if device not in self._judges:
             packages = find_packages(("torch", "numpy"), setting="the stage cuda.run")
             side = TORCH_SIDE.read_text("utf-8")
-            trials = Trials(self._sandbox, side=side, packages=packages, devices=devices)
+            trials = Trials(
+                self._sandbox,
+                side=side,
+                packages=packages,
+                devices=devices,
+                tools=tools_in(self._scratch),
+            )
             self._judges[device] = trials, Judge(trials)
         return self._judges[device][1]
 

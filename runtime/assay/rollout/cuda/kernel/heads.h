@@ -83,7 +83,7 @@ template <uint32_t N> ASSAY_FN void scales_of(const assay_head *heads, float *sc
 #pragma unroll
         for (uint32_t n = 0; n < N; n++) scales[n] += swap_lanes_f(scales[n], m);
 #pragma unroll
-    for (uint32_t n = 0; n < N; n++) scales[n] = one_over_root(scales[n] / A_HEAD_DIM + A_EPS);
+    for (uint32_t n = 0; n < N; n++) scales[n] = one_over_root(scales[n] / A_NORM_HEAD_DIM + A_EPS);
 }
 
 /* One warp: normed (with a gain) and rotated, in bf16; to a second place, too, unless it is NULL. */

@@ -24,7 +24,7 @@ typedef struct {
     bool alone;            /* one tile per visit: there are about as many blocks */
     uint32_t skew;         /* the first tile is not block 0's: neighbouring products occupy others */
     const uint32_t *rows;  /* which rows of the input; NULL: all in order */
-    const float *bias;     /* TO_QKV */
+    const float *bias;     /* of the outputs, in the order of the product's; NULL: none */
     const float *gain;     /* TO_RESIDUAL: of the norm that follows */
     const uint8_t *above;  /* an adapter's B, beside the weights; NULL: none */
     const uint16_t *above_input;
@@ -71,12 +71,14 @@ ASSAY_FN assay_job out_of(const assay_params *p, const assay_plan *plan, uint32_
     job.to_squares = A_ROW_AT_SQUARES_MID;
     job.alone = true;
     job.gain = vector_at(w, A_AT_FFN_NORM);
+    job.bias = A_OUT_BIAS ? vector_at(w, A_AT_OUT_BIAS) : nullptr;
     return job;
 }
 ASSAY_FN assay_job gate_up_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *w) {
     assay_job job = job_of(p, plan, layer, w + A_AT_GATE_UP_WEIGHTS, A_ROW_AT_NORMED_MID, A_DIM, 2 * A_HIDDEN);
     job.squares = A_ROW_AT_SQUARES_MID;
     job.to_half = A_ROW_AT_GATED;
+    job.bias = A_MLP_BIAS ? vector_at(w, A_AT_GATE_UP_BIAS) : nullptr;
     return job;
 }
 /* `gain`: of the next layer's norm, or of the final one. */
@@ -91,6 +93,7 @@ ASSAY_FN assay_job down_of(const assay_params *p, const assay_plan *plan, uint32
     job.alone = true;
     job.skew = blocks_of_grid() / 2;
     job.gain = gain;
+    job.bias = A_MLP_BIAS ? vector_at(w, A_AT_DOWN_BIAS) : nullptr;
     return job;
 }
 ASSAY_FN assay_job logits_of(const assay_params *p, const assay_plan *plan, uint32_t layer, const uint8_t *weights) {

@@ -437,7 +437,7 @@ ASSAY_FN void run_feeder(const assay_params *p) {
     for (;;) {
         sync_all();
         if (p->state->plan.exit) return;
-        if (thread_of_block() == A_THREADS) feed_step(p, &end);
+        if (A_FILLERS > 1 || thread_of_block() == A_THREADS) feed_step(p, &end);
         sync_warp();
     }
 }
@@ -471,7 +471,7 @@ extern "C" void assay_decode(const assay_params params)
 {
     if (thread_of_block() == 0) {
         for (uint32_t i = 0; i < A_STAGES; i++) {
-            gate_init(shared()->full + i, 1);
+            gate_init(shared()->full + i, A_FILLERS);
             gate_init(shared()->empty + i, A_WARPS);
         }
         gates_are_there();

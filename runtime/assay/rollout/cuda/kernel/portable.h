@@ -1,6 +1,9 @@
 /* What the kernel's sources use of the machine: the same names for a device (NVRTC, no CUDA headers) and
  * for a host (any C++17 compiler), where `emulate.h` runs every device thread as a fiber.
  *
+ * A_GENERAL: for devices from sm_80 on, which lack sm_90's copy engine and its handing over of registers: there
+ * all lanes of the feeder copy.
+ *
  * Scopes: `_sys` orders against the host over the bus, `_gpu` among the device's blocks.
  */
 #ifndef ASSAY_PORTABLE_H
@@ -10,9 +13,13 @@
 
 #if defined(__CUDACC_RTC__)
 
+#if A_GENERAL
+#define A_ALL_THREADS (A_THREADS + 32)
+#else
 /* Of a block: its workers, and the feeder's group of four warps, of which one works. Registers are handed out
  * by such groups: the feeder gives most of its share to the workers. */
 #define A_ALL_THREADS (A_THREADS + 128)
+#endif
 #define ASSAY_FN static __device__ __forceinline__
 #define ASSAY_COLD static __device__ __forceinline__
 #define INFINITY __int_as_float(0x7F800000)
@@ -86,8 +93,13 @@ ASSAY_FN uint64_t now_ns() {
 /* A block's workers, and with its feeder all of its threads. */
 ASSAY_FN void sync_block() { asm volatile("bar.sync 1, %0;" ::"n"(A_THREADS) : "memory"); }
 ASSAY_FN void sync_all() { __syncthreads(); }
+#if A_GENERAL
+ASSAY_FN void need_few_registers() {}
+ASSAY_FN void need_many_registers() {}
+#else
 ASSAY_FN void need_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 ASSAY_FN void need_many_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+#endif
 ASSAY_FN void sync_warp() { __syncwarp(); }
 ASSAY_FN uint32_t swap_lanes(uint32_t v, uint32_t mask) { return __shfl_xor_sync(~0u, v, mask); }
 ASSAY_FN uint32_t from_lane(uint32_t v, uint32_t lane) { return __shfl_sync(~0u, v, lane); }
@@ -114,10 +126,31 @@ ASSAY_FN void gate_init(uint64_t *gate, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(gate)), "r"(arrivals)
                  : "memory");
 }
-ASSAY_FN void gates_are_there() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 ASSAY_FN void gate_arrive(uint64_t *gate) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(gate)) : "memory");
 }
+#if A_GENERAL
+ASSAY_FN void gates_are_there() {} /* a barrier of the block follows */
+ASSAY_FN void gate_wait(uint64_t *gate, uint32_t parity) {
+    asm volatile("{\n"
+                 ".reg .pred ended;\n"
+                 "again:\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+                 "@!ended bra again;\n"
+                 "}" ::"r"(shared_at(gate)), "r"(parity)
+                 : "memory");
+}
+ASSAY_FN uint64_t read_once() { return 0; }
+/* A lane's part of the bytes, and its arrival when they came. */
+ASSAY_FN void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t) {
+    for (uint32_t at = (read_again(threadIdx.x) & 31u) * 16; at < bytes; at += 512)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to) + at),
+                     "l"((const uint8_t *)from + at)
+                     : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_at(gate)) : "memory");
+}
+#else
+ASSAY_FN void gates_are_there() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 ASSAY_FN void gate_wait(uint64_t *gate, uint32_t parity) {
     asm volatile("{\n"
                  ".reg .pred ended;\n"
@@ -143,6 +176,7 @@ ASSAY_FN void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t byt
                  "l"(from), "r"(bytes), "r"(shared_at(gate)), "l"(policy)
                  : "memory");
 }
+#endif
 /* c (16 features x 8 rows, float32) += a (16 x 16, bf16) * b (16 x 8, bf16). */
 ASSAY_FN void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                            uint32_t b0, uint32_t b1) {
@@ -181,6 +215,12 @@ ASSAY_FN uint16_t bf16_of(float v) { return (uint16_t)bf16_pair(v, 0.0f); }
 #define ASSAY_FN static inline
 #define ASSAY_COLD static
 
+#endif
+
+#if A_GENERAL
+#define A_FILLERS 32 /* lanes of the feeder that copy */
+#else
+#define A_FILLERS 1 /* it asks the copy engine */
 #endif
 
 #define ASSAY_UNIT (1ull << 40) /* probability 1 in the fixed point of sampling: sums have no order */

@@ -200,7 +200,7 @@ ASSAY_FN void keep_scale(uint32_t row, const float *share) {
 #pragma unroll
     for (uint32_t i = 0; i < A_SHARE; i++) squares += share[i];
     squares = warp_sum(squares);
-    if (lane_of_warp() == 0) shared()->scale[row] = one_over_root(squares / A_DIM + A_EPS);
+    if (lane_of_warp() == 0) shared()->scale[row] = one_over_root(squares / A_NORM_DIM + A_EPS);
 }
 
 /* All rows, where they do not flow; some at once. Seen by the others after the next `sync_block`. */
@@ -266,16 +266,18 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
     float v = 0;
 #pragma unroll
     for (uint32_t w = 0; w < A_WARPS; w++) v += partial[w * (A_ROWS_SUMMED * A_PART_STRIDE)];
+    const uint32_t at = o->tile * 16 + o->output;
     if (KIND == TO_RESIDUAL) {
+        if ((A_OUT_BIAS || A_MLP_BIAS) && job->bias && o->there) v += job->bias[at];
         add_to_residual(p, job, o, v);
         return;
     }
-    const uint32_t at = o->tile * 16 + o->output;
     if (KIND == TO_LOW) {
         leave_halves(halves_of(p, job->to, job->to_half) + (uint64_t)o->row * job->tiles * 16 + at, v, o->there);
         return;
     }
     v *= o->there ? shared()->scale[o->row] : 0.0f;
+    if (KIND == TO_GATED && A_MLP_BIAS && o->there) v += job->bias[at];
     if (KIND == TO_GATED) gate(p, job, o, v);
     if (KIND == TO_QKV && o->there && at < A_QKV_DIM)
         leave_float(floats_of(p, job->to, job->to_float) + (uint64_t)o->row * A_QKV_DIM + at,

@@ -5,13 +5,14 @@ A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB,
 two][half of the outputs][2 inputs]. So a lane reads the four words that it gives to one product of
 its tensor cores as one, and eight rows that follow one another, an eighth here, lie in one half of
 a tile: every tensor is a number of eighths with a place each. Gates and ups alternate by eights, so
-that a tile has eight of each.
+that a tile has eight of each. Heads are padded to whole eights, each half of a head for itself, as
+rotations pair the halves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from assay.rollout.models.adapters import AdaptedProjection
 
 K = TensorKind
+_Number = TypeVar("_Number", np.uint16, np.float32)
 _EXPONENT: Final = 0x7F80
 """Bits of a bf16 number's exponent: all set, it is no finite one."""
 
@@ -114,6 +116,11 @@ class _Matrices:
         raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
         self._to[at : at + raw.nbytes] = raw
 
+    def put_eights(self, at: int, values: NDArray[np.float32]) -> None:
+        """Write float32 values as every other eight."""
+        for first in range(0, len(values), 8):
+            self.put_vector(at + 8 * first, values[first : first + 8])
+
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
@@ -132,8 +139,36 @@ class _Rows:
     """Of them."""
 
 
+_HEADED: Final = frozenset({K.WQ, K.WK, K.WV, K.BQ, K.BK, K.BV, K.Q_NORM, K.K_NORM})
+"""Their rows are heads."""
+
+
+def _padded_heads(s: Sizes, n: int) -> NDArray[np.intp]:
+    """Where the numbers of n of the model's heads lie among those of as many padded ones."""
+    half, wide = s.config.head_dim // 2, s.head_dim // 2
+    of_head = np.arange(half) + wide * np.arange(2)[:, None]
+    return np.asarray((s.head_dim * np.arange(n)[:, None] + of_head.ravel()).ravel())
+
+
+def _spread_rows(s: Sizes, matrix: NDArray[_Number]) -> NDArray[_Number]:
+    """Rows (or numbers) that are heads, padded; the same array where there is nothing to pad."""
+    if s.head_dim == s.config.head_dim:
+        return matrix
+    n = len(matrix) // s.config.head_dim
+    wide = np.zeros((n * s.head_dim, *matrix.shape[1:]), dtype=matrix.dtype)
+    wide[_padded_heads(s, n)] = matrix
+    return wide
+
+
+def _spread(s: Sizes, kind: TensorKind, matrix: NDArray[_Number]) -> NDArray[_Number]:
+    """A tensor whose rows, or of the output projection columns, are heads, padded."""
+    if kind in _HEADED:
+        return _spread_rows(s, matrix)
+    return _spread_rows(s, matrix.T).T if kind is K.WO else matrix
+
+
 def _rows_of(s: Sizes, kind: TensorKind) -> _Rows:
-    dim, hidden, qkv = s.config.dim, s.hidden, s.qkv_outputs
+    dim, hidden, qkv = s.dim, s.hidden, s.qkv_outputs
     key, value = s.q_dim // 8, (s.q_dim + s.kv_dim) // 8
     return {
         K.WQ: _Rows("QKV", qkv, dim, n=3),
@@ -176,7 +211,7 @@ class Packed:
         bits = check_finite(bf16_bits(tensor), where)
         if kind in {K.EMBED, K.LM_HEAD}:
             at = s.model["EMBED" if kind is K.EMBED else "HEAD"]
-            self._to.put(at, bits, (s.vocab_outputs, s.config.dim))
+            self._to.put(at, bits, (s.vocab_outputs, s.dim))
             return
         self.put_bits(kind, layer, bits)
 
@@ -184,13 +219,18 @@ class Packed:
         """A projection's bf16 bits, finite."""
         rows, at = self._projection(kind, layer)
         shape = rows.outputs, rows.inputs
-        self._to.put(at, bits, shape, first=rows.first, step=rows.step)
+        wide = _spread(self.sizes, kind, bits)
+        self._to.put(at, wide, shape, first=rows.first, step=rows.step)
 
     def take(self, kind: TensorKind, layer: int, matrix: tuple[int, int]) -> NDArray[np.uint16]:
         """The bf16 bits of a projection of (rows, cols) that was put."""
-        rows, at = self._projection(kind, layer)
-        shape = rows.outputs, rows.inputs
-        return self._to.take(at, matrix, shape, first=rows.first, step=rows.step)
+        s, (rows, at) = self.sizes, self._projection(kind, layer)
+        shape, (n, k) = (rows.outputs, rows.inputs), matrix
+        of_rows = _padded_heads(s, n // s.config.head_dim) if kind in _HEADED else np.arange(n)
+        of_cols = _padded_heads(s, k // s.config.head_dim) if kind is K.WO else np.arange(k)
+        wide = int(of_rows[-1]) + 1, int(of_cols[-1]) + 1
+        found = self._to.take(at, wide, shape, first=rows.first, step=rows.step)
+        return np.ascontiguousarray(found[np.ix_(of_rows, of_cols)])
 
     def _projection(self, kind: TensorKind, layer: int) -> tuple[_Rows, int]:
         """Its rows, and where its product's weights begin."""
@@ -209,11 +249,18 @@ class Packed:
             K.BQ: base + at["QKV_BIAS"],
             K.BK: base + at["QKV_BIAS"] + 4 * s.q_dim,
             K.BV: base + at["QKV_BIAS"] + 4 * (s.q_dim + s.kv_dim),
+            K.BO: base + at["OUT_BIAS"],
+            K.B_GATE: base + at["GATE_UP_BIAS"],
+            K.B_UP: base + at["GATE_UP_BIAS"] + 4 * 8,
+            K.B_DOWN: base + at["DOWN_BIAS"],
         }
         values = tensor.to_float32()
         if not np.isfinite(values).all():
             raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite")
-        self._to.put_vector(places[kind], values)
+        if kind in {K.B_GATE, K.B_UP}:
+            self._to.put_eights(places[kind], values)
+        else:
+            self._to.put_vector(places[kind], _spread(s, kind, values))
 
 
 class PackedAdapter:
@@ -245,24 +292,30 @@ class PackedAdapter:
         low, column = s.low(rows.n), rows.number * s.rank
         base = one.layer * s.adapter["ADAPTER_LAYER_BYTES"]
         a = check_finite(bf16_bits(one.a), where)
+        if one.tensor is K.WO:
+            a = _spread(s, K.WO, a)
         at = base + s.adapter[f"{rows.product}_A"]
         self._to.put(at, a, (low, rows.inputs), first=column // 8)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scaled = rounded(one.b.to_float32() * np.float32(one.scale))
         b = np.zeros((one.rows, low), dtype=np.uint16)
         b[:, column : column + one.size] = check_finite(scaled, where)
+        if one.tensor in _HEADED:
+            b = _spread(s, one.tensor, b)
         at = base + s.adapter[f"{rows.product}_B"]
         self._to.put(at, b, (rows.outputs, low), first=rows.first, step=rows.step)
         return one.a.data.nbytes + one.b.data.nbytes
 
 
-def turns_of(model: Model, seq_max: int) -> NDArray[np.float32]:
-    """Cosine and sine of every position and frequency, (seq_max, head_dim / 2, 2)."""
+def turns_of(model: Model, sizes: Sizes) -> NDArray[np.float32]:
+    """Cosine and sine of every position and frequency, (seq_max, padded head_dim / 2, 2)."""
     frequencies, gain = model.rope()
-    angles = np.arange(seq_max, dtype=np.float32)[:, None] * frequencies
+    angles = np.arange(sizes.seq_max, dtype=np.float32)[:, None] * frequencies
     wide = angles.astype(np.float64)
-    turns = np.stack([np.cos(wide), np.sin(wide)], axis=-1) * np.float64(gain)
-    return np.ascontiguousarray(turns, dtype=np.float32)
+    turns = np.zeros((sizes.seq_max, sizes.head_dim // 2, 2), dtype=np.float32)
+    both = np.stack([np.cos(wide), np.sin(wide)], axis=-1) * np.float64(gain)
+    turns[:, : both.shape[1]] = both
+    return turns
 
 
 def packed_bytes(sizes: Sizes) -> int:
