@@ -78,7 +78,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "Try what the platform needs: isolation, limits, compilers, the store.",
         ),
         "replay-rollout": Entry(
-            "assay.rollout.replay_command:replay_rollout",
+            "assay.rollout.replay.command:replay_rollout",
             "Regenerate a rollout from its receipt and its model; exit 1 when it differs.",
             extra="rollout",
         ),

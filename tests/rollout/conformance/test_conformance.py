@@ -50,7 +50,7 @@ from assay.rollout.server.app import Served, build_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from assay.rollout.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollout_engine import RolloutEngine
 
 VOCAB, SLOTS, SEQ_MAX = 331, 8, 64
 SAMPLING = Sampling(temperature=0.8, top_k=40)

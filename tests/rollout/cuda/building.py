@@ -17,7 +17,7 @@ from assay.rollout.models import Model, ModelConfig, Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.rollout.rollouts import Completed
+    from assay.rollout.interface.rollouts import Completed
 
 BUILDS = Path(__file__).parents[3] / "build" / "cuda"
 TINY = ModelConfig(

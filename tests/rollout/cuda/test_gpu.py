@@ -46,7 +46,7 @@ from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Tuning
 from assay.rollout.errors.cuda import CudaError
-from assay.rollout.trace import PAIRS, spans
+from assay.rollout.local.trace import PAIRS, spans
 
 if TYPE_CHECKING:
     from pathlib import Path

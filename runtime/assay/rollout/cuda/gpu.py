@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.rollout.checks import check_integer
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import ENTRY, Program, compile_program
 from assay.rollout.errors import InvalidRollout
@@ -27,6 +26,7 @@ from assay.rollout.errors.cuda import (
     error_of,
     meaning_of,
 )
+from assay.rollout.interface.checks import check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

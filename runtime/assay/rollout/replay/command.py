@@ -1,4 +1,4 @@
-"""`assay replay-rollout`: the shell around `assay.rollout.models.replay`."""
+"""`assay replay-rollout`: the shell around `assay.rollout.replay.replay`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from assay.rollout.receipts import read_record
+from assay.rollout.interface.receipts import read_record
 
 EXIT_DIFFERS = 5
 
@@ -23,7 +23,7 @@ def replay_rollout(
 ) -> None:
     """Repeat a rollout from its receipt: the same tokens and log-probs, or why not."""
     from assay.rollout.models import load_model
-    from assay.rollout.models.replay import replay
+    from assay.rollout.replay.replay import replay
 
     found = replay(read_record(receipt), load_model(model), threads=threads)
     if as_json:
