@@ -44,9 +44,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.platform.worker:worker_token",
             "Print a token with which a worker host enrolls at the API for some stages.",
         ),
-        "score": Entry(
-            "assay.cli.score.command:score", "Score a file of responses: the main command."
-        ),
+        "score": Entry("assay.cli.score.command:score", "Score a file of responses."),
         "rescore": Entry(
             "assay.cli.score.rescore:rescore",
             "Judge scored rows again and say which rewards differ.",

@@ -21,7 +21,7 @@ def replay_rollout(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Repeat a rollout from its receipt: the same tokens and log-probs, or why not."""
+    """Regenerate a rollout from its receipt and its model; exit 1 when it differs."""
     from assay.rollout.models import load_model
     from assay.rollout.replay.replay import replay
 
