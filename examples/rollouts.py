@@ -12,11 +12,11 @@ import argparse
 from pathlib import Path
 
 from assay.client import Request, SyncClient
+from assay.rollout.interface.rollouts import Sampling
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 from assay.rollout.models import Engine, load_model, load_tokenizer
 from assay.rollout.models.tokenizer import HuggingFaceTokenizer
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.rollouts import Sampling
-from assay.rollout.runtime import Runtime
 
 WAIT_S = 5.0
 

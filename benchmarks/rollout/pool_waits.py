@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.rollout import Runtime, RuntimeOptions
-from assay.rollout.guard import watched
+from assay.rollout.local.guard import watched
 from assay.rollout.models import DType, Engine, Model, ModelConfig, Tensor
 from assay.rollout.models.engine import EngineSettings
 

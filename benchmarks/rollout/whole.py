@@ -20,7 +20,7 @@ import numpy as np
 
 from assay.client.rollouts import RolloutClient, Weight
 from assay.core.tools.safetensors import Stored, packed
-from assay.rollout.binding import crc32
+from assay.rollout.library.binding import crc32
 from assay.rollout.models.hugging_face import layer_tensor_name
 from assay.rollout.models.model import TensorKind
 from assay.rollout.models.tensor_checks import TensorDigest

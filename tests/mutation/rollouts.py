@@ -38,7 +38,7 @@ ROLLOUT_MUTANTS: Final = (
     ),
     *_of(
         "cache by version",
-        f"{ROLLOUT}/runtime.py",
+        f"{ROLLOUT}/local/runtime.py",
         ("rollout/test_weight_slots",),
         ("self._call(self._lib.assay_host_set_policy_version, active)", "pass"),
     ),
@@ -196,7 +196,7 @@ ROLLOUT_MUTANTS: Final = (
     ),
     *_of(
         "activation",
-        f"{ROLLOUT}/runtime.py",
+        f"{ROLLOUT}/local/runtime.py",
         ("rollout/test_weight_slots", "rollout/service/test_learning"),
         (
             "        with self.pause(timeout_s, mode=mode):\n            held",

@@ -43,6 +43,16 @@ def test_nodes_are_ordered_before_their_slots_are_needed(startup_s, need_bin, ah
     assert nodes_at(level, to_ns(at_s), pool(), FEW) == 0, "no nodes to order"
 
 
+@pytest.mark.parametrize(("startup_s", "hold_s"), [(90, 30.0), (30, 90.0)])
+def test_a_node_is_held_for_a_need_within_its_start_and_the_longest_gap(startup_s, hold_s):
+    held = FEW.model_copy(update={"hold_s": hold_s})
+    view = pool(nodes=replace(NODES, startup_ns=to_ns(startup_s)), startup_ns=to_ns(5))
+    held_s = startup_s + 5.0 + 90.0
+    level = [0] * int(held_s / held.tick_s) + [16]
+    assert nodes_at(level, 0, view, held) == 1
+    assert nodes_at([0] * 4 + level, 0, view, held) == 0, "a later one is ordered again"
+
+
 @given(level=st.lists(st.integers(0, 300), max_size=40), ready=st.integers(0, 20))
 def test_node_seconds_hold_every_slot_and_one_start_of_each_new_node(level, ready):
     found = node_seconds(np.array(level, np.int64), replace(NODES, ready=ready), FEW)

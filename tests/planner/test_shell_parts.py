@@ -257,6 +257,17 @@ async def test_a_leader_stops_before_its_lease_ends():
     assert not one.leads
 
 
+async def test_who_is_told_that_another_leads_leads_no_more_at_once():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    a, b = lead(store, clock, "a"), lead(store, clock, "b")
+    await a.renew()
+    await store.resign("a")
+    await b.renew()
+    await a.renew()
+    assert (a.leads, b.leads) == (False, True)
+
+
 async def test_who_resigns_leads_no_more_and_another_may():
     clock = HandClock()
     store = MemoryStore(clock)

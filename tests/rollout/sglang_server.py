@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from assay.rollout import Completed
-    from assay.rollout.rollout_engine import Held
+    from assay.rollout.interface.rollout_engine import Held
     from assay.rollout.server.hub import StreamingEngine, Ticket
 
 LogProbs = Literal["filtered", "unfiltered", "original"]

@@ -35,10 +35,9 @@ from assay.rollout import (
     RuntimeOptions,
     Sampling,
     WorkerStalled,
-    native_runtime,
-    runtime,
 )
 from assay.rollout.errors import EngineLent
+from assay.rollout.local import native_runtime, runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

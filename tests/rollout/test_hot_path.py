@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.rollout.checkpoints import write_checkpoint
 
-import assay.rollout.binding as binding
+import assay.rollout.library.binding as binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NATIVE = Path(binding.__file__).parent / "native"
+NATIVE = Path(binding.__file__).parents[1] / "native"
 POOL_GUARD = Path(__file__).parents[1] / "native" / "pool_guard.c"
 TRIES = 5
 SCRIPT = """
 import ctypes as ct, json, sys, time
 from pathlib import Path
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
-from assay.rollout.binding import load
-from assay.rollout.guard import watched
+from assay.rollout.library.binding import load
+from assay.rollout.local.guard import watched
 
 def reach(runtime, tokens):
     for _ in range(10_000):

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.rollout.interpreter import InterpretedQueue, InterpretedRing, Interpreter, Name
 
-from assay.rollout.binding import load, ref_word
 from assay.rollout.errors import Limit
 from assay.rollout.layout import (
     Completion,
@@ -37,6 +36,7 @@ from assay.rollout.layout import (
     State,
     Status,
 )
+from assay.rollout.library.binding import load, ref_word
 
 LIMITS = (
     None,

@@ -20,14 +20,14 @@ import pytest
 from tests.rollout.engine.exact import Exact, ids_for, random_model
 from tests.rollout.engine.sources import ENGINE_SOURCES
 
-import assay.rollout.binding as binding
+import assay.rollout.library.binding as binding
 from assay.rollout.models import DType, TensorKind
 from assay.rollout.models.engine import EngineSettings, native_shape
 
 if TYPE_CHECKING:
     from assay.rollout.models import Model
 
-NATIVE = Path(binding.__file__).parent / "native"
+NATIVE = Path(binding.__file__).parents[1] / "native"
 PROGRAMS = Path(__file__).parents[1] / "native"
 CORE = ["arena", "bell", "clock", "contain", "core", "guard", "kv", "policy", "probe"]
 CORE += ["mapping", "runtime", "worker", "worker_batch", "worker_memory", "worker_thread"]

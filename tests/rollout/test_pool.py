@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import assay.rollout.binding as binding
+import assay.rollout.library.binding as binding
 
-NATIVE = Path(binding.__file__).parent / "native"
+NATIVE = Path(binding.__file__).parents[1] / "native"
 PROGRAM = Path(__file__).parents[1] / "native" / "pool_crash.c"
 
 

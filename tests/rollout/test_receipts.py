@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from assay.cli.main import app
 from assay.rollout import InvalidRollout, ProbeEngine, Runtime, RuntimeOptions, Sampling
+from assay.rollout.interface.receipts import read_record, write_record
 from assay.rollout.models import DType, Engine, Model, load_model
 from assay.rollout.models.engine import EngineSettings
-from assay.rollout.models.replay import replay
-from assay.rollout.receipts import read_record, write_record
+from assay.rollout.replay.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

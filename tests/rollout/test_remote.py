@@ -41,11 +41,11 @@ from assay.rollout import (
     Stop,
 )
 from assay.rollout.errors import RolloutGone, ServerLost, ServerRefused
+from assay.rollout.interface.receipts import result_hash
 from assay.rollout.models import Engine, load_model
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
-from assay.rollout.receipts import result_hash
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
 from assay.rollout.remote.dialects import check_logps
 from assay.rollout.server.app import Answer, Served, build_app
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from assay.rollout.interface.rollouts import Completed, Progress
     from assay.rollout.remote.dialects import Dialect
     from assay.rollout.remote.transport import Transport
-    from assay.rollout.rollouts import Completed, Progress
 
 VOCAB, SEQ_MAX = 300, 900
 SAMPLING = Sampling(temperature=0.8, top_k=40)

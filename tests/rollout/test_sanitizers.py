@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import assay.rollout.binding as binding
+import assay.rollout.library.binding as binding
 
-NATIVE = Path(binding.__file__).parent / "native"
+NATIVE = Path(binding.__file__).parents[1] / "native"
 OWN = Path(__file__).parents[1] / "native"
 CORE = ["arena", "bell", "clock", "contain", "core", "guard", "host", "kv", "policy", "probe"]
 CORE += ["mapping", "runtime", "worker", "worker_batch", "worker_memory", "worker_thread"]

@@ -35,9 +35,8 @@ from assay.rollout import (
     Sampling,
     WeightsNotReady,
     WorkerStalled,
-    native_runtime,
-    runtime,
 )
+from assay.rollout.local import native_runtime, runtime
 from assay.rollout.models import Engine
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from assay.rollout import RolloutRef
-    from assay.rollout.runtime import Pause
+    from assay.rollout.local.runtime import Pause
 
 SLOTS = 6
 PAUSE_S = 0.05

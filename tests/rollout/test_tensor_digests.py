@@ -13,8 +13,8 @@ pytest.importorskip("numpy")
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assay.rollout import binding
-from assay.rollout.binding import SHA256_BYTES, SHA256_LANES, sha256_pieces
+from assay.rollout.library import binding
+from assay.rollout.library.binding import SHA256_BYTES, SHA256_LANES, sha256_pieces
 from assay.rollout.models.tensor_checks import HASHED_BYTES, TensorDigest
 
 if TYPE_CHECKING:

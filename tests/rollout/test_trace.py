@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
 from assay.rollout.layout import Event, TraceRecord
-from assay.rollout.trace import PAIRS, percentile, spans, summarise, write_perfetto
+from assay.rollout.local.trace import PAIRS, percentile, spans, summarise, write_perfetto
 
 if TYPE_CHECKING:
     from pathlib import Path

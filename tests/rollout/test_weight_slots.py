@@ -57,7 +57,7 @@ from assay.rollout.models.tensor_checks import PIECES_KEPT, ComingTensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from assay.rollout.runtime import Pause
+    from assay.rollout.local.runtime import Pause
 
 SETTINGS = EngineSettings(weight_dtype=DType.F32, batch_max=8, step_tokens_max=64, threads=1)
 OPTIONS = RuntimeOptions(seq_len_max=128, prefill_chunk=10)

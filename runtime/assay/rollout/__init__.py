@@ -4,7 +4,6 @@
 tokenizers.
 """
 
-from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import (
     CrashCause,
     EngineSaturated,
@@ -21,10 +20,7 @@ from assay.rollout.errors import (
     WorkerCrashed,
     WorkerStalled,
 )
-from assay.rollout.layout import AdmissionPolicy, PauseMode, RolloutOutcome, Stop
-from assay.rollout.native_runtime import Stats
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.rollouts import (
+from assay.rollout.interface.rollouts import (
     Activation,
     Completed,
     Group,
@@ -33,7 +29,11 @@ from assay.rollout.rollouts import (
     Sampling,
     ScoreRequest,
 )
-from assay.rollout.runtime import Runtime
+from assay.rollout.layout import AdmissionPolicy, PauseMode, RolloutOutcome, Stop
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.native_runtime import Stats
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 
 __all__ = [
     "Activation",

@@ -60,7 +60,8 @@ IdField = Annotated[str, typer.Option(help="Key of the request id.")]
 GroupField = Annotated[str, typer.Option(help="Key of the group id.")]
 SettingsField = Annotated[str, typer.Option(help="Key of a row's own settings.")]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Store, sockets, logs; default: ASSAY_DATA_DIR or ~/.local.")
+    Path | None,
+    typer.Option(help="Store, sockets, logs; default: ASSAY_DATA_DIR or ~/.local/share/assay."),
 ]
 
 

@@ -44,9 +44,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.platform.worker:worker_token",
             "Print a token with which a worker host enrolls at the API for some stages.",
         ),
-        "score": Entry(
-            "assay.cli.score.command:score", "Score a file of responses: the main command."
-        ),
+        "score": Entry("assay.cli.score.command:score", "Score a file of responses."),
         "rescore": Entry(
             "assay.cli.score.rescore:rescore",
             "Judge scored rows again and say which rewards differ.",
@@ -78,7 +76,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "Try what the platform needs: isolation, limits, compilers, the store.",
         ),
         "replay-rollout": Entry(
-            "assay.rollout.replay_command:replay_rollout",
+            "assay.rollout.replay.command:replay_rollout",
             "Regenerate a rollout from its receipt and its model; exit 1 when it differs.",
             extra="rollout",
         ),

@@ -29,14 +29,14 @@ from assay.rollout import (
     WeightsNotReady,
     WorkerStalled,
 )
-from assay.rollout.checks import check_number
-from assay.rollout.rollouts import Bounds, Group, GroupOptions
+from assay.rollout.interface.checks import check_number
+from assay.rollout.interface.rollouts import Bounds, Group, GroupOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from assay.rollout.rollout_engine import Held
+    from assay.rollout.interface.rollout_engine import Held
 
 
 @dataclass(slots=True)

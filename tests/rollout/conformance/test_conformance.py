@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.interface.rollout_engine import RolloutEngine
     from assay.rollout.models import Model
-    from assay.rollout.rollout_engine import RolloutEngine
 
 VOCAB, SLOTS, SEQ_MAX = 331, 8, 64
 SAMPLING = Sampling(temperature=0.8, top_k=40)

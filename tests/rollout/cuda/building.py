@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from assay.rollout.rollouts import Completed
+    from assay.rollout.interface.rollouts import Completed
 
 BUILDS = Path(__file__).parents[3] / "build" / "cuda"
 TINY = ModelConfig(

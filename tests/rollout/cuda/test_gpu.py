@@ -45,7 +45,7 @@ from assay.rollout.cuda.gpu import GpuMachine, describe
 from assay.rollout.cuda.link import HoldMode
 from assay.rollout.cuda.options import CudaOptions
 from assay.rollout.cuda.sizes import EMULATED, Tuning
-from assay.rollout.trace import PAIRS, spans
+from assay.rollout.local.trace import PAIRS, spans
 
 if TYPE_CHECKING:
     from pathlib import Path

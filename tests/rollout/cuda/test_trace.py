@@ -15,8 +15,8 @@ from assay.rollout import InvalidRollout
 from assay.rollout.cuda.link import Instant
 from assay.rollout.cuda.watch import Alignment, TraceLog
 from assay.rollout.layout import Event
+from assay.rollout.local.trace import PAIRS, spans
 from assay.rollout.service.inspection import Traced
-from assay.rollout.trace import PAIRS, spans
 
 if TYPE_CHECKING:
     from assay.rollout.cuda.engine import CudaEngine

@@ -12,12 +12,12 @@ import pytest
 from assay.rollout.demo import task, training
 from assay.rollout.demo.checkpoint import write_folder
 from assay.rollout.demo.transformer import Shape, Transformer, Weights, initial, log_probs
+from assay.rollout.interface.rollouts import Completed, Sampling
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 from assay.rollout.models.engine import Engine, EngineSettings
 from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.rollouts import Completed, Sampling
-from assay.rollout.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.rollout.binding import load
+from assay.rollout.library.binding import load
 from assay.rollout.models import DType, Model, Tensor, TensorKind
 
 if TYPE_CHECKING:

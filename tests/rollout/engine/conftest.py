@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.rollout.engine.sources import ROOT
 
-from assay.rollout.binding import load
+from assay.rollout.library.binding import load
 from assay.rollout.models.engine import Isa
 
 SHARED_MODELS = Path(os.environ.get("ASSAY_MODELS", ROOT.parent / "shared" / "models"))

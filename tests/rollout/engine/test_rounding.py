@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.rollout.binding import load
+from assay.rollout.library.binding import load
 
 if TYPE_CHECKING:
     from assay.rollout.models.engine import Isa

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.rollout.engine.exact import probabilities, softmax
 
-from assay.rollout.binding import load
 from assay.rollout.layout import Sampler
+from assay.rollout.library.binding import load
 from assay.rollout.models.driver import Sampling
 from assay.rollout.models.engine import Isa
 

@@ -12,7 +12,7 @@ pytest.importorskip("numpy")
 from assay.core.errors import Saturated
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.gateway.turns import Turns
-from assay.rollout.rollouts import GroupOptions, RolloutRef, Sampling
+from assay.rollout.interface.rollouts import GroupOptions, RolloutRef, Sampling
 
 if TYPE_CHECKING:
     from assay.core.errors import AssayError

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from assay.core.errors import AssayError, DependencyDown
-from assay.rollout.rollouts import Completed, ScoreRequest
+from assay.rollout.interface.rollouts import Completed, ScoreRequest
 from assay.rollout.server.hub import Hub, StreamingEngine
 from assay.rollout.service.pump import Pump
 
 if TYPE_CHECKING:
-    from assay.rollout.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollout_engine import RolloutEngine
 
 PATIENCE_S = 60.0
 

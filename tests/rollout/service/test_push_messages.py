@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
 from assay.core.tools.safetensors import Stored, packed
-from assay.rollout.binding import CRC32_UNIT, crc32, load
 from assay.rollout.errors import InvalidWeights
+from assay.rollout.library.binding import CRC32_UNIT, crc32, load
 from assay.rollout.models.tensor_checks import Rows
 from assay.rollout.service import wire
 from assay.rollout.service.weights import apart, shared

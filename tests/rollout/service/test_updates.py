@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.rollout.service.served import Rollouts, RunRollouts
 
-    from assay.rollout.rollouts import Activation
+    from assay.rollout.interface.rollouts import Activation
 
 
 @pytest.mark.parametrize("mode", ["in_place", "finish", "retract"])

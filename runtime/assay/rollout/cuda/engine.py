@@ -13,7 +13,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.cuda.holds import Holds
 from assay.rollout.cuda.ledger import Ledger
 from assay.rollout.cuda.link import CudaStats, HoldMode, HostLink, places
@@ -27,19 +26,8 @@ from assay.rollout.errors import (
     RuntimeClosed,
     WorkerStalled,
 )
-from assay.rollout.layout import (
-    Completion,
-    Event,
-    Flag,
-    Kind,
-    PauseMode,
-    RolloutOutcome,
-    Row,
-    Stop,
-)
-from assay.rollout.models.staging import digest_of
-from assay.rollout.native_runtime import Vocabulary
-from assay.rollout.rollouts import (
+from assay.rollout.interface.checks import U32_MAX, check_integer, check_number
+from assay.rollout.interface.rollouts import (
     Activation,
     Bounds,
     Completed,
@@ -50,6 +38,18 @@ from assay.rollout.rollouts import (
     ScoreRequest,
     native_order,
 )
+from assay.rollout.layout import (
+    Completion,
+    Event,
+    Flag,
+    Kind,
+    PauseMode,
+    RolloutOutcome,
+    Row,
+    Stop,
+)
+from assay.rollout.local.native_runtime import Vocabulary
+from assay.rollout.models.staging import digest_of
 
 if TYPE_CHECKING:
     import threading

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.rollout.checks import check_integer
 from assay.rollout.cuda.machine import Params, RingPlacement
 from assay.rollout.cuda.program import ENTRY, Program, compile_program
 from assay.rollout.cuda.sizes import SHARED_BYTES_MAX
@@ -28,6 +27,7 @@ from assay.rollout.errors.cuda import (
     error_of,
     meaning_of,
 )
+from assay.rollout.interface.checks import check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.rollout.errors import EngineSaturated, Limit, RolloutGone
+from assay.rollout.interface.rollouts import RolloutRef
 from assay.rollout.layout import Completion, RolloutOutcome
-from assay.rollout.rollouts import RolloutRef
 
 if TYPE_CHECKING:
     import array
 
-    from assay.rollout.rollouts import Group
+    from assay.rollout.interface.rollouts import Group
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from assay.rollout.binding import load
 from assay.rollout.layout import LINE_BYTES, Completion, Descriptor, Kind, Ring, Row
+from assay.rollout.library.binding import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from assay.rollout.cuda.weights.packed import Packed, adapter_bytes, packed_byte
 if TYPE_CHECKING:
     from assay.rollout.cuda.link import Limits
     from assay.rollout.cuda.sizes import Sizes
+    from assay.rollout.local.native_runtime import Vocabulary
     from assay.rollout.models.model import Model
-    from assay.rollout.native_runtime import Vocabulary
 
 
 def reserve(machine: Machine, sizes: Sizes, limits: Limits, weight_slots: int, link: int) -> Params:

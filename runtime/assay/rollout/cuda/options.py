@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from assay.rollout.checks import check_integer, check_number
 from assay.rollout.cuda.link import Limits
 from assay.rollout.cuda.sizes import Sizes, Tuning
+from assay.rollout.interface.checks import check_integer, check_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from assay.rollout.checks import check_integer
+from assay.rollout.interface.checks import check_integer
 from assay.rollout.models.errors import UnsupportedModel
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.rollout.errors.cuda import KernelFailed, KernelHung, error_of
+from assay.rollout.interface.rollouts import RolloutRef
 from assay.rollout.layout import TraceRecord
-from assay.rollout.rollouts import RolloutRef
 
 if TYPE_CHECKING:
     from assay.rollout.cuda.ledger import Ledger

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from assay.rollout.checks import U64_MAX
+from assay.rollout.interface.checks import U64_MAX
 from assay.rollout.server.bodies import SamplingBody
 
 N_MAX = 64

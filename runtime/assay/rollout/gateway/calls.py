@@ -20,8 +20,8 @@ from assay.rollout.gateway.history import then
 from assay.rollout.gateway.record import Turn
 from assay.rollout.gateway.replies import ChatReply, TextReply
 from assay.rollout.gateway.sessions import OVER, SEED_MASK, State, openai_field
+from assay.rollout.interface.rollouts import GroupOptions, Progress
 from assay.rollout.layout import RolloutOutcome
-from assay.rollout.rollouts import GroupOptions, Progress
 from assay.rollout.server import answers
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from assay.rollout.gateway.record import Place
     from assay.rollout.gateway.sessions import Session, Sessions
     from assay.rollout.gateway.turns import Turns
+    from assay.rollout.interface.rollouts import Completed
     from assay.rollout.models.chat import ChatTemplate
     from assay.rollout.models.tokenizer import Tokenizer
-    from assay.rollout.rollouts import Completed
     from assay.rollout.server.hub import Ticket
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from assay.rollout.gateway.bodies import AgentCompletionBody, ChatBody
     from assay.rollout.gateway.history import Message
     from assay.rollout.gateway.tool_calls import Form
+    from assay.rollout.interface.rollouts import Completed, Progress
     from assay.rollout.models.tokenizer import Tokenizer
-    from assay.rollout.rollouts import Completed, Progress
 
 Chunk = dict[str, Any]
 

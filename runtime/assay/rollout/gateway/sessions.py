@@ -26,9 +26,9 @@ from assay.core.errors import (
 )
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
-from assay.rollout.checks import check_sampling, check_stops
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.gateway.record import Record
+from assay.rollout.interface.checks import check_sampling, check_stops
 from assay.rollout.service.records import NOT_ASKED, Judged, RewardPlan, SessionKey
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from assay.rollout.service.flights import Guest, Start
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.rollout.rollouts import Completed, GroupOptions
+    from assay.rollout.interface.rollouts import Completed, GroupOptions
     from assay.rollout.server.hub import StreamingEngine, Ticket
 
 RETRY_AFTER_S: Final = 1.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.binding import load
 from assay.rollout.layout import Sampler, SeqStep
+from assay.rollout.library.binding import load
 from assay.rollout.models.engine import EngineError
 
 if TYPE_CHECKING:

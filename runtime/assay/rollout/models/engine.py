@@ -16,9 +16,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from assay.core.errors import InvalidRequest
-from assay.rollout.binding import build_id, load
-from assay.rollout.checks import U32_MAX, check_integer
-from assay.rollout.engines import EngineIdentity, Lending, libc
 from assay.rollout.errors import (
     EngineLent,
     HostExhausted,
@@ -26,7 +23,10 @@ from assay.rollout.errors import (
     WeightsNotReady,
     WeightsProblem,
 )
+from assay.rollout.interface.checks import U32_MAX, check_integer
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
+from assay.rollout.library.binding import build_id, load
+from assay.rollout.library.engines import EngineIdentity, Lending, libc
 from assay.rollout.models.model import DType, Model, TensorKind
 from assay.rollout.models.staging import (
     AdapterStaging,

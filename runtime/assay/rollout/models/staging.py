@@ -25,13 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.rollout.checks import check_number
 from assay.rollout.errors import (
     HostExhausted,
     InvalidWeights,
     WeightsNotReady,
     WeightsProblem,
 )
+from assay.rollout.interface.checks import check_number
 from assay.rollout.layout import AdapterPiece, Piece
 from assay.rollout.models.model import DType, Tensor, TensorKind
 from assay.rollout.models.tensor_checks import (

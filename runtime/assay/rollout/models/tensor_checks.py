@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.rollout.binding import sha256_pieces
 from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.library.binding import sha256_pieces
 from assay.rollout.models.model import DType, Tensor, TensorKind
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from assay.rollout.checks import U32_MAX, check_integer
 from assay.rollout.errors import InvalidRollout, ServerLost, ServerRefused, WeightsNotReady
+from assay.rollout.interface.checks import U32_MAX, check_integer
+from assay.rollout.interface.receipts import Receipt, parse_receipt
+from assay.rollout.interface.rollouts import Progress
 from assay.rollout.layout import Stop
-from assay.rollout.receipts import Receipt, parse_receipt
-from assay.rollout.rollouts import Progress
 
 if TYPE_CHECKING:
+    from assay.rollout.interface.rollouts import Group
     from assay.rollout.remote.ledger import Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
-    from assay.rollout.rollouts import Group
 
 COMPLETIONS: Final = "/v1/completions"
 MODELS: Final = "/v1/models"

@@ -11,29 +11,29 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from assay.rollout.checks import SLOTS_MAX, U32_MAX, check_integer, check_number
 from assay.rollout.errors import InvalidRollout, RuntimeClosed, WorkerStalled
+from assay.rollout.interface.checks import SLOTS_MAX, U32_MAX, check_integer, check_number
+from assay.rollout.interface.rollouts import Activation, Bounds, Group
 from assay.rollout.layout import PauseMode
 from assay.rollout.remote.decoder import Decoder
 from assay.rollout.remote.ledger import Ledger, completed
 from assay.rollout.remote.options import RemoteOptions
 from assay.rollout.remote.transport import Transport
-from assay.rollout.rollouts import Activation, Bounds, Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import Any
 
-    from assay.rollout.remote.dialects import Dialect, Greeting
-    from assay.rollout.remote.ledger import RemoteStats, Row
-    from assay.rollout.rollouts import (
+    from assay.rollout.interface.rollouts import (
         Completed,
         GroupOptions,
         Progress,
         RolloutRef,
         ScoreRequest,
     )
+    from assay.rollout.remote.dialects import Dialect, Greeting
+    from assay.rollout.remote.ledger import RemoteStats, Row
 
 CLOSE_S_MAX = 30.0
 _POLL_MAX = 1024

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assay.rollout.errors import EngineSaturated, Limit, RolloutGone
+from assay.rollout.interface.rollouts import Completed, Group, Progress, RolloutRef, ScoreRequest
 from assay.rollout.layout import TRANSITIONS, RolloutOutcome, State, Stop
-from assay.rollout.rollouts import Completed, Group, Progress, RolloutRef, ScoreRequest
 
 if TYPE_CHECKING:
-    from assay.rollout.receipts import Receipt
+    from assay.rollout.interface.receipts import Receipt
 
 
 @dataclass(slots=True, eq=False)

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.rollout.errors import InvalidRollout, ServerLost, ServerRefused, WeightsNotReady
+from assay.rollout.interface.rollouts import Progress
 from assay.rollout.layout import Stop
 from assay.rollout.remote.dialects import (
     LOGP_OF_CERTAINTY,
@@ -15,13 +16,12 @@ from assay.rollout.remote.dialects import (
     Part,
     check_length,
 )
-from assay.rollout.rollouts import Progress
 
 if TYPE_CHECKING:
+    from assay.rollout.interface.rollouts import Group
     from assay.rollout.remote.ledger import Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
-    from assay.rollout.rollouts import Group
 
 GENERATE: Final = "/generate"
 _COLD: Final = 1e-4

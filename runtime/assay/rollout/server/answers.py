@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.edge.status import ErrorDetail
+    from assay.rollout.interface.rollouts import Completed, Progress
     from assay.rollout.models.tokenizer import Tokenizer
-    from assay.rollout.rollouts import Completed, Progress
     from assay.rollout.server.bodies import SamplingBody
 
 KINDS: Final = {

@@ -20,8 +20,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from assay.core import errors as core
 from assay.edge.status import status_of
+from assay.rollout.interface.rollouts import Progress
 from assay.rollout.layout import PauseMode
-from assay.rollout.rollouts import Progress
 from assay.rollout.server import answers
 from assay.rollout.server.bodies import (  # noqa: TC001 - the framework reads the annotations
     PAUSE_MODES,
@@ -34,9 +34,9 @@ from assay.rollout.server.hub import Hub, StreamingEngine, Ticket, disconnected
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from assay.rollout.interface.rollout_engine import Held
+    from assay.rollout.interface.rollouts import Completed
     from assay.rollout.models.tokenizer import Tokenizer
-    from assay.rollout.rollout_engine import Held
-    from assay.rollout.rollouts import Completed
 
 MODES = {"keep": PauseMode.IN_PLACE, "wait": PauseMode.FINISH, "abort": PauseMode.RETRACT}
 PAUSE_S_MAX = 600.0

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assay.rollout.checks import U32_MAX, U64_MAX
 from assay.rollout.errors import InvalidRollout
+from assay.rollout.interface.checks import U32_MAX, U64_MAX
+from assay.rollout.interface.rollouts import GroupOptions, Sampling
 from assay.rollout.layout import RolloutOutcome, Stop
-from assay.rollout.rollouts import GroupOptions, Sampling
 
 if TYPE_CHECKING:
     from assay.rollout.models.tokenizer import Tokenizer

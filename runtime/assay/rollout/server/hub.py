@@ -17,14 +17,14 @@ import structlog
 
 from assay.core.errors import DependencyDown
 from assay.rollout.errors import RolloutError, RolloutGone, RuntimeClosed
-from assay.rollout.rollout_engine import RolloutEngine
-from assay.rollout.rollouts import Progress
+from assay.rollout.interface.rollout_engine import RolloutEngine
+from assay.rollout.interface.rollouts import Progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from assay.core.errors import AssayError
-    from assay.rollout.rollouts import Completed, GroupOptions, RolloutRef
+    from assay.rollout.interface.rollouts import Completed, GroupOptions, RolloutRef
 
 FLUSH_S = 0.01
 FLUSH_S_MAX = 0.04

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from assay.rollout.errors.cuda import CompilerMissing, CudaError
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 from assay.rollout.models.engine import Engine, EngineSettings
 from assay.rollout.models.errors import UnsupportedModel
 from assay.rollout.models.model import DType
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from assay.core.ids import TenantId
     from assay.edge.clock import Clock
     from assay.edge.metrics import Metrics
-    from assay.rollout.rollout_engine import RolloutEngine
-    from assay.rollout.rollouts import Completed, RolloutRef, ScoreRequest
+    from assay.rollout.interface.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollouts import Completed, RolloutRef, ScoreRequest
     from assay.rollout.service.groups import GroupMember, Running
     from assay.rollout.service.records import EndedGroup, GroupSpec, SessionKey
     from assay.rollout.service.rewards import RewardDesk

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from assay.edge.clock import Clock
+    from assay.rollout.interface.rollouts import Progress, RolloutRef
     from assay.rollout.layout import TraceRecord
-    from assay.rollout.rollouts import Progress, RolloutRef
 
 ROLLOUTS_LISTED_MAX: Final = 1_024
 TRACE_EVERY_S: Final = 0.1

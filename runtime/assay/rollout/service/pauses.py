@@ -27,7 +27,7 @@ from assay.rollout.layout import PauseMode
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from assay.rollout.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollout_engine import RolloutEngine
 
 PAUSES_MAX: Final = 64
 HOLD_S: Final = 30.0

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from assay.rollout.rollout_engine import RolloutEngine
-    from assay.rollout.rollouts import Completed, ScoreRequest
+    from assay.rollout.interface.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollouts import Completed, ScoreRequest
 
 AT_ONCE_MAX: Final = 64
 """Responses, and ended rollouts, that are handed to the loop together: a few milliseconds."""

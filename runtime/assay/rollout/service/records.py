@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay.core.trajectory import PolicyTurn, TrajectoryTokens, append_turn
 from assay.core.verdict import Evidence
+from assay.rollout.interface.rollouts import Sampling
 from assay.rollout.layout import PauseMode, Stop
-from assay.rollout.rollouts import Sampling
 
 if TYPE_CHECKING:
     from assay.core.group import GroupSummary

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from assay.core.ids import TenantId
     from assay.core.trajectory import TrajectoryTokens
     from assay.edge.clock import Clock
-    from assay.rollout.rollout_engine import RolloutEngine
-    from assay.rollout.rollouts import Activation
+    from assay.rollout.interface.rollout_engine import RolloutEngine
+    from assay.rollout.interface.rollouts import Activation
     from assay.rollout.service.flights import Guest
     from assay.rollout.service.groups import ReadGroup
     from assay.rollout.service.records import (

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import grpc
 
     from assay.core.ids import TenantId
+    from assay.rollout.interface.rollouts import Activation
     from assay.rollout.layout import PauseMode
     from assay.rollout.models.staging import StagedWeights
-    from assay.rollout.rollouts import Activation
     from assay.rollout.service.service import RolloutService
     from assay.rollout.service.weights import WeightPart, WeightSlots
 

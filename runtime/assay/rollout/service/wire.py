@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import AssayError, InvalidRequest, NotFound, TooLarge
 from assay.core.ids import NAME_FORM
-from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
+from assay.rollout.interface.checks import check_integer, check_prompt, check_sampling, check_stops
+from assay.rollout.interface.rollouts import Sampling
 from assay.rollout.layout import Event, PauseMode
-from assay.rollout.rollouts import Sampling
 from assay.rollout.service.inspection import QueueName
 from assay.rollout.service.records import (
     Decoding,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assay.core.trajectory import TrajectoryTokens
-    from assay.rollout.rollouts import Activation
+    from assay.rollout.interface.rollouts import Activation
     from assay.rollout.service.inspection import Place, TracePage
 
     Histories = Callable[[str, str, Sequence[int]], tuple[TrajectoryTokens, ...]]

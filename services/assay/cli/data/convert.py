@@ -59,7 +59,7 @@ def convert(
         list[Path], typer.Argument(exists=True, dir_okay=False, help="jsonl, json, gz, parquet.")
     ],
     output: Annotated[Path, typer.Option("--out", help="Where rows go, one JSON object per line.")],
-    pipeline: Annotated[str, typer.Option(help="Which judges it; default: the usual one.")] = "",
+    pipeline: Annotated[str, typer.Option(help="Of the rows; default: the source's own.")] = "",
     *,
     strict: Annotated[bool, typer.Option(help="End at the first record without a row.")] = False,
     as_json: AsJson = False,

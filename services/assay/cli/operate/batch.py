@@ -72,7 +72,7 @@ class Description:
 def batch_describe(
     batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of a batch.")],
     data_dir: DataDir = None,
-    tenant: Annotated[str, typer.Option(help="Whose batch.")] = "default",
+    tenant: Annotated[str, typer.Option(help="Tenant of the batch.")] = "default",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +107,7 @@ def batch_cancel(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """End what has not ended as CANCELLED: of the batch, or only the named requests and groups.
+    """Cancel what has not ended: the whole batch, or only the named requests and groups.
 
     The batch is that of the tenant whose token is ASSAY_TOKEN.
     """

@@ -27,7 +27,7 @@ def history_export(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Write traces; `python -m assay.sim --replay FILE` plays them against the policies."""
+    """Write traces; `python -m assay.sim --replay FILE` replays them under each policy."""
     settings = settings_with(data_dir)
     found = asyncio.run(_read(settings, tenant, task))
     batches = requests = 0

@@ -70,7 +70,7 @@ async def _snapshots(
 def watch(
     batch: Annotated[str, typer.Argument(help="Id of a batch.")],
     data_dir: DataDir = None,
-    tenant: Annotated[str, typer.Option(help="Whose batch.")] = "default",
+    tenant: Annotated[str, typer.Option(help="Tenant of the batch.")] = "default",
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -52,7 +52,7 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
 def plan_explain(
     batch: Annotated[str, typer.Argument(help="Id of an open or finished batch.")],
     data_dir: DataDir = None,
-    tenant: Annotated[str, typer.Option(help="Whose batch.")] = "default",
+    tenant: Annotated[str, typer.Option(help="Tenant of the batch.")] = "default",
     plot: Annotated[
         Path | None, typer.Option(help="Draw demand, plan and actual by stage (PNG, SVG).")
     ] = None,
@@ -85,7 +85,7 @@ def plan_what_if(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """What would be planned now under other conditions; nothing is touched."""
+    """Show the plan that other conditions would give now; pools keep their sizes."""
     request = planner_pb2.WhatIfRequest(
         delay_budget_s=delay_budget_s,
         epsilon=epsilon,

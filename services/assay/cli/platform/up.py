@@ -33,11 +33,11 @@ def up(
     data_dir: DataDir = None,
     slots: Annotated[int | None, typer.Option(min=0, help="Worker slots per stage.")] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Serve rollouts of this model, too.", exists=True)
+        Path | None, typer.Option(help="Also serve rollouts of this model.", exists=True)
     ] = None,
     *,
     planner: Annotated[
-        bool | None, typer.Option("--planner/--no-planner", help="Size pools by plans.")
+        bool | None, typer.Option("--planner/--no-planner", help="Let a planner size the pools.")
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="No live table.")] = False,
 ) -> None:

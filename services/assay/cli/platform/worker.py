@@ -52,8 +52,8 @@ def worker_token(
     key_file: Annotated[
         Path, typer.Option(help="The keys of `reward.worker_key_file`.", exists=True)
     ],
-    name: Annotated[str, typer.Option(help="Whose it is, for the audit log.")] = "worker",
-    lasts: Annotated[str, typer.Option("--for", help="Such as 30m, 12h or 7d.")] = "12h",
+    name: Annotated[str, typer.Option(help="Name of its holder, for the audit log.")] = "worker",
+    lasts: Annotated[str, typer.Option("--for", help="Lifetime, such as 30m, 12h or 7d.")] = "12h",
 ) -> None:
     """Print a token with which a worker host enrolls at the API for some stages."""
     if not NAME_FORM.fullmatch(name):

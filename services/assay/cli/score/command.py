@@ -153,7 +153,7 @@ def score(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a file of responses: the main command.
+    """Score a file of responses.
 
     Exit code: 0 every row has a reward; 2 nothing was done (bad arguments, no service, --strict and
     a bad row); 3 rows ended without a reward, and the same command tries them again; 5 rows are

@@ -42,7 +42,7 @@ class WorkerPass:
     stages: tuple[StageName, ...]
     expires_ns: int
     name: str
-    """Whose it is, for the audit log."""
+    """Name of its holder, for the audit log."""
     worker: WorkerId = NO_WORKER
     """Owner of the leases; empty: the token permits only to enroll."""
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
-from assay.rollout.engines import ProbeEngine
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 
 BLOCK_TOKENS = 16
 RESPONSE = 16

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from assay.rollout.binding import declare, load
+from assay.rollout.library.binding import declare, load
 
 if TYPE_CHECKING:
-    from assay.rollout.runtime import Runtime
+    from assay.rollout.local.runtime import Runtime
 
 _P, _U64, _U32, _I32 = ct.c_void_p, ct.c_uint64, ct.c_uint32, ct.c_int32
 

@@ -22,13 +22,13 @@ from assay.rollout.bench.control.native import (
 )
 from assay.rollout.bench.harness.machine import Company, cpus, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
-from assay.rollout.engines import ProbeEngine
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
-from assay.rollout.trace import percentile
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
+from assay.rollout.local.trace import percentile
 
 if TYPE_CHECKING:
-    from assay.rollout.native_runtime import Stats
+    from assay.rollout.local.native_runtime import Stats
 
 WORK = Drive(rollouts=20_000, group=8, prompt_len=16, max_tokens=8)
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
-from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import EngineSaturated
 from assay.rollout.layout import AdmissionPolicy, Event
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
-from assay.rollout.trace import percentile
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
+from assay.rollout.local.trace import percentile
 
 if TYPE_CHECKING:
     from assay.rollout.layout import TraceRecord

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from assay.rollout.bench.control.native import Drive, drive
 from assay.rollout.bench.harness.machine import resident_bytes
-from assay.rollout.engines import ProbeEngine
 from assay.rollout.layout import AdmissionPolicy
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.rollout.native_runtime import Stats
+    from assay.rollout.local.native_runtime import Stats
 
 SLOTS = 256
 OPTIONS = RuntimeOptions(

@@ -8,15 +8,15 @@ from assay.rollout.bench.control.native import Drive, drive
 from assay.rollout.bench.control.pipeline import run_pipeline
 from assay.rollout.bench.harness.machine import cpus, this_machine
 from assay.rollout.bench.harness.report import Report
-from assay.rollout.engines import ProbeEngine
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
-from assay.rollout.trace import spans, summarise, write_perfetto
+from assay.rollout.library.engines import ProbeEngine
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
+from assay.rollout.local.trace import spans, summarise, write_perfetto
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.rollout.trace import Span
+    from assay.rollout.local.trace import Span
 
 
 def record() -> list[Span]:

@@ -29,7 +29,7 @@ from assay.rollout.bench.engine.llama_cpp import FLASH, PLAIN
 from assay.rollout.bench.engine.rival import Load, prompt_of, seconds_of
 from assay.rollout.bench.harness.machine import Company, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
-from assay.rollout.binding import load
+from assay.rollout.library.binding import load
 from assay.rollout.models import DType, Engine, load_model
 from assay.rollout.models.driver import Driver, Rollout, Sampling
 from assay.rollout.models.engine import EngineSettings

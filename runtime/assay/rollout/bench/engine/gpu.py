@@ -22,6 +22,8 @@ from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.cuda.machine import RingPlacement
 from assay.rollout.errors import WorkerStalled
+from assay.rollout.interface.rollouts import Sampling
+from assay.rollout.local.trace import spans, summarise, write_perfetto
 from assay.rollout.models.adapters import (
     AdaptedProjection,
     Adapter,
@@ -30,8 +32,6 @@ from assay.rollout.models.adapters import (
 )
 from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
 from assay.rollout.models.staging import tensors_of
-from assay.rollout.rollouts import Sampling
-from assay.rollout.trace import spans, summarise, write_perfetto
 
 if TYPE_CHECKING:
     from collections.abc import Collection

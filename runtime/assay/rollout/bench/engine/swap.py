@@ -16,18 +16,18 @@ import numpy as np
 
 from assay.rollout.bench.harness.machine import realtime, this_machine
 from assay.rollout.bench.harness.report import Report
+from assay.rollout.interface.rollouts import Sampling
+from assay.rollout.local.options import RuntimeOptions
+from assay.rollout.local.runtime import Runtime
 from assay.rollout.models import DType, Engine, Model, ModelConfig, Tensor, tensors_of
 from assay.rollout.models.engine import EngineSettings
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.rollouts import Sampling
-from assay.rollout.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from assay.rollout.bench.engine.work import SwapWork
+    from assay.rollout.interface.rollouts import Activation
     from assay.rollout.models import StagedWeights
-    from assay.rollout.rollouts import Activation
 
 RESPONSE = 48
 BETWEEN_SWAPS_S = 0.002

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.binding import load
 from assay.rollout.cuda.weights.packed import Packed, check_finite, rounded
 from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.library.binding import load
 from assay.rollout.models.adapters import AdapterKind, projections_of
 from assay.rollout.models.tensor_checks import where_of
 

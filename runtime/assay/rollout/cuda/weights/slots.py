@@ -14,11 +14,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from assay.rollout.checks import U32_MAX, check_integer
 from assay.rollout.cuda.weights.packed import packed_bytes
 from assay.rollout.cuda.weights.rotated import check_shapes
 from assay.rollout.cuda.weights.staging import CudaStaging, Place
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
+from assay.rollout.interface.checks import U32_MAX, check_integer
 from assay.rollout.models.staging import Slots
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from assay.core.errors import FailedPrecondition
-from assay.rollout.binding import crc32
 from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.library.binding import crc32
 from assay.rollout.models.model import DType, Tensor
 
 if TYPE_CHECKING:

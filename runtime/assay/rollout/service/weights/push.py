@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from assay.core.errors import FailedPrecondition
-from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
+from assay.rollout.interface.checks import U32_MAX, check_integer, check_number
 from assay.rollout.models.adapters import (
     Adapter,
     adapter_of,

@@ -10,14 +10,14 @@ import ctypes as ct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from assay.rollout.binding import load
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import GuardReport
+from assay.rollout.library.binding import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.rollout.runtime import Runtime
+    from assay.rollout.local.runtime import Runtime
 
 _ROUNDS_MAX = 1000
 

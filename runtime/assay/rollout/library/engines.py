@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from assay.rollout.binding import build_id, load
 from assay.rollout.errors import EngineLent
 from assay.rollout.layout import EngineOps, Probe
+from assay.rollout.library.binding import build_id, load
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`assay replay-rollout`: the shell around `assay.rollout.models.replay`."""
+"""`assay replay-rollout`: the shell around `assay.rollout.replay.replay`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from assay.rollout.receipts import read_record
+from assay.rollout.interface.receipts import read_record
 
 EXIT_DIFFERS = 5
 
@@ -21,9 +21,9 @@ def replay_rollout(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Repeat a rollout from its receipt: the same tokens and log-probs, or why not."""
+    """Regenerate a rollout from its receipt and its model; exit 1 when it differs."""
     from assay.rollout.models import load_model
-    from assay.rollout.models.replay import replay
+    from assay.rollout.replay.replay import replay
 
     found = replay(read_record(receipt), load_model(model), threads=threads)
     if as_json:

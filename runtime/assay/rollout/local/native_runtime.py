@@ -15,10 +15,9 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from assay.rollout.binding import load
-from assay.rollout.checks import SLOTS_MAX, check_integer
-from assay.rollout.engines import AddressedEngine, ProbeEngine, native_ops
 from assay.rollout.errors import HostExhausted, InvalidRollout, RuntimeClosed, WorkerStalled
+from assay.rollout.interface.checks import SLOTS_MAX, check_integer
+from assay.rollout.interface.rollouts import Bounds
 from assay.rollout.layout import (
     STATS_WORDS,
     RuntimeSettings,
@@ -26,8 +25,9 @@ from assay.rollout.layout import (
     Status,
     TraceRecord,
 )
-from assay.rollout.options import RuntimeOptions, check_options, given, native_settings
-from assay.rollout.rollouts import Bounds
+from assay.rollout.library.binding import load
+from assay.rollout.library.engines import AddressedEngine, ProbeEngine, native_ops
+from assay.rollout.local.options import RuntimeOptions, check_options, given, native_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.binding import build_id
-from assay.rollout.engines import libc
+from assay.rollout.library.binding import build_id
+from assay.rollout.library.engines import libc
 from assay.rollout.models.driver import Driver, Sampling
 from assay.rollout.models.engine import Engine, EngineError, EngineSettings, Isa
 from assay.rollout.models.model import DType
@@ -21,8 +21,8 @@ from assay.rollout.models.staging import digest_of, weights_sha256
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from assay.rollout.interface.receipts import Receipt, Record
     from assay.rollout.models.model import Model
-    from assay.rollout.receipts import Receipt, Record
 
 PREFILL_CHUNK = 256
 

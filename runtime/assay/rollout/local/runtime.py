@@ -25,13 +25,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
-from assay.rollout.binding import monotonic_ns, ref_word
-from assay.rollout.checks import (
-    SLOTS_MAX,
-    U32_MAX,
-    check_integer,
-    check_number,
-)
 from assay.rollout.errors import (
     CrashCause,
     EngineSaturated,
@@ -40,6 +33,23 @@ from assay.rollout.errors import (
     RolloutGone,
     WorkerCrashed,
     WorkerStalled,
+)
+from assay.rollout.interface.checks import (
+    SLOTS_MAX,
+    U32_MAX,
+    check_integer,
+    check_number,
+)
+from assay.rollout.interface.receipts import receipt_of
+from assay.rollout.interface.rollouts import (
+    Activation,
+    Completed,
+    Group,
+    Progress,
+    RolloutRef,
+    ScoreRequest,
+    native_members,
+    native_order,
 )
 from assay.rollout.layout import (
     Asked,
@@ -52,25 +62,15 @@ from assay.rollout.layout import (
     Status,
     Stop,
 )
-from assay.rollout.native_runtime import Mailbox, NativeRuntime
-from assay.rollout.receipts import receipt_of
-from assay.rollout.rollouts import (
-    Activation,
-    Completed,
-    Group,
-    Progress,
-    RolloutRef,
-    ScoreRequest,
-    native_members,
-    native_order,
-)
+from assay.rollout.library.binding import monotonic_ns, ref_word
+from assay.rollout.local.native_runtime import Mailbox, NativeRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.rollout.engines import AddressedEngine, ProbeEngine
-    from assay.rollout.options import RuntimeOptions
-    from assay.rollout.rollouts import GroupOptions
+    from assay.rollout.interface.rollouts import GroupOptions
+    from assay.rollout.library.engines import AddressedEngine, ProbeEngine
+    from assay.rollout.local.options import RuntimeOptions
 
 
 _LIMITS = (

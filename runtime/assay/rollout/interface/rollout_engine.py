@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from assay.rollout.interface.rollouts import (
+        Activation,
+        Completed,
+        GroupOptions,
+        RolloutRef,
+        ScoreRequest,
+    )
     from assay.rollout.layout import PauseMode
-    from assay.rollout.rollouts import Activation, Completed, GroupOptions, RolloutRef, ScoreRequest
 
 
 class Held(Protocol):

@@ -2,7 +2,7 @@
 
 A rollout's tokens and log-probs depend only on the weights, the prompt, the seed, the sampling and
 the code that computed them: not on batch, cache, thread or chunk. A receipt names all of these;
-`assay.rollout.models.replay` reproduces from it and reports what has changed.
+`assay.rollout.replay.replay` reproduces from it and reports what has changed.
 
 Each field of a file written here carries a seal (a digest), so that a field changed afterwards is
 reported and not mistaken for another rollout.
@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.core.errors import FailedPrecondition
-from assay.rollout.engines import EngineIdentity
 from assay.rollout.errors import InvalidRollout
+from assay.rollout.library.engines import EngineIdentity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.rollout.engines import AddressedEngine, ProbeEngine
     from assay.rollout.layout import Asked
+    from assay.rollout.library.engines import AddressedEngine, ProbeEngine
 
 FORMAT = 1
 FILE_BYTES_MAX = 64 << 20

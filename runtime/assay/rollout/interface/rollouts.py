@@ -9,21 +9,21 @@ import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Required, Self, TypedDict
 
-from assay.rollout.checks import (
+from assay.rollout.errors import InvalidRollout
+from assay.rollout.interface.checks import (
     check_group,
     check_prompt,
     check_sampling,
     check_stops,
 )
-from assay.rollout.errors import InvalidRollout
 from assay.rollout.layout import Flag, Member, Order, Sampler
 
 if TYPE_CHECKING:
     import ctypes as ct
     from collections.abc import Iterator, Sequence
 
+    from assay.rollout.interface.receipts import Receipt
     from assay.rollout.layout import RolloutOutcome, Stop
-    from assay.rollout.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +172,7 @@ class Completed:
     """Log-prob of each token under the distribution it was sampled from."""
     policy_versions: array.array[int]
     receipt: Receipt | None = None
-    """Inputs of the rollout (`assay.rollout.receipts` writes it to a file); `None` if the engine
-    keeps no receipts."""
+    """Inputs of the rollout (`receipts` writes it to a file); `None` if the engine keeps none."""
 
 
 def native_order(group: Group) -> Order:

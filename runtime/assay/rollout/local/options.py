@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.rollout.checks import U32_MAX, U64_MAX, check_cpu, check_integer, check_number
+from assay.rollout.interface.checks import U32_MAX, U64_MAX, check_cpu, check_integer, check_number
 from assay.rollout.layout import AdmissionPolicy, RuntimeSettings, Shape, WorkerSettings
 
 _CREDITS = ("decode_credits", "reward_credits", "trajectory_credits")

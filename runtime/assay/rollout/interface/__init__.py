@@ -1,0 +1,1 @@
+"""What engines and their callers share: groups, completions, the protocol, receipts."""
