@@ -75,9 +75,11 @@ def test_a_rollouts_bits_do_not_depend_on_blocks_or_the_order_of_threads() -> No
 
 
 def test_a_blocks_warps_attend_before_one_of_them_leaves_sums_in_their_memory() -> None:
-    """Where a step flows, a warp multiplies its share of the inputs as soon as these are there. Here
-    those of warp 1 lie in heads 0, 1 and 3, and warp 2 may still read its query of head 2, in the
-    place of warp 1's sums (a query of 48 dimensions, four warps)."""
+    """Where a step flows, a warp multiplies its share of the inputs as soon as these are there.
+
+    Here those of warp 1 lie in heads 0, 1 and 3, and warp 2 may still read its query of head 2, in
+    the place of warp 1's sums (a query of 48 dimensions, four warps).
+    """
     model = tiny(config=replace(TINY, n_heads=4, n_kv_heads=4, head_dim=48))
     four = replace(EMULATED, threads=128, piece=4)
     seen = set()
