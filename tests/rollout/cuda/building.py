@@ -40,14 +40,14 @@ TINY = ModelConfig(
 )
 
 
-def tiny(seed: int = 0) -> Model:
+def tiny(seed: int = 0, config: ModelConfig = TINY) -> Model:
     """Random weights, large enough that logits differ."""
     rng = np.random.default_rng(seed)
     return Model(
-        TINY,
+        config,
         {
             (kind, layer): Tensor.of(rng.normal(0.7 * (len(shape) == 1), 0.35, shape))
-            for kind, layer, shape in TINY.tensor_shapes()
+            for kind, layer, shape in config.tensor_shapes()
         },
     )
 

@@ -74,6 +74,22 @@ def test_a_rollouts_bits_do_not_depend_on_blocks_or_the_order_of_threads() -> No
     assert len(seen) == 1
 
 
+def test_a_blocks_warps_attend_before_one_of_them_leaves_sums_in_their_memory() -> None:
+    """Where a step flows, a warp multiplies its share of the inputs as soon as these are there.
+
+    Here those of warp 1 lie in heads 0, 1 and 3, and warp 2 may still read its query of head 2, in
+    the place of warp 1's sums (a query of 48 dimensions, four warps).
+    """
+    model = tiny(config=replace(TINY, n_heads=4, n_kv_heads=4, head_dim=48))
+    four = replace(EMULATED, threads=128, piece=4)
+    seen = set()
+    for seed in range(9):
+        with host_engine(model, blocks=1, seed=seed, tuning=four) as engine:
+            engine.submit([1, 2, 3], max_tokens=24, seeds=[5], want_reward=False)
+            seen.add(repr(bits(ended(engine, 1))))
+    assert len(seen) == 1
+
+
 def test_a_rollouts_bits_do_not_depend_on_how_many_rows_a_step_has() -> None:
     """One row up to 72: every number of rows and tiles that a visit of a product can take."""
     many = replace(EMULATED, rows=72)

@@ -55,9 +55,9 @@ ASSAY_FN void leave_halves(uint16_t *to, float mine, bool there) {
 }
 
 ASSAY_FN bool is_there(float v) { return bits_of(v) != A_ABSENT; }
-ASSAY_FN bool are_there(const assay_v4 *v) {
-    return v->x != A_ABSENT && v->y != A_ABSENT && v->z != A_ABSENT && v->w != A_ABSENT;
-}
+/* One comparison for many words: no other number is as large. */
+ASSAY_FN uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+ASSAY_FN uint32_t largest(const assay_v4 *v) { return larger(larger(v->x, v->y), larger(v->z, v->w)); }
 ASSAY_FN float peek_float(const float *from) { return float_of(peek_gpu((const uint32_t *)(const void *)from)); }
 
 /* ---- the other set ------------------------------------------------------------------------------- */

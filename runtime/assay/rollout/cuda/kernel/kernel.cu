@@ -375,7 +375,9 @@ ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t lay
         grid_barrier(p, round);
     }
     attend(p, q_gain, k_gain, layer);
-    sync_block(); /* its part of shared memory is the next product's */
+    /* Where the step flows, a warp multiplies its share of the inputs as soon as these are there, and leaves its sums where
+     * another may still have the queries of a head that this share does not hold. */
+    sync_block();
 }
 
 /* Attention and its projection, then the gated network and its: one code for what both add to the residual. */

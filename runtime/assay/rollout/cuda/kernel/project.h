@@ -72,41 +72,28 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
 }
 
 /* The same of up to eight rows, which may flow: their activations are asked for until they are there, and `others` asks
- * beside them for what follows the product, and says whether that is there. So few rows leave tensor cores idle: weights
- * of several pieces are taken before they are multiplied, so that one wait covers them, and tiles take turns. */
+ * beside them for what follows the product, and says whether that is there. Weights are there before: they are taken
+ * first, all that registers hold, so that nothing but products follows the last word that comes. */
 template <int NT, typename OTHERS>
 ASSAY_FN void multiply_few(const uint16_t *input, uint32_t chunks, uint32_t row, uint32_t n_tiles,
                            assay_ring_end *end, float (*sum)[4], const OTHERS &others) {
     constexpr uint32_t PER = A_PIECE / A_WARPS;
     constexpr bool LARGE = A_PIECE >= 32;
-    constexpr uint32_t AHEAD = NT == 1 ? (LARGE ? 3 : 6) : (LARGE ? 1 : 2);
-    constexpr uint32_t GROUP = NT == 1 && !LARGE ? 3 : 1, STAGES = GROUP * NT;
-    static_assert(STAGES <= 4 && STAGES <= A_STAGES, "as registers and the ring allow");
+    constexpr uint32_t AHEAD = NT == 1 ? (LARGE ? 3 : 6) : (LARGE ? 1 : 2), STAGES = AHEAD * NT;
+    constexpr uint32_t SOME = STAGES <= A_STAGES ? AHEAD : STAGES / 2 <= A_STAGES ? AHEAD / 2 : 1; /* whose weights are taken */
+    static_assert(SOME > 0 && AHEAD % SOME == 0 && SOME * NT <= A_STAGES, "as the ring allows");
     const uint32_t lane = lane_of_warp(), warp = warp_of_block();
     input += (uint64_t)row * chunks * 32 + (lane & 3) * 8;
 #pragma unroll 1
     for (uint32_t first = 0; first < chunks; first += AHEAD * A_PIECE) {
-        assay_v4 x[AHEAD * PER];
-        for (bool whole = false; !whole;) {
+        assay_v4 x[AHEAD * PER], w[SOME * NT][PER][2];
+        bool there[SOME * NT][PER];
 #pragma unroll
-            for (uint32_t i = 0; i < AHEAD * PER; i++) {
-                const uint32_t c = first + i * A_WARPS + warp;
-                x[i] = {0, 0, 0, 0};
-                if (c < chunks) x[i] = peek_gpu((const assay_v4 *)(const void *)(input + c * 32));
-            }
-            whole = first > 0 || others();
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD * PER; i++) whole = whole && are_there(x + i);
-            if (!whole) look_again();
-        }
-        sync_warp();
-#pragma unroll
-        for (uint32_t group = 0; group < AHEAD; group += GROUP) {
-            assay_v4 w[STAGES][PER][2];
+        for (uint32_t group = 0; group < AHEAD; group += SOME) {
             const uint32_t stage0 = stage_of(end);
             uint32_t taken = 0;
 #pragma unroll
-            for (uint32_t i = 0; i < STAGES; i++) {
+            for (uint32_t i = 0; i < SOME * NT; i++) {
                 const uint32_t piece = first + (group + i / NT) * A_PIECE;
                 const bool has = piece < chunks && i % NT < n_tiles;
                 const uint8_t *at = shared()->ring + stage_of(end) * A_PIECE_BYTES + lane * 16;
@@ -115,8 +102,9 @@ ASSAY_FN void multiply_few(const uint16_t *input, uint32_t chunks, uint32_t row,
                 for (uint32_t k = 0; k < PER; k++) {
                     const uint32_t of_piece = k * A_WARPS + warp;
                     const assay_v4 *from = (const assay_v4 *)(const void *)(at + of_piece * 1024);
+                    there[i][k] = has && piece + of_piece < chunks;
                     w[i][k][0] = w[i][k][1] = {0, 0, 0, 0};
-                    if (has && piece + of_piece < chunks) {
+                    if (there[i][k]) {
                         w[i][k][0] = from[0];
                         w[i][k][1] = from[32];
                     }
@@ -127,12 +115,28 @@ ASSAY_FN void multiply_few(const uint16_t *input, uint32_t chunks, uint32_t row,
             }
             sync_warp();
             if (lane < taken) gate_arrive(shared()->empty + (stage0 + lane) % A_STAGES);
+            for (bool whole = group > 0; !whole;) {
+                uint32_t most = 0;
 #pragma unroll
-            for (uint32_t turn = 0; turn < GROUP * PER * 2; turn++)
+                for (uint32_t i = 0; i < AHEAD * PER; i++) {
+                    const uint32_t c = first + i * A_WARPS + warp;
+                    x[i] = {0, 0, 0, 0};
+                    if (c < chunks) x[i] = peek_gpu((const assay_v4 *)(const void *)(input + c * 32));
+                }
+                whole = first > 0 || others();
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD * PER; i++) most = larger(most, largest(x + i));
+                whole = whole && most != A_ABSENT;
+                if (!whole) look_again();
+            }
+            sync_warp();
+#pragma unroll
+            for (uint32_t turn = 0; turn < SOME * PER * 2; turn++)
 #pragma unroll
                 for (uint32_t tile = 0; tile < NT; tile++) {
                     const uint32_t ahead = turn / (PER * 2), k = turn / 2 % PER;
                     const assay_v4 *a = w[ahead * NT + tile][k] + turn % 2, *y = x + (group + ahead) * PER + k;
+                    if (!there[ahead * NT + tile][k]) continue;
                     multiply_add(sum[tile], a->x, a->y, a->z, a->w, turn % 2 ? y->z : y->x, turn % 2 ? y->w : y->y);
                 }
         }
@@ -229,11 +233,10 @@ typedef struct {
 
 /* Whether it is there. */
 template <int KIND> ASSAY_FN bool ask_beside(const assay_params *p, const assay_job *job, assay_output *o) {
-    o->residual = o->gain = 0;
+    o->residual = 0;
     if (KIND != TO_RESIDUAL || !o->there) return true;
     const uint32_t at = o->tile * 16 + o->output;
     o->residual = peek_float(floats_of(p, job->from, job->residual) + (uint64_t)o->row * A_DIM + at);
-    o->gain = job->gain[at];
     return is_there(o->residual);
 }
 
@@ -287,7 +290,7 @@ ASSAY_FN void settle(const assay_params *p, const assay_job *job, const float *p
 }
 
 /* The output with a number among those of `n_tiles` tiles and NB * 8 rows. */
-template <int NB>
+template <int KIND, int NB>
 ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t tile, uint32_t n_tiles,
                                 uint32_t row0) {
     assay_output o;
@@ -295,6 +298,7 @@ ASSAY_FN assay_output output_at(const assay_job *job, uint32_t number, uint32_t 
     o.row = row0 + number / 16 % (NB * 8);
     o.tile = tile + number / (NB * 128);
     o.there = o.row < job->n_rows && number / (NB * 128) < n_tiles;
+    o.gain = KIND == TO_RESIDUAL && o.there ? job->gain[o.tile * 16 + o.output] : 0.0f;
     return o;
 }
 
@@ -309,7 +313,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
     assay_output mine[MINE];
 #pragma unroll
     for (int i = 0; EARLY && i < MINE; i++) {
-        mine[i] = output_at<NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
+        mine[i] = output_at<KIND, NB>(job, i * A_THREADS + thread_of_block(), tile, n_tiles, row0);
         if (NB > 1) ask_beside<KIND>(p, job, mine + i);
     }
     static_assert(NB > 1 || EARLY, "what may flow is asked for until it is there");
@@ -337,7 +341,7 @@ ASSAY_FN void one_visit(const assay_params *p, const assay_job *job, uint32_t ti
 #pragma unroll
         for (int i = 0; !EARLY && i < MINE; i++) {
             const uint32_t number = (r * MINE + i) * A_THREADS + thread_of_block();
-            mine[i] = output_at<NB>(job, number, tile, n_tiles, row0);
+            mine[i] = output_at<KIND, NB>(job, number, tile, n_tiles, row0);
             ask_beside<KIND>(p, job, mine + i);
         }
         sync_block();
