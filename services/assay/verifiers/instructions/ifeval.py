@@ -39,7 +39,7 @@ def _is_json(value: str, _given: Arguments) -> bool:
 
 def _code(value: object) -> str:
     if not isinstance(value, str) or value.partition("-")[0].lower() not in LANGUAGES:
-        raise ArgumentError("not a language that is told apart")
+        raise ArgumentError("not a language that is known here")
     return value.partition("-")[0].lower()
 
 

@@ -170,7 +170,7 @@ LANGUAGES: Final = frozenset(
         *map(set, _WORDS.values())
     )
 )
-"""Codes of all languages that are told apart."""
+"""Codes of all known languages."""
 
 
 def language(text: str) -> str | None:

@@ -34,7 +34,7 @@ def judge_json(text: str, validator: Judge) -> Evidence:
         return Evidence(verdict="not_json", error=str(error)[:500], extracted=shown)
     except (json_text.TooDeep, RecursionError) as error:
         return Evidence(verdict="nesting_limit", error=str(error)[:500], extracted=shown)
-    except json_text.TooLarge as error:
+    except json_text.NumberTooLarge as error:
         return Evidence(verdict="number_limit", error=str(error)[:500], extracted=shown)
     except (MemoryError, OutOfTime):
         raise

@@ -34,7 +34,7 @@ class TooDeep(Exception):
     """The text nests deeper than `NESTING_MAX`; the response broke a limit."""
 
 
-class TooLarge(Exception):
+class NumberTooLarge(Exception):
     """A number with an exponent out of range; the response broke a limit."""
 
 
@@ -44,7 +44,7 @@ def parse(text: str) -> object:
     Raises:
         NotJson: the text is not JSON.
         TooDeep: it nests too deeply.
-        TooLarge: a number is out of range.
+        NumberTooLarge: a number is out of range.
         RecursionError: this thread's stack is too small; see `bounds.py`.
     """
     _check_text(text)
@@ -96,7 +96,7 @@ def _number(digits: str) -> Number:
     try:
         return Number(digits)
     except DecimalException:
-        raise TooLarge(f"the number {digits[:40]} is out of range") from None
+        raise NumberTooLarge(f"the number {digits[:40]} is out of range") from None
 
 
 def _integer(digits: str) -> int | Number:
