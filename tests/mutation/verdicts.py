@@ -1508,6 +1508,45 @@ SEVERAL: Final = [
         (r"|,\s{0,9}(?=[\"'])", ""),
     ),
 ]
+INSTRUCTED: Final = [
+    *_of(
+        "instructed",
+        f"{_VERIFIERS}/instructions/ifeval.py",
+        ("ifeval", "instructions"),
+        (
+            'language(value) == given["language"] if has_letters(value) else True',
+            'language(value) == given["language"]',
+        ),
+        ("words_min=2) in", "words_min=1) in"),
+        (' in {"en", None}', ' == "en"'),
+        ("value.isupper() and _is_english(value)", "value.isupper()"),
+        ("value.islower() and _is_english(value)", "value.islower()"),
+        ('>= given["number"]) is', '> given["number"]) is'),
+        ("given.get(relation, _RELATIONS[0]) == _RELATIONS[0]}", "True}"),
+        ("if given.get(relation, _RELATIONS[0]) not in _RELATIONS:", "if False:"),
+        ("re.compile(written, re.DOTALL)", "re.compile(written)"),
+        ('    return value.partition("-")[0].lower()\n', "    return value\n"),
+    ),
+    *_of(
+        "instructed",
+        f"{_VERIFIERS}/instructions/languages.py",
+        ("ifeval",),
+        ("if counts[_KANA] >= _KANA_SHARE_MIN * han else", "if counts[_KANA] > han / 2 else"),
+        ("if script in {_HAN, _KANA} or han > counts[script]:", "if script in {_HAN, _KANA}:"),
+        ("return said if score >= words_min else None", "return said"),
+        ("if len(said) == 1 or script != _LATIN else None", "if len(said) == 1 else None"),
+        ("(said[0] if len(said) == 1 or script != _LATIN else None)", "said[0]"),
+        ("            yield code, count\n", "            yield code, 0\n"),
+    ),
+    *_of(
+        "instructed",
+        f"{_VERIFIERS}/instructions/language.py",
+        ("ifeval",),
+        ("if word.isdecimal() and first[:1].islower():", "if word.isdecimal():"),
+        ("if word.isdecimal() and first[:1].islower():", "if False:"),
+    ),
+]
+
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
     *TOLERANCE,
@@ -1525,5 +1564,6 @@ VERDICT_MUTANTS: Final = (
     *FORMS,
     *COMMENTS,
     *SEVERAL,
+    *INSTRUCTED,
 )
 """All of them."""

@@ -65,7 +65,15 @@ def test_the_language_of_most_of_a_text_counts() -> None:
     mixed = f"{SAID['en']} {SAID['de']} {SAID['de']}"
     assert language(mixed) == "de"
     assert language(f"{SAID['hi']} (AI) {SAID['hi']}") == "hi"
-    assert language(SAID["ja"].replace("です", "")) == "ja"
+    assert language("東京都知事選挙で現職が当選確実") == "ja"
+    assert language("OpenAI 東京会議室 でした") == "ja"
+    assert followed("language:response_language", SAID["zh"], language="zh-CN")
+
+
+def test_letters_of_one_language_tell_it_and_words_of_two_tell_none() -> None:
+    for text, code in (("Phở bò", "vi"), ("Łódź", "pl"), ("Größe", "de"), ("El Niño", "es")):
+        assert language(text) == code
+    assert language("on") is language("de") is None
 
 
 @pytest.mark.parametrize("text", ["", "123", "  ", "xyz", "\ud800", "İ", "Å"])
@@ -78,6 +86,11 @@ def test_any_text_has_a_known_language_or_none(text: str) -> None:
     assert language(text) in {None, *LANGUAGES}
 
 
+def test_of_languages_of_one_other_script_the_most_used_is_taken() -> None:
+    for text, code in (("Привет", "ru"), ("شكرا", "ar"), ("धन्यवाद", "hi"), ("谢谢", "zh")):
+        assert language(text) == code
+
+
 def test_text_without_letters_is_in_any_language() -> None:
     assert followed("language:response_language", "1 + 1 = 2", language="de")
     assert not followed("change_case:english_capital", "1 + 1 = 2")
@@ -88,6 +101,8 @@ def test_text_without_letters_is_in_any_language() -> None:
     [
         ("english_capital", "ABIGAIL SMITH", True),
         ("english_capital", "YES", True),
+        ("english_capital", "FARE INSIGHT ANALYTICS", True),
+        ("english_capital", "\u041f\u0420\u0418\u0412\u0415\u0422", False),
         ("english_capital", "YES, it is", False),
         ("english_capital", SAID["de"].upper(), False),
         ("english_capital", SAID["ru"].upper(), False),

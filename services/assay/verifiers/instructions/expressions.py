@@ -22,13 +22,12 @@ def look_ahead(name: str, given: Arguments) -> str:
 
     Args:
         name: of one of `EXPRESSIONS`.
-        given: its arguments; `None` counts as absent.
+        given: its arguments; those that are absent have their default.
 
     Raises:
         ArgumentError: names the argument.
     """
-    there = {key: value for key, value in given.items() if value is not None}
-    written = EXPRESSIONS[name](there)
+    written = EXPRESSIONS[name](given)
     try:
         re.compile(written)
     except (re.error, OverflowError, RecursionError) as error:

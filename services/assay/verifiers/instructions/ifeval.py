@@ -49,8 +49,8 @@ def _in_language(value: str, given: Arguments) -> bool:
 
 
 def _is_english(value: str) -> bool:
-    """Unless something tells another language: a headline in capitals has no frequent word."""
-    return language(value) in {"en", None}
+    """Unless two words tell another language: a headline has no frequent word, or one by chance."""
+    return language(value, words_min=2) in {"en", None}
 
 
 def _capitals(value: str, _given: Arguments) -> bool:

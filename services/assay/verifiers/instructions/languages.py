@@ -1,8 +1,8 @@
 """The language of a text, among those that IFEval asks for. Pure, linear in the text.
 
 Writing decides first: most languages have a script of their own. Those that share one differ in
-letters and in their most frequent words, which are counted. There is no model and no chance in it,
-so a verdict does not change from run to run. `docs/pipelines.md` says how often it is right.
+letters and in their most frequent words, which are counted alike. There is no model and no chance
+in it, so a verdict does not change from run to run. `docs/datasets.md` says how often it is right.
 """
 
 import re
@@ -12,8 +12,6 @@ from typing import Final
 
 from assay.verifiers.instructions.language import listed
 
-_LETTER_WEIGHT: Final = 0.5
-"""Of one letter that no other language of its script has, beside one frequent word."""
 _KANA_SHARE_MIN: Final = 0.05
 """Of the characters of a Japanese text, at least."""
 _LATIN, _ARABIC, _CYRILLIC, _DEVANAGARI = "latin", "arabic", "cyrillic", "devanagari"
@@ -56,55 +54,66 @@ _OWN_LETTERS: Final[Mapping[str, Mapping[str, str]]] = {
 _WORDS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     _LATIN: {
         "en": listed(
-            "the of and to in is that it for you was with on are as this be have from or had by "
-            "not but what were we when your can there an which their they i my me he she his "
-            "her our its will would how all if been has who at so do no yes more about out up "
-            "one them then hello"
+            "the of and to in is that it for you was with on are as this be have from or had "
+            "by not but what were we when your can there an which their they i my me he she "
+            "his her our its will would how all if been has who at so do no yes more about "
+            "out up one them then hello where why know very just get like make want good"
         ),
         "de": listed(
-            "der die und das ist nicht ich du sie wir ein eine einen einem einer zu den dem des "
-            "mit auf für im sich auch es von wie aber oder wenn ja nein kann sind war haben "
-            "wird bei nach so noch nur mehr hat werden sein ihre ihr uns über zum zur dass als "
-            "an aus hallo"
+            "der die und das ist nicht ich du sie wir ein eine einen einem einer zu den dem "
+            "des mit auf für im sich auch es von wie aber oder wenn ja nein kann sind war "
+            "haben wird bei nach so noch nur mehr hat werden sein ihre ihr uns über zum zur "
+            "dass als an aus hallo wo wann wer was warum hier heute sehr gut muss müssen "
+            "können"
         ),
         "fr": listed(
-            "le la les des et est un une du que qui dans pour pas sur au aux avec ce ces cette "
-            "il elle nous vous ils je tu ne se son sa ses par plus mais ou où être avoir sont "
-            "été comme tout leur leurs oui non bonjour votre notre mon ma mes à"
+            "le la les des et est un une du que qui dans pour pas sur au aux avec ce ces "
+            "cette il elle nous vous ils je tu ne se son sa ses par plus mais ou où être "
+            "avoir sont été comme tout leur leurs oui non bonjour votre notre mon ma mes à "
+            "quand quoi comment très bien aussi fait dit peut faire aujourd hui"
         ),
         "es": listed(
-            "el la los las de que y en un una es por con para no se su sus lo como más pero al "
-            "del le ha me si sin sobre este esta ya entre cuando todo ser son dos también fue "
-            "había era muy hasta desde nos durante está están hola nuestro nuestra qué sí cómo"
+            "el la los las de que y en un una es por con para no se su sus lo como más pero "
+            "al del le ha me si sin sobre este esta ya entre cuando todo ser son dos también "
+            "fue había era muy hasta desde nos durante está están hola nuestro nuestra qué sí "
+            "cómo dónde cuándo quién cuál porque aquí hoy bien hacer puede tiene"
         ),
         "pt": listed(
-            "o a os as de que e em um uma é por com para não se seu sua seus suas do da dos das "
-            "no na nos nas ao à mais mas como foi ele ela eles isso este esta já quando muito "
-            "também são está ser tem até você nós meu minha olá sim pelo pela"
+            "o a os as de que e em um uma é por com para não se seu sua seus suas do da dos "
+            "das no na nos nas ao à mais mas como foi ele ela eles isso este esta já quando "
+            "muito também são está ser tem até você nós meu minha olá sim pelo pela onde quem "
+            "qual porque hoje aqui fica bem fazer pode deste desta neste nesta senhor senhora"
         ),
         "it": listed(
-            "il lo la i gli le di che e è in un una uno per con non si sono del della dei delle "
-            "nel nella al alla ai da dal dalla su come più ma anche questo questa ha hanno "
-            "essere molto quando se io tu noi voi loro suo sua ciao sì perché"
+            "il lo la i gli le di che e è in un una uno per con non si sono del della dei "
+            "delle nel nella al alla ai da dal dalla su come più ma anche questo questa ha "
+            "hanno essere molto quando se io tu noi voi loro suo sua ciao sì perché dove chi "
+            "cosa oggi qui bene fare può mio mia questi quella quello sta"
         ),
         "fi": listed(
-            "ja on ei se että hän oli ovat ole tämä olen joka mutta kun niin myös kuin sen minä "
-            "sinä me te he mitä tai jos kanssa hyvä hyvin voi vain sitten nyt mukaan jotka "
-            "koska vielä ollut olla kaikki siitä tämän olemme hei kyllä"
+            "ja on ei se että hän oli ovat ole tämä olen joka mutta kun niin myös kuin sen "
+            "minä sinä me te he mitä tai jos kanssa hyvä hyvin voi vain sitten nyt mukaan "
+            "jotka koska vielä ollut olla kaikki siitä tämän olemme hei kyllä missä mikä "
+            "miksi kuinka paljon aina täällä siellä jossa onko minun sinun hänen meidän "
+            "teidän tänä veljeni hänelle minulla tässä tuo nämä nuo menin olin olit"
         ),
         "pl": listed(
-            "i w na z do nie się to jest że jak o ale co za po tak od przez dla czy był była są "
-            "tego być już tylko może ja ty my wy oni jego jej ich który która które oraz przy "
-            "pod bardzo ze a u cześć jestem mnie"
+            "i w na z do nie się to jest że jak o ale co za po tak od przez dla czy był była "
+            "są tego być już tylko może ja ty my wy oni jego jej ich który która które oraz "
+            "przy pod bardzo ze a u cześć jestem mnie gdzie kiedy kto dlaczego dziś tutaj "
+            "dobrze mój moja tej tym można trzeba"
         ),
         "vi": listed(
             "và của là có không cho các một với được những này trong để người như khi tôi bạn "
-            "anh em đã sẽ rất cũng nhiều từ về tại ở đó thì hay vì nên chúng ta đến ra vào lên"
+            "anh em đã sẽ rất cũng nhiều từ về tại ở đó thì hay vì nên chúng ta đến ra vào "
+            "lên biết nào gì ai sao hôm nay đi món ăn"
         ),
         "sw": listed(
-            "na ya wa kwa ni katika za la kuwa cha hii huo hiyo yake wake hayo lakini pia kama "
-            "au sana ambayo ambao watu mtu si siyo ndiyo hapana mimi wewe sisi wao yeye kila "
-            "hadi baada kabla hivyo vya zaidi ili yetu wetu yao habari kutoka kuna hakuna"
+            "na ya wa kwa ni katika za la kuwa cha hii huo hiyo yake wake hayo lakini pia "
+            "kama au sana ambayo ambao watu mtu si siyo ndiyo hapana mimi wewe sisi wao yeye "
+            "kila hadi baada kabla hivyo vya zaidi ili yetu wetu yao habari kutoka kuna "
+            "hakuna yangu wangu leo sasa hivi vile nini wapi ndani juu tu siku kazi mambo "
+            "wakati"
         ),
         "nl": listed(
             "de het een en van is dat niet op te zijn voor met ik je hij aan er maar om ook als "
@@ -133,35 +142,50 @@ _WORDS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     },
     _DEVANAGARI: {
         "hi": listed(
-            "है हैं का की के में और से को पर नहीं यह वह था थी थे एक हो भी तो कि जो लिए करने कर "
-            "ने इस उस अपने साथ हम आप मैं मेरे या हूँ हूं गया होता बहुत"
+            "है हैं का की के में और से को पर नहीं यह वह था थी थे एक हो भी तो कि जो लिए करने "
+            "कर ने इस उस अपने साथ हम आप मैं मेरे या हूँ हूं गया होता बहुत कहाँ क्या कौन कब "
+            "कैसे रहा रही रहे सकते सकता"
         ),
         "mr": listed(
-            "आहे आहेत आणि हे ही हा तो ती ते मी तू आपण च्या साठी मध्ये नाही नाहीत होते होता होती "
-            "या व पण तर काय असे कि की एक खूप मला तुम्ही आम्ही त्या त्यांच्या आपल्या करा "
-            "करण्यासाठी म्हणून"
+            "आहे आहेत आणि हे ही हा तो ती ते मी तू आपण च्या साठी मध्ये नाही नाहीत होते होता "
+            "होती या व पण तर काय असे कि की एक खूप मला तुम्ही आम्ही त्या त्यांच्या आपल्या करा "
+            "करण्यासाठी म्हणून कुठे माझ्या माझा माझी आज केले केली गेले"
         ),
         "ne": listed(
-            "छ छन् हो र मा को लाई ले पनि यो त्यो हामी म तपाईं गर्न गर्ने गरेको भएको छैन थियो एक "
-            "हुन् हुन्छ धेरै अनि तर हाम्रो मेरो यस तथा लागि गर्नुहोस् बारे भने"
+            "छ छन् हो र मा को लाई ले पनि यो त्यो हामी म तपाईं गर्न गर्ने गरेको भएको छैन थियो "
+            "एक हुन् हुन्छ धेरै अनि तर हाम्रो मेरो यस तथा लागि गर्नुहोस् बारे भने कहाँ आज गरे "
+            "भयो"
         ),
     },
     _CYRILLIC: {
         "ru": listed(
-            "и в не на что я с он как это по но они мы все из для так был вы к у за от то"
+            "и в не на что я с он как это по но они мы все из для так был вы к у за от то "
+            "была были быть этот эта эти его её их мне вас нас где когда если или очень уже "
+            "только можно нет да"
         ),
         "uk": listed(
-            "і в не на що я з він як це та але вони ми для був ви у за від до про є й також"
+            "і в не на що я з він як це та але вони ми для був ви у за від до про є й також "
+            "була були бути цей ця ці його її їх мені вас нас де коли якщо або дуже вже "
+            "тільки можна ні так"
         ),
-        "bg": listed("и в не на че аз с той като това за но те ние от да се е са ще до по най има"),
+        "bg": listed(
+            "и в не на че аз с той като това за но те ние от да се е са ще до по най има си "
+            "тази този тези няма може беше бях съм сме сте как къде какво много ли само след "
+            "бъде"
+        ),
     },
     _ARABIC: {
-        "ar": listed("في من على إلى أن هذا هذه التي الذي لا ما هو هي مع كان عن أو و كل بعد قد ذلك"),
+        "ar": listed(
+            "في من على إلى أن هذا هذه التي الذي لا ما هو هي مع كان عن أو و كل بعد قد ذلك هل "
+            "أين كيف جدا أنا"
+        ),
         "fa": listed(
-            "و در به از که این را با است برای آن یک تا خود می بر هم نیز شده ما شما من اما"
+            "و در به از که این را با است برای آن یک تا خود می بر هم نیز شده ما شما من اما "
+            "رفتم کجاست خیلی چه"
         ),
         "ur": listed(
-            "کے کی میں ہے اور سے کا کو ہیں نے پر یہ کہ ایک وہ بھی نہیں تھا لیے ہم آپ تو جو"
+            "کے کی میں ہے اور سے کا کو ہیں نے پر یہ کہ ایک وہ بھی نہیں تھا لیے ہم آپ تو جو "
+            "کیا کہاں بہت آج"
         ),
     },
 }
@@ -173,16 +197,23 @@ LANGUAGES: Final = frozenset(
 """Codes of all known languages."""
 
 
-def language(text: str) -> str | None:
-    """The ISO 639-1 code of the language most of the text is in; `None` if nothing tells it."""
-    counts = Counter(found.lastgroup for found in _LETTERS.finditer(text))
+def language(text: str, *, words_min: int = 1) -> str | None:
+    """The ISO 639-1 code of the language most of the text is in.
+
+    `None` if fewer than `words_min` words tell it, or two languages equally. Of languages that
+    share another script than the Latin one, the most widely used is taken then.
+    """
+    counts = Counter(found.lastgroup or "" for found in _LETTERS.finditer(text))
     if not counts:
         return None
     han = counts[_HAN] + counts[_KANA]
     script = max(counts, key=lambda name: counts[name])
     if script in {_HAN, _KANA} or han > counts[script]:
         return "ja" if counts[_KANA] >= _KANA_SHARE_MIN * han else "zh"
-    return _of_script(script, text.lower()) if script in _WORDS else script
+    if script != _LATIN:
+        return _likeliest(script, text.lower())[0] if script in _WORDS else script
+    said, score = _likeliest(script, text.lower())
+    return said if score >= words_min else None
 
 
 def has_letters(text: str) -> bool:
@@ -190,19 +221,23 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def _of_script(script: str | None, text: str) -> str | None:
-    scores: dict[str, float] = {}
-    for code, weight in _evidence(script or "", text):
-        scores[code] = scores.get(code, 0.0) + weight
+def _likeliest(script: str, text: str) -> tuple[str | None, int]:
+    """The language of a script with the most evidence, and how much; the first of equal ones.
+
+    Two of the Latin script with equal evidence are none.
+    """
+    scores: dict[str, int] = {}
+    for code, weight in _evidence(script, text):
+        scores[code] = scores.get(code, 0) + weight
     best = max(scores.values())
     said = [code for code, score in scores.items() if score == best]
-    return said[0] if len(said) == 1 else None
+    return (said[0] if len(said) == 1 or script != _LATIN else None), best
 
 
-def _evidence(script: str, text: str) -> Iterator[tuple[str, float]]:
+def _evidence(script: str, text: str) -> Iterator[tuple[str, int]]:
     words = Counter(_WORD.findall(text))
     for code, frequent in _WORDS[script].items():
         yield code, sum(words[word] for word in frequent & words.keys())
     for code, letters in _OWN_LETTERS.get(script, {}).items():
         if count := sum(map(text.count, letters)):
-            yield code, _LETTER_WEIGHT * count
+            yield code, count

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, one_of
+from tests.fuzz.verdicts.text.asked import ASKED
 
 _WORDS: Final = ("cat", "stone", "river", "green", "map", "lamp", "bread", "winter", "song", "hill")
 _NAMES: Final = ("Emma", "Liam", "Sophia", "Olivia", "Noah", "Ava", "Lucas", "Mason")
@@ -307,6 +308,7 @@ FAMILIES: Final[Mapping[str, Callable[[random.Random], Drawn]]] = {
     "format:no_bullets_bullets": _then_bullets,
     "format:parentheses": _nested,
     "format:title_case": _titled,
+    **ASKED,
 }
 """By name of the instruction."""
 
