@@ -3,7 +3,7 @@
 RPCs are read from the descriptors, the services of a port from its reflection, HTTP operations from
 the applications. A port, service or operation that is new is tried at once, or fails until it has
 an entry here and a rule. Each call is made at each port, so that one that is served where it does
-not belong is found, too.
+not belong is found, too; where a port does not serve it, by a caller of each kind.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ AUDITED: Final = tuple(
     for service in ("reward", "workers", "worker", "planner", "rollout", "gateway")
 )
 """Files of the audit log."""
+OF_EACH_KIND: Final = ("", "blue", "operator", "worker", "unknown")
+"""Callers of calls that a port does not serve to anyone: the answer knows no roles."""
 OPEN: Final = frozenset(
     {"/openapi.json", "/docs", "/docs/{name}", "/console", "/console/{name}"} | PROBES
 )
@@ -195,7 +197,9 @@ def _over_grpc(
 ) -> Iterator[Case]:
     for port, channel in channels.items():
         for method in every_port.methods():
-            for name, caller in callers.items():
+            is_served = method.containing_service.full_name in GRPC[port][1]
+            for name in callers if is_served else OF_EACH_KIND:
+                caller = callers[name]
                 wanted = _wanted_of_rpc(port, method, caller)
                 leave = wanted == {Answer.ADMITTED}
                 call = every_port.over_grpc(channel, method, caller.token, leave=leave)
@@ -259,7 +263,8 @@ def _over_http(
 ) -> Iterator[Case]:
     for port, http in clients.items():
         for kind, route in routes:
-            for name, caller in callers.items():
+            for name in callers if kind in HTTP[port] else OF_EACH_KIND:
+                caller = callers[name]
                 wanted = _wanted_of_route(port, kind, route, caller)
                 call = every_port.over_http(http, route, caller.token)
                 yield (port, f"{route.method} {route.path}", name), wanted, call
