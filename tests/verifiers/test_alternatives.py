@@ -88,7 +88,17 @@ SIGNS = (
     ),
     *(r"\\\\", r"\,", r"\mid", "\u2192", "\u21d2", "\u222a"),
 )
-IN_WORDS = ("five", "minus five", "twenty-five", "twelve", "sixteen", "a hundred", "zero", "one")
+IN_WORDS = (
+    "five",
+    "a dozen",
+    "minus five",
+    "twenty-five",
+    "twelve",
+    "sixteen",
+    "a hundred",
+    "zero",
+    "one",
+)
 EXPLAINED = (
     r"\boxed{85} or so many apples",
     r"\boxed{85} or 85",
@@ -147,7 +157,12 @@ def test_a_value_in_place_of_a_box_is_another_answer(judge: Judge, joiner: str) 
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_a_value_with_no_word_before_it_is_another_one(judge: Judge, sign: str) -> None:
-    for box, other in ((r"\boxed{85}", "5"), ("<answer>85</answer>", "-5"), (r"\boxed{85}", "5.5")):
+    for box, other in (
+        (r"\boxed{85}", "5"),
+        ("<answer>85</answer>", "-5"),
+        (r"\boxed{85}", "5.5"),
+        (r"\boxed{85}", r"5\%"),
+    ):
         response = f"So {box} {sign} {other}."
         assert judge("math", response, {"answers": ["85"]}).reward == 0.0, response
         again = f"So {box} {sign} 85"
@@ -258,6 +273,13 @@ CHOICES = (
         "<answer>A</answer> or B",
     ),
     *(r"\boxed{A}, though B might be right", r"\boxed{\text{A}}; possibly B"),
+    *(
+        r"\boxed{A} (B)",
+        r"\boxed{A} -> B.",
+        r"$\boxed{A}$ $B$",
+        "<answer>A</answer> B",
+    ),
+    *(r"\boxed{A} & B", r"\boxed{A} | B", r"\boxed{A} \to B"),
 )
 
 
@@ -269,6 +291,10 @@ def test_a_choice_in_place_of_another_is_ambiguous(judge: Judge, response: str) 
         r"\boxed{A} or so I think",
         r"\boxed{A}, though B may be tempting",
         r"\boxed{A} or A",
+        r"\boxed{A} (A)",
+        r"\boxed{A} (B is tempting)",
+        r"\boxed{A} B-trees are not balanced.",
+        "\\boxed{A}\nB is wrong.",
     ):
         assert judge("choice", said, {"answer": "A"}).reward == 1.0
 

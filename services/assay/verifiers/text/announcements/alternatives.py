@@ -65,7 +65,7 @@ _IN_WORDS: Final = (
     r"(?=(?:minus\s|negative\s)?(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
     r"|(?:thir|four|fif|six|seven|eigh|nine)teen"
     r"|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ]\w{3,5})?"
-    r"|(?:a\s)?hundred)\b(?!\s(?:of|more|less)\b))"
+    r"|(?:a\s)?hundred|a\sdozen)\b(?!\s(?:of|more|less)\b))"
 )
 _NUMBER: Final = rf"(?:{_DIGITS}|{_IN_WORDS})"
 _SIGNS: Final = (
@@ -93,7 +93,7 @@ _OF_OTHERS: Final = re.compile(
 )
 _IS_BARE: Final = re.compile(
     r"[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d[\d,. ]*"
-    r"|\\(?:[dt]?frac|sqrt|pi)(?![a-z])[^A-Za-z]{0,40})%?"
+    r"|\\(?:[dt]?frac|sqrt|pi)(?![a-z])[^A-Za-z]{0,40}|[A-HJ-Z])(?:\\?%)?"
 )
 _HAS_NAME: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
@@ -127,7 +127,7 @@ class _Patterns(NamedTuple):
     """Behind it without a word, to the end of the sentence."""
 
 
-def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
+def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = False) -> _Patterns:
     offered = (
         rf"{_UNIT}{_DELIMITER}{{0,9}}[,;]?{_DELIMITER}{{0,9}}"
         rf"(?:{_JOINS}){_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
@@ -157,13 +157,13 @@ def _patterns(value: str, *, has_formulas: bool = False) -> _Patterns:
         re.compile(may_be, re.IGNORECASE),
         re.compile(again, re.IGNORECASE),
         re.compile(cases, re.IGNORECASE),
-        re.compile(rf"{_SIGNS}{{1,9}}+{_DIGITS}") if has_formulas else None,
+        re.compile(rf"{_SIGNS}{{1,9}}+{alone}") if alone else None,
     )
 
 
-_VALUES: Final = _patterns(rf"(?:{_NUMBER}|{_FORMULA})", has_formulas=True)
+_VALUES: Final = _patterns(rf"(?:{_NUMBER}|{_FORMULA})", alone=_DIGITS, has_formulas=True)
 _WORDS: Final = _patterns(_WORD)
-_LETTERS: Final = _patterns(f"(?-i:{_LETTER})")
+_LETTERS: Final = _patterns(f"(?-i:{_LETTER})", alone="(?=[A-HJ-Z](?![A-Za-z]))")
 
 
 class Alternative(NamedTuple):
