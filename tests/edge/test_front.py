@@ -315,6 +315,24 @@ def test_small_frames_of_one_with_a_token_are_paced_and_large_ones_are_not() -> 
     assert passage.take(sent, 0.0) == (sent, 0.0)
 
 
+def test_calls_that_a_tenant_begins_at_once_go_on_few_at_a_time() -> None:
+    """Each costs the event loop time, with or without an end of its own; all are through soon."""
+    tenant = tenants_pace()
+    passages = [Passage(shared=strangers_pace()) for _ in range(8)]
+    one = call(1)
+    through = 0
+    for passage in passages:
+        passage.widen(tenant, own_pace())
+        passed, _ = passage.take(BEGUN + one * 250, 0.0)
+        through += (len(passed) - len(BEGUN)) // len(one)
+    assert 0.0001 * through < 0.01, "seconds of the event loop"
+
+    for number in range(1, 201):
+        for passage in passages:
+            passage.take(b"", number * 0.005)
+    assert not any(passage.held for passage in passages), "2,000 calls within a second"
+
+
 @given(st.lists(st.tuples(st.binary(max_size=30_000), st.floats(0, 5)), max_size=20))
 def test_what_cannot_be_seen_is_paced_by_its_bytes(pieces: list[tuple[bytes, float]]) -> None:
     passage, now_s, sent, passed = Passage(shared=strangers_pace(), opaque=True), 0.0, b"", b""
