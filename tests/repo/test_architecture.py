@@ -15,6 +15,7 @@ from tests.edge import every_call
 
 import assay.client
 from assay.core import answers
+from assay.v1 import access_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -77,6 +78,18 @@ def test_only_the_contract_and_the_module_that_serves_it_list_rpcs() -> None:
         if path.name != "servicer.py" and "_pb2" not in path.name
     }
     assert listing == set()
+
+
+def test_what_the_contract_defines_has_no_code_at_the_doors() -> None:
+    methods = [
+        one for one in every_call.methods() if one.containing_service.name == "RewardService"
+    ]
+    by_contract = {one.name for one in methods if one.GetOptions().Extensions[access_pb2.http]}
+    doors = [ROOT / "services/assay/reward" / name for name in ("servicer.py", "http.py")]
+    words = {word for door in doors for word in re.findall(r"\w+", door.read_text("utf-8"))}
+    assert {"Submit", "ListPipelines"} <= words
+    assert len(by_contract) >= 5
+    assert by_contract & words == set()
 
 
 def test_an_answer_is_exported_by_its_definition_alone() -> None:

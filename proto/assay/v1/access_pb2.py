@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61ssay/v1/access.proto\x12\x08\x61ssay.v1\x1a google/protobuf/descriptor.proto:/\n\x05roles\x12\x1e.google.protobuf.MethodOptions\x18\xb1\x8a\x03 \x03(\t:1\n\x07payload\x12\x1e.google.protobuf.MethodOptions\x18\xb2\x8a\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61ssay/v1/access.proto\x12\x08\x61ssay.v1\x1a google/protobuf/descriptor.proto:/\n\x05roles\x12\x1e.google.protobuf.MethodOptions\x18\xb1\x8a\x03 \x03(\t:1\n\x07payload\x12\x1e.google.protobuf.MethodOptions\x18\xb2\x8a\x03 \x01(\x08:.\n\x04http\x12\x1e.google.protobuf.MethodOptions\x18\xb3\x8a\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

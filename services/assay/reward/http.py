@@ -35,7 +35,7 @@ from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
 from assay.edge.scrape.exposition import answer_of
 from assay.edge.status import detail_of
-from assay.reward import docs_page
+from assay.reward import derived, docs_page
 from assay.reward.bodies import answers, incoming
 from assay.reward.bodies.base import Body
 from assay.reward.drafts import ResultsPage, Scored
@@ -98,6 +98,7 @@ def build_app(
         responses={"default": {"model": answers.ErrorBody, "description": "Why not."}},
     )
     app.include_router(_operations(service))
+    app.include_router(derived.operations(service, _router()))
     app.include_router(_payloads(service, readers))
     app.include_router(_results(service, guard.door.limits))
     app.include_router(_observation(ping, registry, metrics_reader))
@@ -136,43 +137,11 @@ def _operations(service: RewardService) -> APIRouter:
         record, created = await service.register_task(_tenant(), body.draft())
         return answers.RegisteredBody(task=incoming.TaskBody.of(record), created=created)
 
-    @router.post("/tasks/{task_id}/hint", name="Hint", status_code=204)
-    async def hint(task_id: str, body: incoming.HintBody) -> Response:
-        """Announce that a rollout phase has begun: requests of this task will come soon."""
-        await service.hint(_tenant(), task_id, body.size)
-        return Response(status_code=204)
-
     @router.post("/batches", name="OpenBatch")
     async def open_batch(body: incoming.OpenBatchBody) -> answers.OpenedBody:
         """Open a batch; opening the same batch twice gives the same batch."""
         batch, created = await service.open_batch(_tenant(), body.draft())
         return answers.OpenedBody(batch=answers.BatchBody.of(batch), created=created)
-
-    @router.get("/batches/{batch_id}", name="GetBatch")
-    async def get_batch(batch_id: str) -> answers.BatchBody:
-        """The batch at present."""
-        return answers.BatchBody.of(await service.get_batch(_tenant(), batch_id))
-
-    @router.post("/batches/{batch_id}/seal", name="SealBatch")
-    async def seal(batch_id: str) -> answers.BatchBody:
-        """Accept no more requests."""
-        return answers.BatchBody.of(await service.seal(_tenant(), batch_id))
-
-    @router.post("/batches/{batch_id}/cancel", name="CancelBatch")
-    async def cancel(batch_id: str) -> answers.CancelledBody:
-        """End all requests that have not ended."""
-        batch, cancelled = await service.cancel(_tenant(), batch_id)
-        return answers.CancelledBody(batch=answers.BatchBody.of(batch), cancelled=cancelled)
-
-    @router.post("/batches/{batch_id}/requests/cancel", name="CancelRequests")
-    async def cancel_requests(
-        batch_id: str, body: incoming.CancelRequestsBody
-    ) -> answers.CancelledBody:
-        """End some requests that have not ended."""
-        batch, cancelled = await service.cancel_requests(
-            _tenant(), batch_id, request_ids=body.request_ids, group_ids=body.group_ids
-        )
-        return answers.CancelledBody(batch=answers.BatchBody.of(batch), cancelled=cancelled)
 
     return router
 

@@ -94,7 +94,9 @@ class RewardService:
         return await self._tasks.register(tenant, draft)
 
     async def hint(self, tenant: Tenant, task_id: str, size: int) -> None:
-        """Store that requests of the task will come soon; 0 = a batch of the task's size.
+        """Announce that a rollout phase has begun: requests of this task will come soon.
+
+        `size` of them will follow; 0 = the task's batch size.
 
         Raises:
             InvalidRequest, NotFound: the task's name or the size is wrong.
@@ -140,11 +142,11 @@ class RewardService:
         """
         return await self._batches.submit(tenant, batch_id, checked)
 
-    async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
+    async def seal_batch(self, tenant: Tenant, batch_id: str) -> BatchRecord:
         """Accept no more requests; idempotent."""
         return await self._store.seal(tenant.tenant_id, admission.batch_name(batch_id))
 
-    async def cancel(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
+    async def cancel_batch(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
         """End all requests that have not ended; idempotent."""
         return await self._batches.cancel(tenant, admission.batch_name(batch_id))
 
@@ -157,6 +159,8 @@ class RewardService:
         group_ids: Sequence[str],
     ) -> tuple[BatchRecord, int]:
         """End these requests, and those of these groups, that have not ended; idempotent.
+
+        Of a group, those that were submitted so far.
 
         Raises:
             NotFound: no such batch.

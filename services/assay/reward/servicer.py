@@ -1,6 +1,7 @@
 """reward.proto over gRPC: each method converts with `wire` and calls the service.
 
-`assay.edge` turns exceptions into statuses. Method names are the proto's. The methods in `RAW` get
+`assay.edge` turns exceptions into statuses. Method names are the proto's; those that the contract
+alone defines are made by `assay.reward.derived`. The methods in `RAW` get
 the bytes of their messages, those in `PARTS` the pieces of one message, which `Readers` parse
 without blocking other calls.
 """
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.edge.calls import current_call
-from assay.reward import wire
+from assay.reward import derived, wire
 from assay.reward.reading import Form
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -39,6 +40,8 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     def __init__(self, service: RewardService, readers: Readers) -> None:
         self._service = service
         self._readers = readers
+        for name, method in derived.rpcs(service).items():
+            setattr(self, name, method)
         self._pipelines = reward_pb2.ListPipelinesResponse(
             pipelines=[wire.pipeline(definition) for definition in service.pipelines]
         )
@@ -89,13 +92,6 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         found = await self._service.put_artifact(current_call().tenant, request_iterator)
         return wire.made(reward_pb2.PutArtifactResponse, found)
 
-    async def SealBatch(
-        self, request: reward_pb2.SealBatchRequest, context: Context
-    ) -> reward_pb2.SealBatchResponse:
-        """Accept no more requests."""
-        batch = await self._service.seal(current_call().tenant, request.batch_id)
-        return reward_pb2.SealBatchResponse(batch=wire.batch(batch))
-
     async def StreamResults(
         self, request: reward_pb2.StreamResultsRequest, context: Context
     ) -> AsyncIterator[reward_pb2.StreamResultsResponse]:
@@ -123,44 +119,11 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         """Submit a message that was sent in parts, and wait."""
         return await self._score(request_iterator, context)
 
-    async def CancelBatch(
-        self, request: reward_pb2.CancelBatchRequest, context: Context
-    ) -> reward_pb2.CancelBatchResponse:
-        """End all requests that have not ended."""
-        batch, cancelled = await self._service.cancel(current_call().tenant, request.batch_id)
-        return reward_pb2.CancelBatchResponse(batch=wire.batch(batch), cancelled=cancelled)
-
-    async def CancelRequests(
-        self, request: reward_pb2.CancelRequestsRequest, context: Context
-    ) -> reward_pb2.CancelRequestsResponse:
-        """End some requests that have not ended."""
-        batch, cancelled = await self._service.cancel_requests(
-            current_call().tenant,
-            request.batch_id,
-            request_ids=request.request_ids,
-            group_ids=request.group_ids,
-        )
-        return reward_pb2.CancelRequestsResponse(batch=wire.batch(batch), cancelled=cancelled)
-
-    async def GetBatch(
-        self, request: reward_pb2.GetBatchRequest, context: Context
-    ) -> reward_pb2.GetBatchResponse:
-        """Return the state of a batch."""
-        batch = await self._service.get_batch(current_call().tenant, request.batch_id)
-        return reward_pb2.GetBatchResponse(batch=wire.batch(batch))
-
     async def ListPipelines(
         self, request: reward_pb2.ListPipelinesRequest, context: Context
     ) -> reward_pb2.ListPipelinesResponse:
         """List the pipelines and their forms."""
         return self._pipelines
-
-    async def Hint(
-        self, request: reward_pb2.HintRequest, context: Context
-    ) -> reward_pb2.HintResponse:
-        """A rollout phase has begun."""
-        await self._service.hint(current_call().tenant, request.task_id, request.size)
-        return reward_pb2.HintResponse()
 
     async def _score(self, body: list[bytes], context: Context) -> reward_pb2.ScoreResponse:
         call = current_call()

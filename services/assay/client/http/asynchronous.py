@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any, Self
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
 from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.operations import AsyncBatchOperations, AsyncOperations, Operation, T
 from assay.client.http.streams import AsyncTransport, lines
 from assay.client.http.transport import WORTH_REPEATING, Silent
 from assay.client.paged import Paged
 from assay.client.types import (
-    BatchStatus,
     Page,
-    Pipeline,
     Request,
     Scores,
-    StoredArtifact,
     Submitted,
     Task,
 )
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class AsyncHttpClient:
+class AsyncHttpClient(AsyncOperations):
     """A connection to the reward service; for the tasks of one event loop."""
 
     def __init__(
@@ -72,40 +70,6 @@ class AsyncHttpClient:
     async def close(self) -> None:
         """Close idle connections; batches continue on the server."""
         await self._transport.close()
-
-    async def list_pipelines(self) -> list[Pipeline]:
-        """See `Client.list_pipelines`."""
-        told = await self._told(calls.LIST_PIPELINES)
-        return [bodies.pipeline(one) for one in told["pipelines"]]
-
-    async def register_task(
-        self,
-        task_id: str,
-        *,
-        pipeline: str,
-        settings: Mapping[str, Any] | None = None,
-        batch_size: int = 0,
-        delay_budget_ms: int | None = None,
-        trainer_cost_rate: float = 0.0,
-    ) -> Task:
-        """See `Client.register_task`."""
-        call = calls.register_task(
-            task_id=task_id,
-            pipeline=pipeline,
-            settings=dict(settings or {}),
-            batch_size=batch_size,
-            delay_budget_ms=delay_budget_ms,
-            trainer_cost_rate=trainer_cost_rate,
-        )
-        return bodies.task(await self._told(call))
-
-    async def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """See `Client.hint`."""
-        await self._transport.call(calls.hint(task, size=size))
-
-    async def put_artifact(self, content: bytes) -> StoredArtifact:
-        """See `Client.put_artifact`."""
-        return bodies.made(StoredArtifact, await self._told(calls.put_artifact(content)))
 
     async def open_batch(
         self,
@@ -156,11 +120,14 @@ class AsyncHttpClient:
         content = await self._transport.call(call, deadline_s=until_s, waits=True)
         return bodies.scores(bodies.parsed(content))
 
+    async def _done(self, operation: Operation[T]) -> T:
+        return operation.read(await self._transport.call(operation.call))
+
     async def _told(self, call: calls.Call) -> dict[str, Any]:
         return bodies.parsed(await self._transport.call(call))
 
 
-class AsyncHttpBatch(Paged):
+class AsyncHttpBatch(AsyncBatchOperations, Paged):
     """See `Batch`."""
 
     def __init__(self, batch_id: str, *, transport: AsyncTransport) -> None:
@@ -187,25 +154,6 @@ class AsyncHttpBatch(Paged):
             accepted += answer["accepted"]
             duplicates += answer["duplicates"]
         return Submitted(accepted=accepted, duplicates=duplicates)
-
-    async def seal(self) -> BatchStatus:
-        """See `Batch.seal`."""
-        return bodies.batch_status(await self._told(calls.seal(self.batch_id)))
-
-    async def cancel(self) -> int:
-        """See `Batch.cancel`."""
-        return int((await self._told(calls.cancel(self.batch_id)))["cancelled"])
-
-    async def cancel_requests(
-        self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
-    ) -> int:
-        """See `Batch.cancel_requests`."""
-        call = calls.cancel_requests(self.batch_id, request_ids, group_ids)
-        return int((await self._told(call))["cancelled"])
-
-    async def status(self) -> BatchStatus:
-        """See `Batch.status`."""
-        return bodies.batch_status(await self._told(calls.status(self.batch_id)))
 
     async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
         """See `Batch.pages`; after a lost connection it resumes from the last page's cursor."""
@@ -245,6 +193,9 @@ class AsyncHttpBatch(Paged):
                 yield bodies.page(told)
         if not last:
             raise DependencyDown("the stream of results ended before its batch")
+
+    async def _done(self, operation: Operation[T]) -> T:
+        return operation.read(await self._transport.call(operation.call))
 
     async def _told(self, call: calls.Call) -> dict[str, Any]:
         return bodies.parsed(await self._transport.call(call))

@@ -1,4 +1,7 @@
-"""What each method of a client sends, as calls: the same for both clients over HTTP. Pure."""
+"""What the methods of a client send, as calls: the same for both clients over HTTP. Pure.
+
+The operations that are one call and one answer are in `operations`.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +13,7 @@ from assay.client.http import bodies
 from assay.client.types import Request, Task
 from assay.core.errors import InvalidRequest
 
-_JSON: Final = {"Content-Type": "application/json"}
+JSON: Final = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +27,7 @@ class Call:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-LIST_PIPELINES: Final = Call(method="GET", path="/v1/pipelines")
-
-
-def register_task(**told: object) -> Call:
-    """See `Client.register_task`."""
-    return _post("/v1/tasks", **told)
-
-
-def hint(task: Task | str, *, size: int) -> Call:
-    """See `Client.hint`."""
-    body = bodies.encoded({"size": size}, "size")
-    path = f"/v1/tasks/{_quoted(_task_id(task), 'task_id')}/hint"
-    return Call(method="POST", path=path, body=body, headers=_JSON)
-
-
-def put_artifact(content: bytes) -> Call:
+def put_file(content: bytes) -> Call:
     """See `Client.put_artifact`."""
     path = f"/v1/artifacts/{hashlib.sha256(content).hexdigest()}"
     headers = {"Content-Type": "application/octet-stream"}
@@ -49,55 +37,41 @@ def put_artifact(content: bytes) -> Call:
 def open_batch(task: Task | str, *, deadline_s: float | None, **told: object) -> Call:
     """See `Client.open_batch`; the batch has a name, so that a repeated call opens the same one."""
     deadline_ms = None if deadline_s is None else round(deadline_s * 1000)
-    return _post("/v1/batches", task_id=_task_id(task), deadline_ms=deadline_ms, **told)
+    return post("/v1/batches", task_id=_task_id(task), deadline_ms=deadline_ms, **told)
 
 
 def score(requests: Iterable[Request], *, task: Task | str, **told: object) -> Call:
     """See `Client.score`."""
     ready = bodies.reward_requests(list(requests))
     body = bodies.joined(ready, task_id=_task_id(task), **told)
-    return Call(method="POST", path="/v1/score", body=body, headers=_JSON)
+    return Call(method="POST", path="/v1/score", body=body, headers=JSON)
 
 
 def submit(batch_id: str, chunk: Iterable[bytes]) -> Call:
     """One message of `Batch.submit`."""
-    path = f"{_batch(batch_id)}/requests"
-    return Call(method="POST", path=path, body=bodies.joined(chunk), headers=_JSON)
-
-
-def seal(batch_id: str) -> Call:
-    """See `Batch.seal`."""
-    return _post(f"{_batch(batch_id)}/seal")
-
-
-def cancel(batch_id: str) -> Call:
-    """See `Batch.cancel`."""
-    return _post(f"{_batch(batch_id)}/cancel")
-
-
-def cancel_requests(batch_id: str, request_ids: Iterable[str], group_ids: Iterable[str]) -> Call:
-    """See `Batch.cancel_requests`."""
-    path = f"{_batch(batch_id)}/requests/cancel"
-    return _post(path, request_ids=list(request_ids), group_ids=list(group_ids))
-
-
-def status(batch_id: str) -> Call:
-    """See `Batch.status`."""
-    return Call(method="GET", path=_batch(batch_id))
+    path = f"{batch_path(batch_id)}/requests"
+    return Call(method="POST", path=path, body=bodies.joined(chunk), headers=JSON)
 
 
 def listen(batch_id: str, cursor: int) -> Call:
     """The stream of a batch's pages from a position on."""
-    return Call(method="GET", path=f"{_batch(batch_id)}/results/stream?cursor={cursor}")
+    return Call(method="GET", path=f"{batch_path(batch_id)}/results/stream?cursor={cursor}")
 
 
-def _batch(batch_id: str) -> str:
+def batch_path(batch_id: str) -> str:
+    """Where a batch is."""
     return f"/v1/batches/{_quoted(batch_id, 'batch_id')}"
 
 
-def _post(path: str, **told: object) -> Call:
+def task_path(task: Task | str) -> str:
+    """Where a task is."""
+    return f"/v1/tasks/{_quoted(_task_id(task), 'task_id')}"
+
+
+def post(path: str, **told: object) -> Call:
+    """One with these fields as its body; those that are `None` are left out."""
     body = bodies.encoded({k: v for k, v in told.items() if v is not None}, "body")
-    return Call(method="POST", path=path, body=body, headers=_JSON)
+    return Call(method="POST", path=path, body=body, headers=JSON)
 
 
 def _quoted(name: str, field: str) -> str:

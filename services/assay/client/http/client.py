@@ -17,23 +17,21 @@ from typing import Any, Self
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
 from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.operations import BatchOperations, Operation, Operations, T
 from assay.client.http.transport import LINE_BYTES_MAX, WORTH_REPEATING, Silent, Transport
 from assay.client.types import (
-    BatchStatus,
     GroupSummary,
     Page,
-    Pipeline,
     Request,
     Result,
     Scores,
-    StoredArtifact,
     Submitted,
     Task,
 )
 from assay.core.errors import AssayError, DependencyDown, TooLarge
 
 
-class HttpClient:
+class HttpClient(Operations):
     """A connection to the reward service; usable from any thread."""
 
     def __init__(
@@ -80,40 +78,6 @@ class HttpClient:
     def close(self) -> None:
         """Close idle connections; batches continue on the server."""
         self._transport.close()
-
-    def list_pipelines(self) -> list[Pipeline]:
-        """See `SyncClient.list_pipelines`."""
-        told = bodies.parsed(self._transport.call(calls.LIST_PIPELINES))
-        return [bodies.pipeline(one) for one in told["pipelines"]]
-
-    def register_task(
-        self,
-        task_id: str,
-        *,
-        pipeline: str,
-        settings: Mapping[str, Any] | None = None,
-        batch_size: int = 0,
-        delay_budget_ms: int | None = None,
-        trainer_cost_rate: float = 0.0,
-    ) -> Task:
-        """See `SyncClient.register_task`."""
-        call = calls.register_task(
-            task_id=task_id,
-            pipeline=pipeline,
-            settings=dict(settings or {}),
-            batch_size=batch_size,
-            delay_budget_ms=delay_budget_ms,
-            trainer_cost_rate=trainer_cost_rate,
-        )
-        return bodies.task(self._told(call))
-
-    def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """See `SyncClient.hint`."""
-        self._transport.call(calls.hint(task, size=size))
-
-    def put_artifact(self, content: bytes) -> StoredArtifact:
-        """See `SyncClient.put_artifact`."""
-        return bodies.made(StoredArtifact, self._told(calls.put_artifact(content)))
 
     def open_batch(
         self,
@@ -163,11 +127,14 @@ class HttpClient:
         content = self._transport.call(call, deadline_s=until_s, waits=True)
         return bodies.scores(bodies.parsed(content))
 
+    def _done(self, operation: Operation[T]) -> T:
+        return operation.read(self._transport.call(operation.call))
+
     def _told(self, call: calls.Call) -> dict[str, Any]:
         return bodies.parsed(self._transport.call(call))
 
 
-class HttpBatch:
+class HttpBatch(BatchOperations):
     """See `SyncBatch`."""
 
     def __init__(self, batch_id: str, *, transport: Transport) -> None:
@@ -194,25 +161,6 @@ class HttpBatch:
             accepted += answer["accepted"]
             duplicates += answer["duplicates"]
         return Submitted(accepted=accepted, duplicates=duplicates)
-
-    def seal(self) -> BatchStatus:
-        """See `SyncBatch.seal`."""
-        return bodies.batch_status(self._told(calls.seal(self.batch_id)))
-
-    def cancel(self) -> int:
-        """See `SyncBatch.cancel`."""
-        return int(self._told(calls.cancel(self.batch_id))["cancelled"])
-
-    def cancel_requests(
-        self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
-    ) -> int:
-        """See `SyncBatch.cancel_requests`."""
-        call = calls.cancel_requests(self.batch_id, request_ids, group_ids)
-        return int(self._told(call)["cancelled"])
-
-    def status(self) -> BatchStatus:
-        """See `SyncBatch.status`."""
-        return bodies.batch_status(self._told(calls.status(self.batch_id)))
 
     def pages(self, *, cursor: int = 0) -> Iterator[Page]:
         """See `SyncBatch.pages`; after a lost connection it resumes from the last page's cursor."""
@@ -267,6 +215,9 @@ class HttpBatch:
             results.update((result.request_id, result) for result in page.results)
             groups.update((group.group_id, group) for group in page.groups)
         return Scores(results=list(results.values()), groups=list(groups.values()))
+
+    def _done(self, operation: Operation[T]) -> T:
+        return operation.read(self._transport.call(operation.call))
 
     def _told(self, call: calls.Call) -> dict[str, Any]:
         return bodies.parsed(self._transport.call(call))

@@ -74,13 +74,6 @@ class SubmittedBody(Body):
         return cls(accepted=answer.accepted, duplicates=answer.duplicates)
 
 
-class CancelledBody(Body):
-    """The batch, and how many requests this call ended."""
-
-    batch: BatchBody
-    cancelled: int
-
-
 class EvidenceBody(Body):
     """Explains a reward."""
 

@@ -160,21 +160,6 @@ class ScoreBody(Body):
         return _drafts(self.requests)
 
 
-class CancelRequestsBody(Body):
-    """Requests to cancel, by id and by group."""
-
-    request_ids: list[str] = Field(default_factory=list)
-    group_ids: list[str] = Field(default_factory=list)
-    """All requests of these groups that were submitted so far."""
-
-
-class HintBody(Body):
-    """A rollout phase has begun."""
-
-    size: int = 0
-    """Requests that will follow; 0 = the task's batch size."""
-
-
 def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
     return [
         RequestDraft(

@@ -174,7 +174,7 @@ class Calling:
             try:
                 await self._service.submit(whose, batch.batch_id, reading.requests)
             except BaseException:
-                await self._service.cancel(whose, batch.batch_id)
+                await self._service.cancel_batch(whose, batch.batch_id)
                 raise
             return batch.batch_id
 

@@ -139,7 +139,7 @@ class Batches:
             await self._pace(tenant.tenant_id, len(part))
 
     async def cancel(self, tenant: Tenant, batch_id: BatchId) -> tuple[BatchRecord, int]:
-        """See `RewardService.cancel`."""
+        """See `RewardService.cancel_batch`."""
         task = await self._tasks.of_batch(tenant, batch_id)
         batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
         self._count_cancelled(tenant, task, cancelled)

@@ -194,7 +194,7 @@ class Honest(Trainer):
 
     async def _seal(self, name: str) -> None:
         try:
-            await self.insist(lambda service: service.seal(self.tenant, name))
+            await self.insist(lambda service: service.seal_batch(self.tenant, name))
         except NotFound:
             return
 

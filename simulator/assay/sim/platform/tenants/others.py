@@ -103,9 +103,9 @@ class Hostile(Trainer):
             return
         name = self._draw.choice(names)
         if deed == 2:
-            await self.call(lambda service: service.cancel(self.tenant, name))
+            await self.call(lambda service: service.cancel_batch(self.tenant, name))
         elif deed == 3:
-            await self.call(lambda service: service.seal(self.tenant, name))
+            await self.call(lambda service: service.seal_batch(self.tenant, name))
         elif deed == 4:
             ids = [f"r{self._draw.randrange(2 * FLOOD_FIRST_MAX)}" for _ in range(8)]
             groups = self._draw.choice([[], ["", "none"]])
