@@ -200,17 +200,47 @@ def test_import_contracts_name_packages() -> None:
     assert sorted(named - packages().keys()) == []
 
 
-def test_import_contracts_have_no_exemptions_and_layers_are_packages_or_all_of_a_package() -> None:
+LAYERED = ("assay.planner", "assay.rollout")
+"""Packages whose own packages are layers; the modules beside these are above all of them."""
+
+
+def layers() -> set[str]:
+    """The packages that a contract of layers has."""
+    contracts = [one for one in contracts_of_imports() if one["type"] == "layers"]
+    return {name for one in contracts for layer in one["layers"] for name in layer.split(" | ")}
+
+
+def test_import_contracts_have_no_exemptions_and_layers_are_packages() -> None:
     contracts = contracts_of_imports()
     assert len(contracts) >= 10
     assert [one["name"] for one in contracts if "ignore_imports" in one] == []
     assert [one["name"] for one in contracts if one.get("exhaustive_ignores")] == []
-    open_to_new_modules = [
-        name
-        for one in contracts
-        if one["type"] == "layers" and not (one.get("containers") and one.get("exhaustive"))
-        for layer in one["layers"]
-        for name in layer.split(" | ")
-        if name not in packages()
+    assert [one["name"] for one in contracts if one.get("containers")] == []
+    assert sorted(layers() - packages().keys()) == []
+
+
+@pytest.mark.parametrize("package", LAYERED)
+def test_each_package_of_a_layered_one_is_a_layer(package: str) -> None:
+    own = {name for name in packages() if name.rpartition(".")[0] == package}
+    assert len(own) >= 4
+    assert sorted(own - layers()) == []
+
+
+@pytest.mark.parametrize("package", LAYERED)
+def test_no_package_imports_the_modules_above_it(package: str) -> None:
+    """`build` and `__main__` are not layers, because layers are packages; nothing is above them."""
+    folder = packages()[package]
+    above = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert "__main__" in above
+    importing = [
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for path in sorted(folder.rglob("*/*.py"))
+        if path.parent != folder
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (
+            (node.module == package and above & {alias.name for alias in node.names})
+            or (node.module or "") in {f"{package}.{name}" for name in above}
+        )
     ]
-    assert open_to_new_modules == []
+    assert importing == []
