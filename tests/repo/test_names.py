@@ -37,6 +37,10 @@ PROCESSES = {
     "worker host": ("assay.worker.build",),
     "fork server and slots": ("assay.worker.forking.server",),
     "rollout service": ("assay.rollout.service.build",),
+    "gateway": ("assay.rollout.gateway.build",),
+    "inference server": ("assay.rollout.server.__main__",),
+    "console": ("assay.console.routes",),
+    "simulator": ("assay.sim.__main__",),
 }
 SAME_MEANING = {
     "BatchKey": "the same pair of ids",
@@ -49,7 +53,7 @@ SAME_MEANING = {
     "Submitted": "the client's mirror of the record",
 }
 """Name -> why it may be defined twice."""
-FOREIGN = ("assay.reward.endpoints", "assay.rollout.layout")
+FOREIGN = ("assay.reward.endpoints", "assay.rollout.layout", "assay.rollout.cuda.link")
 """Bodies with the names that other systems gave them; mirrors of the C headers."""
 
 
@@ -65,8 +69,8 @@ def modules() -> Mapping[str, Path]:
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Names of modules, or of things in modules, that importing a module imports."""
-    for node in tree.body:
+    """Names of modules, or of things in modules, that a module imports, some when it needs them."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -89,7 +93,7 @@ def read(name: str) -> ast.Module:
 
 
 def loaded(entries: tuple[str, ...]) -> set[str]:
-    """The modules that a process loads at its start."""
+    """The modules that a process may load."""
     todo, found = list(entries), set[str]()
     while todo:
         name = todo.pop()

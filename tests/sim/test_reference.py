@@ -7,12 +7,12 @@ from tests.sim.builders import small_workload
 from assay.core.fair_queue import Price
 from assay.core.ordering import OrderKey
 from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
-from assay.sim.pools.reference import Inbox, Job, ReferenceWorld, WorkerPool
+from assay.sim.pools.reference import Inbox, PoolJob, ReferenceWorld, WorkerPool
 
 
-def job(sequence: int, deadline_ms: int = 0) -> Job:
+def job(sequence: int, deadline_ms: int = 0) -> PoolJob:
     key = OrderKey(deadline_ms=deadline_ms, sequence=sequence)
-    return Job(request=sequence, key=key, tenant=0, price=Price(1_000, 1.0))
+    return PoolJob(request=sequence, key=key, tenant=0, price=Price(1_000, 1.0))
 
 
 def pool(target: int = 0) -> WorkerPool:

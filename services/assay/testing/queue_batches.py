@@ -33,12 +33,12 @@ from assay.core.store_limits import (
 )
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of, open_groups
 from assay.testing.queue_records import (
-    Batch,
     BatchKey,
     Changes,
-    Group,
     Held,
     Job,
+    ModelBatch,
+    ModelGroup,
     QueueLimits,
     add_reward,
     check_fits,
@@ -56,7 +56,7 @@ BATCHES_PER_SWEEP_MAX = 8
 class _Touched:
     """A batch that a call changes."""
 
-    batch: Batch
+    batch: ModelBatch
     has_ends: bool = False
     ended: dict[GroupId, None] = field(default_factory=dict)
     """Groups of requests that ended."""
@@ -70,8 +70,8 @@ class BatchBook:
     def __init__(
         self, limits: QueueLimits, tasks: TaskBook, changes: Changes, stages: StageQueues
     ) -> None:
-        self.batches: dict[BatchKey, Batch] = {}
-        self.over: dict[BatchKey, Batch] = {}  # in the order in which they expire
+        self.batches: dict[BatchKey, ModelBatch] = {}
+        self.over: dict[BatchKey, ModelBatch] = {}  # in the order in which they expire
         self.held: dict[TenantId, Held] = defaultdict(Held)
         self.jobs: dict[JobId, Job] = {}
         self.letters: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
@@ -83,7 +83,7 @@ class BatchBook:
         self._sequence = 0
         self._completed: list[CompletedBatch] = []
 
-    def get(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Batch:
+    def get(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> ModelBatch:
         """The batch, unless its results have expired.
 
         Raises:
@@ -107,7 +107,7 @@ class BatchBook:
         """See `Store.plans`."""
         return list(self.get(tenant, batch_id, now_ns).plans)
 
-    def same(self, there: Batch, spec: BatchSpec) -> Batch:
+    def same(self, there: ModelBatch, spec: BatchSpec) -> ModelBatch:
         """The batch of that name.
 
         Raises:
@@ -120,7 +120,7 @@ class BatchBook:
 
     def check_opening(
         self, spec: BatchSpec, quota: Quota, now_ns: int, implicit: TaskRecord | None
-    ) -> Batch:
+    ) -> ModelBatch:
         """A batch that `open` may open; changes nothing.
 
         Raises:
@@ -138,7 +138,7 @@ class BatchBook:
             self._tasks.check_task(implicit, quota)
             task = implicit
         deadline_ns = spec.deadline_of(now_ns)
-        return Batch(
+        return ModelBatch(
             spec=spec,
             task=task,
             number=self._tasks.opened((spec.tenant, spec.task_id)),
@@ -150,7 +150,7 @@ class BatchBook:
             bytes_reserved=spec.bytes_reserved,
         )
 
-    def open(self, batch: Batch, implicit: TaskRecord | None) -> None:
+    def open(self, batch: ModelBatch, implicit: TaskRecord | None) -> None:
         """Open a batch that was checked, with its task if that is not there."""
         spec = batch.spec
         if implicit is not None:
@@ -183,13 +183,13 @@ class BatchBook:
         batch.requests[request.request_id] = request
         batch.live[job.job_id] = job
         if request.group_id:
-            group = batch.groups.setdefault(request.group_id, Group())
+            group = batch.groups.setdefault(request.group_id, ModelGroup())
             group.submitted += 1
             group.live += 1
         self._take_quota(batch, job.payload_bytes)
         self.jobs[job.job_id] = job
 
-    def _take_quota(self, batch: Batch, size: int) -> None:
+    def _take_quota(self, batch: ModelBatch, size: int) -> None:
         """For one request: first what the batch has reserved, then the tenant's."""
         held = self.held[batch.spec.tenant]
         reserved, reserved_bytes = min(1, batch.requests_reserved), min(size, batch.bytes_reserved)
@@ -198,7 +198,7 @@ class BatchBook:
         held.requests += 1 - reserved
         held.payload_bytes += size - reserved_bytes
 
-    def seal(self, batch: Batch, now_ns: int) -> None:
+    def seal(self, batch: ModelBatch, now_ns: int) -> None:
         """It gets no more requests."""
         batch.state = BatchState.SEALED
         self._changes.batches.add(batch.spec.batch_id)
@@ -206,14 +206,14 @@ class BatchBook:
         self.open_groups(batch, batch.groups, now_ns)
         self._finish_if_done(batch, now_ns)
 
-    def open_groups(self, batch: Batch, names: Iterable[GroupId], now_ns: int) -> None:
+    def open_groups(self, batch: ModelBatch, names: Iterable[GroupId], now_ns: int) -> None:
         """Queue those of these groups that are complete."""
         for job in open_groups(batch, names, self.next_number, now_ns):
             self.jobs[job.job_id] = job
             self._stages.enqueue(job)
             self._stages.join()
 
-    def touch(self, batch: Batch) -> _Touched:
+    def touch(self, batch: ModelBatch) -> _Touched:
         """A call changes the batch."""
         return self._touched.setdefault(batch.key, _Touched(batch))
 
@@ -246,7 +246,7 @@ class BatchBook:
         group.members = {}
         del self.jobs[own.job_id]
 
-    def _tell_waiting(self, batch: Batch) -> None:
+    def _tell_waiting(self, batch: ModelBatch) -> None:
         for group_id in sorted(batch.groups):
             self._tell_if_all_ended(batch, group_id)
 
@@ -327,7 +327,7 @@ class BatchBook:
                 self._changes.batches.add(batch.spec.batch_id)
                 self._finish_if_done(batch, now_ns)
 
-    def _tell_if_all_ended(self, batch: Batch, group_id: GroupId) -> None:
+    def _tell_if_all_ended(self, batch: ModelBatch, group_id: GroupId) -> None:
         group = batch.groups[group_id]
         ended = len(group.rewards)
         full = 0 < ended == batch.spec.group_size
@@ -336,7 +336,7 @@ class BatchBook:
             group.grouped, group.shift_micro = ended, zero_shift_micro(group.rewards)
             batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
 
-    def _finish_if_done(self, batch: Batch, now_ns: int) -> None:
+    def _finish_if_done(self, batch: ModelBatch, now_ns: int) -> None:
         if batch.live or batch.open:
             return
         if batch.state is BatchState.SEALED:
@@ -357,7 +357,7 @@ class BatchBook:
         self.over[batch.key] = batch
         self._bound_results(batch)
 
-    def _bound_results(self, ended: Batch) -> None:
+    def _bound_results(self, ended: ModelBatch) -> None:
         """Drop the tenant's oldest batches to make room for the results of the one that ended."""
         own = [b for b in self.over.values() if b.spec.tenant == ended.spec.tenant]
         kept = sum(len(batch.requests) + 1 for batch in own)
@@ -366,7 +366,7 @@ class BatchBook:
                 kept -= len(batch.requests) + 1
                 self._drop_batch(batch)
 
-    def _drop_batch(self, batch: Batch) -> None:
+    def _drop_batch(self, batch: ModelBatch) -> None:
         for job in list(batch.dead.values()):
             self._drop_letter(job)
         del self.batches[batch.key], self.over[batch.key]
@@ -376,14 +376,14 @@ class BatchBook:
         completed, self._completed = self._completed, []
         return tuple(completed)
 
-    def overdue(self, now_ns: int) -> Sequence[Batch]:
+    def overdue(self, now_ns: int) -> Sequence[ModelBatch]:
         """Batches that a sweep closes now."""
         return sorted(
             (b for b in self.batches.values() if b.overdue_ns <= now_ns and not done(b)),
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_PER_SWEEP_MAX]
 
-    def not_over(self) -> Sequence[Batch]:
+    def not_over(self) -> Sequence[ModelBatch]:
         """The batches that have not ended, the earliest deadline first."""
         not_over = (batch for batch in self.batches.values() if not batch.over)
         return sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
@@ -409,6 +409,6 @@ class BatchBook:
         ]
 
 
-def _completed(batch: Batch) -> CompletedBatch:
+def _completed(batch: ModelBatch) -> CompletedBatch:
     slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
     return CompletedBatch(batch=batch.record(), slack_ms=slack_ms)

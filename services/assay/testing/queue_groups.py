@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from assay.core.ids import GroupId, JobId, RequestId
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest, Member, NewRequest
-from assay.testing.queue_records import Batch, Group, Job
+from assay.testing.queue_records import Job, ModelBatch, ModelGroup
 
 JUDGED_WITHOUT = "the group was judged without this request"
 FAILED = EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b"")
@@ -26,12 +26,12 @@ def gather(job: Job) -> bool:
     return True
 
 
-def group_of(job: Job) -> Group:
+def group_of(job: Job) -> ModelGroup:
     """The request's group."""
     return job.batch.groups[job.request.group_id]
 
 
-def complete(batch: Batch, group: Group) -> bool:
+def complete(batch: ModelBatch, group: ModelGroup) -> bool:
     """Whether its own job is to be queued."""
     if batch.closing is not None or group.own is not None or group.judged:
         return False
@@ -40,7 +40,7 @@ def complete(batch: Batch, group: Group) -> bool:
 
 
 def open_groups(
-    batch: Batch, names: Iterable[GroupId], next_number: Callable[[], int], now_ns: int
+    batch: ModelBatch, names: Iterable[GroupId], next_number: Callable[[], int], now_ns: int
 ) -> list[Job]:
     """The own jobs of those of the groups that are complete, to be queued."""
     opened: list[Job] = []
@@ -62,7 +62,7 @@ def open_groups(
     return opened
 
 
-def members_of(group: Group) -> tuple[Member, ...]:
+def members_of(group: ModelGroup) -> tuple[Member, ...]:
     """Its members as a worker gets them."""
     return tuple(
         Member(

@@ -54,10 +54,10 @@ from assay.testing.queue_batches import BatchBook
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of
 from assay.testing.queue_hosts import HostBook
 from assay.testing.queue_records import (
-    Batch,
     Changes,
     Held,
     Job,
+    ModelBatch,
     admit,
     leave_stage,
     leaves_stage,
@@ -124,7 +124,7 @@ class QueueModel:
 
     def _check_requests(
         self,
-        batch: Batch,
+        batch: ModelBatch,
         requests: Sequence[NewRequest],
         held: Held,
         quota: Quota,
@@ -168,7 +168,7 @@ class QueueModel:
             sealed=not batch.open,
         )
 
-    def _take_in(self, batch: Batch, request: NewRequest, now_ns: int) -> None:
+    def _take_in(self, batch: ModelBatch, request: NewRequest, now_ns: int) -> None:
         job = Job(
             job_id=JobId(f"{self.batch_book.next_number():016d}"),
             batch=batch,
@@ -206,7 +206,7 @@ class QueueModel:
         return batch.record(), ended
 
     def _close(
-        self, batch: Batch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
+        self, batch: ModelBatch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
     ) -> int:
         """End the requests that have not ended."""
         batch.closing = outcome

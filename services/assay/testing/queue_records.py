@@ -65,7 +65,7 @@ class Changes:
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class ModelGroup:
     submitted: int = 0
     rewards: list[float | None] = field(default_factory=list)
     told: bool = False
@@ -85,7 +85,7 @@ class Group:
 @dataclass(slots=True, kw_only=True)
 class Job:
     job_id: JobId
-    batch: "Batch"
+    batch: "ModelBatch"
     request: NewRequest
     stage: StageName
     arrived_ns: int
@@ -105,7 +105,7 @@ class Job:
     died_ns: int = 0
     charged: int = 0
     """The charge to the tenant's virtual time at this stage; 0 = none."""
-    group: Group | None = None
+    group: ModelGroup | None = None
     """Of the job that stands for a whole group."""
 
     @property
@@ -132,7 +132,7 @@ class Job:
 
 
 @dataclass(slots=True, kw_only=True)
-class Batch:
+class ModelBatch:
     spec: BatchSpec
     task: TaskRecord
     number: int
@@ -153,7 +153,7 @@ class Batch:
     running: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     requests: dict[RequestId, NewRequest] = field(default_factory=dict)
-    groups: dict[GroupId, Group] = field(default_factory=dict)
+    groups: dict[GroupId, ModelGroup] = field(default_factory=dict)
     log: list[LogEntry] = field(default_factory=list)
     live: dict[JobId, Job] = field(default_factory=dict)
     dead: dict[JobId, Job] = field(default_factory=dict)
@@ -259,7 +259,7 @@ def leave_stage(job: Job, account: StageReport, now_ns: int) -> None:
         one.services[job.stage] = held_ns // job.requests
 
 
-def done(batch: Batch) -> bool:
+def done(batch: ModelBatch) -> bool:
     return batch.over and not batch.live
 
 
@@ -270,7 +270,7 @@ def stages_gone(job: Job) -> tuple[tuple[StageTiming, ...], dict[StageName, int]
     return timings, services
 
 
-def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
+def fresh(batch: ModelBatch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
     """The requests that do not exist yet, by index.
 
     Raises:
@@ -290,7 +290,7 @@ def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]
 
 
 def admit(
-    batch: Batch,
+    batch: ModelBatch,
     requests: Sequence[NewRequest],
     fresh: dict[int, NewRequest],
     held: Held,
@@ -312,7 +312,7 @@ def admit(
     added: Counter[GroupId] = Counter()
     for index, request in fresh.items():
         added[request.group_id] += bool(request.group_id)
-        group = batch.groups.get(request.group_id, Group())
+        group = batch.groups.get(request.group_id, ModelGroup())
         gathers = batch.task.group_stage is not None
         most = spec.group_size or (GROUP_JUDGED_MAX if gathers else 0)
         if 0 < most < group.submitted + added[request.group_id]:
@@ -352,7 +352,7 @@ def check_quota(held: Held, quota: Quota, *, requests: int, payload_bytes: int) 
         raise too_many_bytes()
 
 
-def add_reward(group: Group, reward: float | None, *, replayed: bool) -> None:
+def add_reward(group: ModelGroup, reward: float | None, *, replayed: bool) -> None:
     """A replayed request replaces its first end, which had no reward."""
     if replayed and None in group.rewards:
         group.rewards[group.rewards.index(None)] = reward

@@ -14,7 +14,7 @@ from assay.core.store_limits import (
     other_task,
     too_many_tasks,
 )
-from assay.testing.queue_records import Batch, TaskKey
+from assay.testing.queue_records import ModelBatch, TaskKey
 
 
 class TaskBook:
@@ -100,7 +100,7 @@ class TaskBook:
         """See `Store.natural_spans_ns`."""
         return list(self._spans_ns.get((tenant, task_id), ()))
 
-    def keep_history(self, batch: Batch) -> None:
+    def keep_history(self, batch: ModelBatch) -> None:
         """A batch of the task is complete."""
         key = batch.spec.tenant, batch.spec.task_id
         self.use(key)

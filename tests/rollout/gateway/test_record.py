@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.trajectory import PolicyTurn, Speaker
-from assay.rollout.gateway.record import Place, Placed, Record, Turn
+from assay.rollout.gateway.record import Placed, PlacedTurn, Turn, TurnRecord
 
 TURN = Turn(
     how=Placed.STARTED,
@@ -26,9 +26,9 @@ TURN = Turn(
 class Agents:
     """What agents did, and what has to be in the record therefore."""
 
-    record: Record = field(default_factory=Record)
+    record: TurnRecord = field(default_factory=TurnRecord)
     fresh: count[int] = field(default_factory=lambda: count(1))
-    open_: list[Place] = field(default_factory=list)
+    open_: list[PlacedTurn] = field(default_factory=list)
     made: list[tuple[tuple[int, ...], list[int]]] = field(default_factory=list)
     """Of each committed turn: what the engine was given, what it made."""
 
@@ -115,7 +115,9 @@ def test_each_sampled_token_is_trained_once_after_what_the_engine_was_given(
     agents.check()
 
 
-def commit(record: Record, prompt: list[int], ids: list[int], digest: bytes | None = None) -> Place:
+def commit(
+    record: TurnRecord, prompt: list[int], ids: list[int], digest: bytes | None = None
+) -> PlacedTurn:
     place = record.place(prompt, record.continued_exactly(prompt))
     policy = PolicyTurn(ids=ids, logp=[-1.0] * len(ids), versions=[0] * len(ids))
     record.commit(place, policy, TURN, digest=digest)
@@ -123,7 +125,7 @@ def commit(record: Record, prompt: list[int], ids: list[int], digest: bytes | No
 
 
 def test_a_continuation_joins_and_a_second_one_forks() -> None:
-    record = Record()
+    record = TurnRecord()
     assert commit(record, [1, 2], [3]).how is Placed.STARTED
     first = record.place([1, 2, 3, 4], record.continued_exactly([1, 2, 3, 4]))
     second = record.place([1, 2, 3, 5], record.continued_exactly([1, 2, 3, 5]))
@@ -134,7 +136,7 @@ def test_a_continuation_joins_and_a_second_one_forks() -> None:
 
 
 def test_an_earlier_point_is_a_fork_whose_prompt_is_all_before_it() -> None:
-    record = Record()
+    record = TurnRecord()
     commit(record, [1], [2, 3])
     commit(record, [1, 2, 3, 4], [5])
     assert commit(record, [1, 2, 3, 9], [10]).how is Placed.FORKED
@@ -146,7 +148,7 @@ def test_an_earlier_point_is_a_fork_whose_prompt_is_all_before_it() -> None:
 
 
 def test_the_same_prompt_again_starts_another_trajectory() -> None:
-    record = Record()
+    record = TurnRecord()
     commit(record, [1], [2])
     assert commit(record, [1], [2]).how is Placed.STARTED
     # Two equal ends: the one that nothing continues is joined.
@@ -156,7 +158,7 @@ def test_the_same_prompt_again_starts_another_trajectory() -> None:
 
 
 def test_a_conversation_is_found_by_its_deepest_digest() -> None:
-    record = Record()
+    record = TurnRecord()
     commit(record, [1], [2], digest=b"one")
     commit(record, [1, 2, 3], [4], digest=b"two")
     found = record.continued_by_digest([b"q", b"one", b"q", b"two", b"new"])
@@ -174,7 +176,7 @@ def test_the_deepest_point_that_a_prompt_begins_with_is_found(
     first: list[int], more: list[int], turns: list[list[int]]
 ) -> None:
     """Against a comparison of lists, also where tokens were written otherwise in the middle."""
-    record, prompts = Record(), [[7, *first]]
+    record, prompts = TurnRecord(), [[7, *first]]
     for made in turns:
         place = record.place(prompts[-1], record.continued_exactly(prompts[-1]))
         policy = PolicyTurn(ids=made, logp=[-1.0] * len(made), versions=[0] * len(made))

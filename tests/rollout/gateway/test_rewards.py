@@ -16,7 +16,7 @@ from assay.rollout.service.records import RewardPlan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.rollout.gateway.rewards import Claim
+    from assay.rollout.gateway.rewards import BatchPart
     from assay.rollout.service.records import Judged, SessionKey
     from assay.rollout.service.rewards import Response
 
@@ -90,12 +90,12 @@ def made() -> tuple[SessionRewards, Desk]:
 
 async def claim(
     rewards: SessionRewards, plan: str, group: str = "g", *, size: int = 1, tenant: TenantId = RED
-) -> Claim:
+) -> BatchPart:
     terms = RewardPlan(pipeline=plan, settings_json="{}", wait_s_max=1.0)
     return await rewards.open(tenant, terms, group_id=group, size=size, token=None)
 
 
-def judge(rewards: SessionRewards, one: Claim, text: str) -> None:
+def judge(rewards: SessionRewards, one: BatchPart, text: str) -> None:
     rewards.ask(one, text=text, reference={}, left_s=None, on_judged=lambda _: None)
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 from assay.core.errors import Saturated
 from assay.rollout.errors import InvalidRollout
-from assay.rollout.gateway.turns import Turns
+from assay.rollout.gateway.turns import AgentTurns
 from assay.rollout.interface.rollouts import GroupOptions, RolloutRef, Sampling
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class Room:
         return
 
 
-def turns_of(engine: Engine, *, wait_s: float) -> Turns:
-    return Turns(cast("Any", engine), Room(), waiting_max=4, wait_s=wait_s)
+def turns_of(engine: Engine, *, wait_s: float) -> AgentTurns:
+    return AgentTurns(cast("Any", engine), Room(), waiting_max=4, wait_s=wait_s)
 
 
-def begun(turns: Turns) -> asyncio.Task[Any]:
+def begun(turns: AgentTurns) -> asyncio.Task[Any]:
     options = GroupOptions(max_tokens=1, seeds=[1, 2], sampling=Sampling())
     return asyncio.create_task(turns.begin([1], options))
 

@@ -17,7 +17,7 @@ from assay.sim.laboratory.trials.mixes import Mix, draw, draw_mix, named_mixes
 from assay.sim.laboratory.trials.stress import (
     COMPARED,
     RIVALS,
-    Score,
+    StressScore,
     best_rival,
     node_hours,
     ratios,
@@ -33,8 +33,8 @@ from assay.sim.pools.runner import Options, simulate
 MIX = Mix(name="small", tasks=(SMALL,), iterations=1)
 
 
-def made(policy: str, setting: str, cost: float, in_time: float, **more: object) -> Score:
-    base = Score(
+def made(policy: str, setting: str, cost: float, in_time: float, **more: object) -> StressScore:
+    base = StressScore(
         mix="m", policy=policy, setting=setting, seeds=(1,), cost=cost, worker_cost=cost,
         peak=10, delay_mean_s=0, delay_p95_s=0, in_time=in_time, started=10, resizes_per_minute=10,
         node_hours=1,

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from assay.sim.platform import __main__ as command
-from assay.sim.platform.run import Report, run_seed
+from assay.sim.platform.run import RunReport, run_seed
 
 
 def test_an_interrupted_run_prints_its_figures_and_where_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(seed: int, *args: object, **options: bool) -> Report:
+    def interrupted(seed: int, *args: object, **options: bool) -> RunReport:
         if seed == 2:
             raise KeyboardInterrupt
         return run_seed(seed, None, **options)

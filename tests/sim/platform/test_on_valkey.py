@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from assay.config.settings import StoreSettings
 from assay.core.ordering import Costs
 from assay.sim.platform.run import run_seed
-from assay.sim.platform.store import LIMITS, Command
+from assay.sim.platform.store import LIMITS, SimulatedCall
 from assay.sim.replay.on_store import Difference, Replay, is_fit
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
@@ -69,7 +69,7 @@ async def state(client: Any, prefix: str) -> dict[str, Any]:
     return found
 
 
-async def differences(log: Sequence[Command], url: str, shard: str) -> list[Difference]:
+async def differences(log: Sequence[SimulatedCall], url: str, shard: str) -> list[Difference]:
     store = ValkeyStore(settings(shard), url=url)
     client: Any = Redis.from_url(url)
 
@@ -87,21 +87,21 @@ async def differences(log: Sequence[Command], url: str, shard: str) -> list[Diff
 
 
 @pytest.fixture(scope="module")
-def logs() -> Sequence[Sequence[Command]]:
+def logs() -> Sequence[Sequence[SimulatedCall]]:
     found = [run_seed(seed, keep_log=True).log for seed in SEEDS]
     assert all(map(is_fit, found))
     return found
 
 
 def test_simulated_runs_give_the_same_results_and_states_on_valkey(
-    logs: Sequence[Sequence[Command]], valkey: EmbeddedValkey
+    logs: Sequence[Sequence[SimulatedCall]], valkey: EmbeddedValkey
 ) -> None:
     for seed, log in zip(SEEDS, logs, strict=True):
         assert asyncio.run(differences(log, valkey.url, f"sim{seed}")) == []
 
 
 def test_another_state_is_noticed(
-    logs: Sequence[Sequence[Command]], valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+    logs: Sequence[Sequence[SimulatedCall]], valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that learns no costs claims in another order later, and differs at once."""
     log = logs[0]
@@ -114,7 +114,7 @@ def test_another_state_is_noticed(
     assert {key.partition(":")[0] for key in keys} == {"cost"}
 
 
-def test_the_runs_cancel_and_lose_leases(logs: Sequence[Sequence[Command]]) -> None:
+def test_the_runs_cancel_and_lose_leases(logs: Sequence[Sequence[SimulatedCall]]) -> None:
     commands = [command for log in logs for command in log if not is_error(command.answer)]
     cancelled = [c.answer[1] for c in commands if c.name in {"cancel", "cancel_requests"}]
     assert sum(cancelled) > 0

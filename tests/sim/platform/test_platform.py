@@ -18,7 +18,7 @@ from tests.mutation.overlay import environment, overlaid
 
 from assay.core.ids import StageName
 from assay.sim.platform.faults import Fault, Kind, draw_faults, shrink
-from assay.sim.platform.pipelines import Script
+from assay.sim.platform.pipelines import SlotScript
 from assay.sim.platform.run import run_seed, seed_faults, shrunk
 from assay.sim.platform.slots import BRISK_SHARE, LONG_S_MIN, SlotWorld
 
@@ -45,7 +45,7 @@ def test_assignments_that_are_short_by_chance_are_given_ahead_and_served_in_orde
 ) -> None:
     """In a seed whose slots are not meant for that: they hear the host without delay."""
 
-    def service_s(self: SlotWorld, script: Script, stage: StageName) -> float:
+    def service_s(self: SlotWorld, script: SlotScript, stage: StageName) -> float:
         service_s = script.service_s(stage) * self.slow
         return service_s * BRISK_SHARE if service_s < LONG_S_MIN else service_s
 

@@ -33,7 +33,7 @@ from assay.reward.operations.batches import Checked
 from assay.reward.service import RewardService
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import EPOCH_NS, Node, task_factory
-from assay.sim.platform.pipelines import Script
+from assay.sim.platform.pipelines import SlotScript
 from assay.sim.platform.slots import SimForks, SimSlot, SlotWorld
 from assay.sim.platform.store import NodeStore, StoreServer
 from assay.sim.platform.world import MemoryCache
@@ -209,7 +209,7 @@ class TraceSlot(SimSlot):
         return cast("TraceWorld", self._world).trace
 
     async def _judge(
-        self, script: Script, wire: messages.WireWork, task: messages.WireTask
+        self, script: SlotScript, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...] | None:
         batch, request = map(int, wire.response.split()[4:])
         stage = STAGES.index(self._stage)

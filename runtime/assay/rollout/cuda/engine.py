@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from assay.rollout.cuda.holds import Holds
-from assay.rollout.cuda.ledger import Ledger
+from assay.rollout.cuda.ledger import CudaLedger
 from assay.rollout.cuda.link import CudaStats, HoldMode, HostLink, places
 from assay.rollout.cuda.memory import reserve, tell_model, tell_vocabulary
 from assay.rollout.cuda.options import CudaOptions
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Sequence
 
-    from assay.rollout.cuda.holds import Pause
-    from assay.rollout.cuda.ledger import Tenant
+    from assay.rollout.cuda.holds import HoldsPause
+    from assay.rollout.cuda.ledger import LedgerTenant
     from assay.rollout.cuda.machine import Machine
     from assay.rollout.cuda.sizes import Sizes
     from assay.rollout.layout import TraceRecord
@@ -133,7 +133,7 @@ class CudaEngine:
         self._params = reserve(machine, self.sizes, limits, self.options.weight_slots, device_at)
         if token_bytes is not None:
             tell_vocabulary(machine, self._params, Vocabulary(token_bytes))
-        self._ledger = Ledger(limits.slots, limits.generation_first, limits.trajectory_credits)
+        self._ledger = CudaLedger(limits.slots, limits.generation_first, limits.trajectory_credits)
         self._watch = Watch(self._link, self._ledger, machine, self.options.hang_s)
         self._trace = TraceLog(self._link, limits.trace_events)
         self._news = self._watch.news
@@ -173,7 +173,7 @@ class CudaEngine:
         if needed > self._limits.kv_blocks:
             raise InvalidRollout("max_tokens", f"needs {needed} of {self._limits.kv_blocks} blocks")
 
-    def _write_row(self, tenant: Tenant, group: Group, seed: int) -> None:
+    def _write_row(self, tenant: LedgerTenant, group: Group, seed: int) -> None:
         order = native_order(group)
         row = Row(
             user_data=tenant.user_id,
@@ -249,7 +249,7 @@ class CudaEngine:
                 self.raise_if_lost()
             return [self._collect(tenant) for tenant in tenants]
 
-    def _collect(self, tenant: Tenant) -> Completed:
+    def _collect(self, tenant: LedgerTenant) -> Completed:
         line = tenant.ended or Completion()  # hand_out returns ended ones only
         slot, start, n = tenant.ref.slot, line.prompt_len, line.n_generated
         completed = Completed(
@@ -301,7 +301,7 @@ class CudaEngine:
 
     # ---- pauses and weights
 
-    def pause(self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE) -> Pause:
+    def pause(self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE) -> HoldsPause:
         """See `RolloutEngine`."""
         check_number("timeout_s", timeout_s, 0.0)
         with self._open():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.rollout.cuda.link import HostLink
 
 
-class Pause:
+class HoldsPause:
     """See `Held`; a dropped pause resumes."""
 
     def __init__(self, holds: Holds) -> None:
@@ -47,7 +47,7 @@ class Holds:
         self._link, self._news, self._raise_if_lost = link, news, raise_if_lost
         self._count, self._number = 0, 0
 
-    def pause(self, mode: HoldMode, timeout_s: float) -> Pause:
+    def pause(self, mode: HoldMode, timeout_s: float) -> HoldsPause:
         """Hold the kernel.
 
         Raises:
@@ -66,7 +66,7 @@ class Holds:
             except BaseException:
                 self.resume()
                 raise
-            return Pause(self)
+            return HoldsPause(self)
 
     def resume(self) -> None:
         """One pause less."""

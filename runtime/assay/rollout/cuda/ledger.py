@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Tenant:
+class LedgerTenant:
     """The rollout in a slot."""
 
     ref: RolloutRef
@@ -36,13 +36,13 @@ class Tenant:
     ended: Completion | None = None
 
 
-class Ledger:
+class CudaLedger:
     """One thread at a time; the engine's lock sees to it."""
 
     def __init__(self, slots: int, generation_first: int, trajectory_credits: int) -> None:
         self._free = deque(RolloutRef(slot, generation_first) for slot in range(slots))
-        self._tenants: dict[int, Tenant] = {}
-        self._ready: deque[Tenant] = deque()
+        self._tenants: dict[int, LedgerTenant] = {}
+        self._ready: deque[LedgerTenant] = deque()
         self._to_score: deque[tuple[RolloutRef, int, int]] = deque()
         self.awaiting: set[RolloutRef] = set()
         self._trajectory_credits = trajectory_credits
@@ -60,7 +60,7 @@ class Ledger:
         """Of the rollouts that have not ended."""
         return [t.user_id for t in self._tenants.values() if t.ended is None]
 
-    def take(self, group: Group, prompt: array.array[int]) -> list[Tenant]:
+    def take(self, group: Group, prompt: array.array[int]) -> list[LedgerTenant]:
         """A slot for each rollout of a group.
 
         Raises:
@@ -71,13 +71,13 @@ class Ledger:
         taken = []
         for _seed, user_id, reward_id in group.members():
             ref = self._free.popleft()
-            tenant = Tenant(ref, user_id, reward_id, prompt)
+            tenant = LedgerTenant(ref, user_id, reward_id, prompt)
             self._tenants[ref.slot] = tenant
             taken.append(tenant)
         self.submitted += len(taken)
         return taken
 
-    def tenant(self, ref: RolloutRef) -> Tenant:
+    def tenant(self, ref: RolloutRef) -> LedgerTenant:
         """The rollout, which was not polled.
 
         Raises:
@@ -88,7 +88,7 @@ class Ledger:
             raise RolloutGone(f"rollout {ref} was polled")
         return tenant
 
-    def running(self, ref: RolloutRef) -> Tenant:
+    def running(self, ref: RolloutRef) -> LedgerTenant:
         """The rollout, which has not ended.
 
         Raises:
@@ -106,9 +106,9 @@ class Ledger:
             self.awaiting.add(ref)
             self._to_score.append((ref, length, posted_ns))
 
-    def to_score(self, n: int) -> list[tuple[Tenant, int, int]]:
+    def to_score(self, n: int) -> list[tuple[LedgerTenant, int, int]]:
         """Up to n responses that still wait: tenant, tokens, time of the last token."""
-        taken: list[tuple[Tenant, int, int]] = []
+        taken: list[tuple[LedgerTenant, int, int]] = []
         while self._to_score and len(taken) < n:
             ref, length, posted_ns = self._to_score.popleft()
             if ref in self.awaiting:
@@ -151,7 +151,7 @@ class Ledger:
     def has_news(self) -> bool:
         return bool(self._ready or self._to_score)
 
-    def hand_out(self, n: int) -> list[Tenant]:
+    def hand_out(self, n: int) -> list[LedgerTenant]:
         """Up to n ended rollouts; `free` each once its results are copied."""
         return [self._ready.popleft() for _ in range(min(n, len(self._ready)))]
 

@@ -13,7 +13,7 @@ from assay.rollout.interface.rollouts import RolloutRef
 from assay.rollout.layout import TraceRecord
 
 if TYPE_CHECKING:
-    from assay.rollout.cuda.ledger import Ledger
+    from assay.rollout.cuda.ledger import CudaLedger
     from assay.rollout.cuda.link import HostLink
     from assay.rollout.cuda.machine import Machine
     from assay.rollout.layout import Event
@@ -105,7 +105,7 @@ class Watch:
     `_LOOK_AT_DRIVER_S`.
     """
 
-    def __init__(self, link: HostLink, ledger: Ledger, machine: Machine, hang_s: float) -> None:
+    def __init__(self, link: HostLink, ledger: CudaLedger, machine: Machine, hang_s: float) -> None:
         self.news = threading.Condition(threading.RLock())
         self.lost: KernelHung | KernelFailed | None = None
         self.clock = Alignment()

@@ -33,7 +33,7 @@ from assay.rollout.gateway.bodies import (
     SessionBody,
     TrajectoriesQuery,
 )
-from assay.rollout.gateway.calls import Body, Calls, Exchange, unless_gone
+from assay.rollout.gateway.calls import Calls, Exchange, TurnBody, unless_gone
 from assay.rollout.gateway.sessions import is_session_key, shown
 from assay.rollout.server import answers
 from assay.rollout.server.hub import disconnected
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from assay.rollout.gateway.sessions import Session, SessionCallers
+    from assay.rollout.gateway.sessions import AgentSession, SessionCallers
 
 PATHS: Final = http_edge.Paths(
     prefix="/sessions",
@@ -142,7 +142,7 @@ class Routes:
         return JSONResponse(_model(self._calls))
 
     # -- common ----------------------------------------------------------------------------------
-    def _trainer(self, request: Request) -> Session:
+    def _trainer(self, request: Request) -> AgentSession:
         """The session, for its owner.
 
         Raises:
@@ -152,7 +152,7 @@ class Routes:
         _owner_only(request)
         return self._sessions.find(current_call().tenant.tenant_id, _session_id(request))
 
-    def _agent(self, request: Request) -> Session:
+    def _agent(self, request: Request) -> AgentSession:
         """The session, for its owner and its agent.
 
         Raises:
@@ -165,7 +165,7 @@ class Routes:
             raise Unauthenticated("authorization: the key of another session")
         return session
 
-    async def _completed(self, session: Session, body: Body, request: Request) -> Response:
+    async def _completed(self, session: AgentSession, body: TurnBody, request: Request) -> Response:
         current_call().load.release()  # a turn lasts much longer than its body
 
         async def whole() -> dict[str, Any]:

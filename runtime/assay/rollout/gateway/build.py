@@ -11,12 +11,12 @@ from assay.edge.calls import CallGuard
 from assay.edge.door import Door, DoorLimit, DoorLimits
 from assay.edge.tracing import NoTracer
 from assay.rollout.gateway.app import build_app
-from assay.rollout.gateway.calls import Calls, Served
+from assay.rollout.gateway.calls import Calls, ServedModel
 from assay.rollout.gateway.listener import BODY_S_MAX, GatewayListener
 from assay.rollout.gateway.prompts import PromptReader
 from assay.rollout.gateway.rewards import SessionRewards
 from assay.rollout.gateway.sessions import SessionCallers, Sessions
-from assay.rollout.gateway.turns import Turns
+from assay.rollout.gateway.turns import AgentTurns
 from assay.rollout.models.chat import ChatTemplate
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def build_gateway(
         InvalidRequest: `rollout.gateway.chat_template` is not a template.
     """
     limits, tokenizer = settings.gateway, parts.tokenizer
-    turns = Turns(
+    turns = AgentTurns(
         parts.runtime,
         parts.service,
         waiting_max=limits.turns_concurrent_max,
@@ -96,10 +96,10 @@ def _new_id() -> str:
     return secrets.token_hex(16)
 
 
-def _served(settings: RolloutSettings, parts: Shared) -> Served:
+def _served(settings: RolloutSettings, parts: Shared) -> ServedModel:
     tokenizer = parts.tokenizer
     vocab_size = parts.served.vocab_size
-    return Served(
+    return ServedModel(
         name=parts.served.model,
         vocab_size=vocab_size,
         tokens_max=parts.served.tokens_max,

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from assay.edge.clock import Clock
     from assay.edge.metrics import Metrics
     from assay.rollout.gateway.prompts import Prompt, PromptReader
-    from assay.rollout.gateway.record import Place
-    from assay.rollout.gateway.sessions import Session, Sessions
-    from assay.rollout.gateway.turns import Turns
+    from assay.rollout.gateway.record import PlacedTurn
+    from assay.rollout.gateway.sessions import AgentSession, Sessions
+    from assay.rollout.gateway.turns import AgentTurns
     from assay.rollout.interface.rollouts import Completed
     from assay.rollout.models.chat import ChatTemplate
     from assay.rollout.models.tokenizer import Tokenizer
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RELEASED: Final = "released"
 """Beside `Placed`, in the metrics: a turn without a response."""
-Body = ChatBody | AgentCompletionBody
+TurnBody = ChatBody | AgentCompletionBody
 Reply = ChatReply | TextReply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedModel:
     """The model behind the gateway."""
 
     name: str
@@ -72,9 +72,9 @@ class Calls:
         self,
         *,
         sessions: Sessions,
-        turns: Turns,
+        turns: AgentTurns,
         reader: PromptReader,
-        served: Served,
+        served: ServedModel,
         clock: Clock,
         new_id: Callable[[], str],
         metrics: Metrics,
@@ -87,7 +87,7 @@ class Calls:
         self.new_id = new_id
         self._reader = reader
 
-    async def begin(self, session: Session, body: Body) -> Exchange:
+    async def begin(self, session: AgentSession, body: TurnBody) -> Exchange:
         """Place the call's turns and submit them; the caller closes the exchange.
 
         Raises:
@@ -112,16 +112,16 @@ class Calls:
             raise
         return exchange
 
-    def _read(self, session: Session, body: Body) -> Prompt:
+    def _read(self, session: AgentSession, body: TurnBody) -> Prompt:
         if isinstance(body, ChatBody):
             return self._reader.chat(body, session.record)
         return self._reader.completion(body, session.record)
 
-    def _seed(self, session: Session, body: Body) -> int:
+    def _seed(self, session: AgentSession, body: TurnBody) -> int:
         seed = session.seed + session.turns if body.seed is None else body.seed
         return seed & SEED_MASK
 
-    def reply(self, body: Body, index: int, opening: str) -> Reply:
+    def reply(self, body: TurnBody, index: int, opening: str) -> Reply:
         """The choice with this index, which begins with `opening`."""
         if isinstance(body, ChatBody):
             return ChatReply(
@@ -139,14 +139,16 @@ class Calls:
 class Exchange:
     """The turns of one call: `n` responses to one prompt."""
 
-    def __init__(self, calls: Calls, session: Session, body: Body, received_ns: int) -> None:
+    def __init__(
+        self, calls: Calls, session: AgentSession, body: TurnBody, received_ns: int
+    ) -> None:
         self._calls = calls
         self._session = session
         self._body = body
         self._received_ns = self._submitted_ns = received_ns
         self._replies: list[Reply] = []
         self._prompt: Prompt | None = None
-        self.places: list[Place] = []
+        self.places: list[PlacedTurn] = []
         self._captured: set[int] = set()
         self._tickets: list[Ticket] = []
         self._kind: type[Reply] = ChatReply if isinstance(body, ChatBody) else TextReply

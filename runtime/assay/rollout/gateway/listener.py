@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.edge.metrics import Metrics
     from assay.rollout.gateway.rewards import SessionRewards
     from assay.rollout.gateway.sessions import Sessions
-    from assay.rollout.gateway.turns import Turns
+    from assay.rollout.gateway.turns import AgentTurns
 
 WATCH_EVERY_S: Final = 1.0
 """Of the metrics, and of the sessions that no one uses."""
@@ -37,7 +37,7 @@ class GatewayListener:
         *,
         settings: RolloutSettings,
         sessions: Sessions,
-        turns: Turns,
+        turns: AgentTurns,
         rewards: SessionRewards,
         clock: Clock,
         metrics: Metrics,

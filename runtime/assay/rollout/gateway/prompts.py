@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from assay.rollout.gateway.bodies import AgentCompletionBody, ChatBody
     from assay.rollout.gateway.history import Conversation, Message
-    from assay.rollout.gateway.record import Point, Record
+    from assay.rollout.gateway.record import Point, TurnRecord
     from assay.rollout.models.chat import ChatTemplate
     from assay.rollout.models.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The tokens of a request's prompt, and what they continue; see `Record.place`."""
+    """The tokens of a request's prompt, and what they continue; see `TurnRecord.place`."""
 
     ids: Sequence[int]
     at: Point | None = None
@@ -48,7 +48,7 @@ class PromptReader:
         self._ends = frozenset(() if tokenizer is None else tokenizer.eos_ids)
         self.form = None if template is None else form_of(template.source)
 
-    def chat(self, body: ChatBody, record: Record) -> Prompt:
+    def chat(self, body: ChatBody, record: TurnRecord) -> Prompt:
         """A conversation.
 
         Raises:
@@ -68,7 +68,7 @@ class PromptReader:
         added = None if prompt.added is None else [*prompt.added, *ids]
         return replace(prompt, ids=[*prompt.ids, *ids], added=added, opening=opening)
 
-    def _conversation(self, body: ChatBody, record: Record) -> Prompt:
+    def _conversation(self, body: ChatBody, record: TurnRecord) -> Prompt:
         if self._template is None or self._parts is None:
             problem = "chat needs a tokenizer and a chat template (rollout.gateway.chat_template)"
             raise FailedPrecondition(problem, field="messages")
@@ -126,7 +126,7 @@ class PromptReader:
             messages, tools=tools, for_reply=for_reply, variables=variables
         )
 
-    def completion(self, body: AgentCompletionBody, record: Record) -> Prompt:
+    def completion(self, body: AgentCompletionBody, record: TurnRecord) -> Prompt:
         """A prompt of text or of ids.
 
         Raises:
@@ -156,7 +156,7 @@ class PromptReader:
             raise TooLarge(message, field=field)
 
 
-def _begun(record: Record, ids: Sequence[int]) -> Point | None:
+def _begun(record: TurnRecord, ids: Sequence[int]) -> Point | None:
     """An id that is not one is refused by the engine, which names it."""
     if not all(0 <= token < 1 << 31 for token in ids):
         return None

@@ -50,7 +50,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PlacedTurn:
     """A turn between `place` and `commit`."""
 
     how: Placed
@@ -76,7 +76,7 @@ class Turn:
 
 
 @dataclass(slots=True, kw_only=True)
-class Branch:
+class TurnBranch:
     """One trajectory."""
 
     tokens: TrajectoryTokens
@@ -90,7 +90,7 @@ class Branch:
 
 
 @dataclass(slots=True, kw_only=True)
-class Counts:
+class TurnCounts:
     """Turns of a session."""
 
     started: int = 0
@@ -102,11 +102,11 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Record:
+class TurnRecord:
     """See the module."""
 
-    branches: list[Branch] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    branches: list[TurnBranch] = field(default_factory=list)
+    counts: TurnCounts = field(default_factory=TurnCounts)
     tokens: int = 0
     """Tokens of all trajectories, the prompts of forks included."""
     conversation: Conversation = field(default_factory=Conversation)
@@ -168,7 +168,7 @@ class Record:
     # -- a turn ----------------------------------------------------------------------------------
     def place(
         self, prompt: Sequence[int], at: Point | None = None, added: Sequence[int] | None = None
-    ) -> Place:
+    ) -> PlacedTurn:
         """Reserve a place for a turn, until `commit` or `release`.
 
         Args:
@@ -177,15 +177,15 @@ class Record:
             added: tokens after that point, where `prompt` does not begin with its tokens.
         """
         if at is None:
-            return Place(how=Placed.STARTED, at=None, prompt=tuple(prompt), drifted=False)
+            return PlacedTurn(how=Placed.STARTED, at=None, prompt=tuple(prompt), drifted=False)
         how = Placed.FORKED if at.continued else Placed.JOINED
         at.continued = True
         if added is None:
-            return Place(how=how, at=at, prompt=tuple(prompt), drifted=False)
+            return PlacedTurn(how=how, at=at, prompt=tuple(prompt), drifted=False)
         kept = (*self.context(at), *added)
-        return Place(how=how, at=at, prompt=kept, drifted=kept != tuple(prompt))
+        return PlacedTurn(how=how, at=at, prompt=kept, drifted=kept != tuple(prompt))
 
-    def release(self, place: Place) -> None:
+    def release(self, place: PlacedTurn) -> None:
         """The turn has no response."""
         self.counts.released += 1
         if place.how is Placed.JOINED and place.at is not None:
@@ -193,7 +193,7 @@ class Record:
 
     def commit(
         self,
-        place: Place,
+        place: PlacedTurn,
         policy: PolicyTurn,
         turn: Turn,
         *,
@@ -223,19 +223,19 @@ class Record:
         self._count(place)
         return index
 
-    def _before(self, place: Place) -> tuple[int, TrajectoryTokens, Sequence[int]]:
+    def _before(self, place: PlacedTurn) -> tuple[int, TrajectoryTokens, Sequence[int]]:
         """The turn's trajectory, its tokens until now, and the environment's new ones."""
         if place.how is Placed.JOINED and place.at is not None:
             index = place.at.trajectory
             return index, self.branches[index].tokens, place.prompt[place.at.position :]
         tokens = TrajectoryTokens.begin(array.array("i", place.prompt))
         self.branches.append(
-            Branch(tokens=tokens, parent=place.at, raw=tokens.prompt_ids.tobytes())
+            TurnBranch(tokens=tokens, parent=place.at, raw=tokens.prompt_ids.tobytes())
         )
         self.tokens += len(place.prompt)
         return len(self.branches) - 1, tokens, ()
 
-    def _count(self, place: Place) -> None:
+    def _count(self, place: PlacedTurn) -> None:
         self.counts.drifted += place.drifted
         match place.how:
             case Placed.STARTED:

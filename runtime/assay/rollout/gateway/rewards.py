@@ -52,12 +52,12 @@ class _Batch:
     """Open ones."""
 
 
-Place = tuple[SessionKey, str]
+BatchPlace = tuple[SessionKey, str]
 """Plan and group of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class BatchPart:
     """A session's part in a batch; `plan` names its pipeline and settings."""
 
     plan: SessionKey
@@ -78,8 +78,8 @@ class SessionRewards:
         self._changing: dict[SessionKey, asyncio.Event] = {}
         """Plans that are being opened or closed."""
         self._closing: dict[SessionKey, asyncio.Task[None]] = {}
-        self._batches: dict[Place, _Batch] = {}
-        self._idle: defaultdict[TenantId, OrderedDict[Place, None]] = defaultdict(OrderedDict)
+        self._batches: dict[BatchPlace, _Batch] = {}
+        self._idle: defaultdict[TenantId, OrderedDict[BatchPlace, None]] = defaultdict(OrderedDict)
         """Batches without sessions, the one left longest ago first."""
         self._waiting: dict[int, Callable[[Judged], None]] = {}
         self._numbers = 0
@@ -93,7 +93,7 @@ class SessionRewards:
         group_id: str,
         size: int,
         token: str | None,
-    ) -> Claim:
+    ) -> BatchPart:
         """Take part in the batch of group `group_id`, of `size` sessions.
 
         Raises:
@@ -109,7 +109,7 @@ class SessionRewards:
             batch = self._batches[place] = _Batch(size, f"{group_id[:48]}.{self._opened}")
         batch.sessions += 1
         self._idle[tenant].pop(place, None)
-        return Claim(plan=key, group_id=group_id, batch_id=batch.name)
+        return BatchPart(plan=key, group_id=group_id, batch_id=batch.name)
 
     async def _use(self, key: SessionKey, plan: RewardPlan, token: str | None) -> None:
         """Count one more session of a plan, which is opened first if it is not open."""
@@ -154,7 +154,7 @@ class SessionRewards:
             del self._closing[key]
             self._changed(key)
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: BatchPlace) -> None:
         """No session of this batch is open, and none will find it: no more responses come."""
         batch = self._batches.pop(place)
         del self._idle[place[0].tenant_id][place]
@@ -162,7 +162,7 @@ class SessionRewards:
 
     def ask(
         self,
-        claim: Claim,
+        claim: BatchPart,
         *,
         text: str,
         reference: object,
@@ -199,7 +199,7 @@ class SessionRewards:
         self.skip(claim)
         return number
 
-    def skip(self, claim: Claim) -> None:
+    def skip(self, claim: BatchPart) -> None:
         """One session of the batch has ended."""
         batch = self._batch(claim)
         if batch is None:
@@ -214,7 +214,7 @@ class SessionRewards:
         if self._waiting.pop(number, None) is not None:
             self._desk.forget(number)
 
-    def leave(self, claim: Claim) -> None:
+    def leave(self, claim: BatchPart) -> None:
         """The session was removed; it had ended before."""
         self._plans[claim.plan] -= 1
         batch = self._batch(claim)
@@ -227,7 +227,7 @@ class SessionRewards:
             if len(idle) > BATCHES_IDLE_MAX:
                 self._drop(next(iter(idle)))
 
-    def _batch(self, claim: Claim) -> _Batch | None:
+    def _batch(self, claim: BatchPart) -> _Batch | None:
         """The claim's batch; `None`: it is complete, and was sealed."""
         batch = self._batches.get((claim.plan, claim.group_id))
         return batch if batch is not None and batch.name == claim.batch_id else None

@@ -27,7 +27,7 @@ from assay.core.errors import (
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
 from assay.rollout.errors import InvalidRollout
-from assay.rollout.gateway.record import Record
+from assay.rollout.gateway.record import TurnRecord
 from assay.rollout.interface.checks import check_sampling, check_stops
 from assay.rollout.service.records import NOT_ASKED, Judged, RewardPlan, SessionKey
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from assay.edge.clock import Clock
     from assay.edge.door import DoorLimit
     from assay.rollout.gateway.bodies import EndBody, SamplingDefaults, SessionBody
-    from assay.rollout.gateway.rewards import Claim, SessionRewards
-    from assay.rollout.gateway.turns import Turns
+    from assay.rollout.gateway.rewards import BatchPart, SessionRewards
+    from assay.rollout.gateway.turns import AgentTurns
     from assay.rollout.server.hub import Ticket
 
 KEY_PREFIX: Final = "sk-assay-session-"
@@ -63,7 +63,7 @@ class State(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Session:
+class AgentSession:
     """See the module."""
 
     key: SessionKey
@@ -75,8 +75,8 @@ class Session:
     used_ns: int
     """By the monotonic clock, like `deadline_ns`."""
     deadline_ns: int | None
-    claim: Claim | None = None
-    record: Record = field(default_factory=Record)
+    claim: BatchPart | None = None
+    record: TurnRecord = field(default_factory=TurnRecord)
     state: State = State.OPEN
     turns: int = 0
     """Responses begun; the seed's offset."""
@@ -101,7 +101,7 @@ class SessionCallers:
         """`asks_certificate`: of callers without a session's key; standard agents have none."""
         self._tenants = tenants
         self._asks_certificate = asks_certificate
-        self._owners: dict[bytes, Session] = {}
+        self._owners: dict[bytes, AgentSession] = {}
 
     @property
     def ask_for_token(self) -> bool:
@@ -128,7 +128,7 @@ class SessionCallers:
         except Unauthenticated:
             return False  # it stands for no one
 
-    def session(self, authorization: str) -> Session:
+    def session(self, authorization: str) -> AgentSession:
         """The session of a key.
 
         Raises:
@@ -139,11 +139,11 @@ class SessionCallers:
             raise Unauthenticated("authorization: no session has this key")
         return found
 
-    def add(self, session: Session) -> None:
+    def add(self, session: AgentSession) -> None:
         """Accept the session's key."""
         self._owners[_digest(session.api_key)] = session
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: AgentSession) -> None:
         """Its key means nothing any more."""
         self._owners.pop(_digest(session.api_key), None)
 
@@ -173,7 +173,7 @@ class Sessions:
         callers: SessionCallers,
         limit: DoorLimit,
         rewards: SessionRewards,
-        turns: Turns,
+        turns: AgentTurns,
         clock: Clock,
         new_id: Callable[[], str],
         vocab_size: int,
@@ -201,7 +201,7 @@ class Sessions:
         self._new_id = new_id
         self._vocab_size = vocab_size
         self._reward_wait_s = reward_wait_s
-        self._sessions: dict[SessionKey, Session] = {}
+        self._sessions: dict[SessionKey, AgentSession] = {}
         self._opening: set[SessionKey] = set()
 
     def __len__(self) -> int:
@@ -212,7 +212,7 @@ class Sessions:
         found = Counter(session.state for session in self._sessions.values())
         return {state.value: found[state] for state in State}
 
-    async def open(self, tenant: Tenant, spec: SessionBody, *, token: str | None) -> Session:
+    async def open(self, tenant: Tenant, spec: SessionBody, *, token: str | None) -> AgentSession:
         """Open a session.
 
         Raises:
@@ -240,11 +240,11 @@ class Sessions:
         return session
 
     def _made(
-        self, key: SessionKey, tenant: Tenant, spec: SessionBody, claim: Claim | None
-    ) -> Session:
+        self, key: SessionKey, tenant: Tenant, spec: SessionBody, claim: BatchPart | None
+    ) -> AgentSession:
         now_ns = self._clock.monotonic_ns()
         deadline_s = spec.deadline_s
-        return Session(
+        return AgentSession(
             key=key,
             tenant=tenant,
             spec=spec,
@@ -273,7 +273,9 @@ class Sessions:
             message = error.message.removeprefix(f"{error.field}: ")
             raise InvalidRequest(f"{field_name}: {message}", field=field_name) from None
 
-    async def _claim(self, key: SessionKey, spec: SessionBody, token: str | None) -> Claim | None:
+    async def _claim(
+        self, key: SessionKey, spec: SessionBody, token: str | None
+    ) -> BatchPart | None:
         if spec.pipeline is None:
             return None
         plan = RewardPlan(
@@ -289,7 +291,7 @@ class Sessions:
             token=token,
         )
 
-    def find(self, tenant_id: TenantId, session_id: str) -> Session:
+    def find(self, tenant_id: TenantId, session_id: str) -> AgentSession:
         """A session of this tenant; it is in use now.
 
         Raises:
@@ -301,7 +303,7 @@ class Sessions:
         session.used_ns = self._clock.monotonic_ns()
         return session
 
-    def admit_turns(self, session: Session, count: int) -> None:
+    def admit_turns(self, session: AgentSession, count: int) -> None:
         """Check the session's limits before `count` more responses.
 
         Raises:
@@ -319,7 +321,7 @@ class Sessions:
             raise TooLarge(message, field="session_id")
         session.turns += count
 
-    def end(self, session: Session, body: EndBody) -> None:
+    def end(self, session: AgentSession, body: EndBody) -> None:
         """No more turns; ask for the reward. Has no effect on a session that ended before.
 
         Raises:
@@ -337,7 +339,7 @@ class Sessions:
             self._ask(session, session.claim, text, body)
         self._stop_turns(session)
 
-    def _ask(self, session: Session, claim: Claim, text: str, body: EndBody) -> None:
+    def _ask(self, session: AgentSession, claim: BatchPart, text: str, body: EndBody) -> None:
         left_s = None
         if session.deadline_ns is not None:
             left_s = (session.deadline_ns - self._clock.monotonic_ns()) / 1e9
@@ -348,12 +350,12 @@ class Sessions:
         if session.state is State.OPEN:
             session.state = State.JUDGING
 
-    def _stop_turns(self, session: Session) -> None:
+    def _stop_turns(self, session: AgentSession) -> None:
         for ticket in list(session.running):
             self._turns.tickets.give_up(ticket, FailedPrecondition(OVER, field="session_id"))
         session.running.clear()
 
-    def close(self, session: Session) -> None:
+    def close(self, session: AgentSession) -> None:
         """Drop a session and what it has in the engine and at the reward service."""
         if self._sessions.pop(session.key, None) is None:
             return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RETRY_AFTER_S: Final = 1.0
 
 
-class Room(Protocol):
+class EngineOwner(Protocol):
     """The rollout service, as the owner of the engine."""
 
     def add_guest(self, guest: Guest) -> None:
@@ -48,11 +48,11 @@ class _Waiting:
     started: asyncio.Future[list[Ticket]]
 
 
-class Turns:
+class AgentTurns:
     """A `Guest` of the rollout service; every call comes from the event loop."""
 
     def __init__(
-        self, engine: StreamingEngine, room: Room, *, waiting_max: int, wait_s: float
+        self, engine: StreamingEngine, room: EngineOwner, *, waiting_max: int, wait_s: float
     ) -> None:
         """Share the engine.
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from assay.core.trajectory import pack
 
 if TYPE_CHECKING:
-    from assay.rollout.gateway.record import Branch
-    from assay.rollout.gateway.sessions import Session
+    from assay.rollout.gateway.record import TurnBranch
+    from assay.rollout.gateway.sessions import AgentSession
 
 Json = dict[str, Any]
 
 
-def opened(session: Session, base_url: str) -> Json:
+def opened(session: AgentSession, base_url: str) -> Json:
     """The answer to `POST /sessions`: what an agent needs in its environment."""
     return {
         "session_id": session.key.session_id,
@@ -24,7 +24,7 @@ def opened(session: Session, base_url: str) -> Json:
     }
 
 
-def state(session: Session) -> Json:
+def state(session: AgentSession) -> Json:
     """The session without its trajectories."""
     judged = session.judged
     outcome = None if judged is None or judged.outcome is None else judged.outcome.value
@@ -41,7 +41,7 @@ def state(session: Session) -> Json:
     }
 
 
-def trajectories(session: Session, *, columns: bool) -> Json:
+def trajectories(session: AgentSession, *, columns: bool) -> Json:
     """The session and its trajectories.
 
     Args:
@@ -57,12 +57,12 @@ def trajectories(session: Session, *, columns: bool) -> Json:
     }
 
 
-def packed(session: Session) -> bytes:
+def packed(session: AgentSession) -> bytes:
     """The tokens of the trajectories, in order, as `assay.core.trajectory.unpack` reads them."""
     return pack([branch.tokens for branch in session.record.branches])
 
 
-def _trajectory(index: int, branch: Branch, *, columns: bool) -> Json:
+def _trajectory(index: int, branch: TurnBranch, *, columns: bool) -> Json:
     tokens = branch.tokens
     parent = branch.parent
     shown: Json = {

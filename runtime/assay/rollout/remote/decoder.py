@@ -24,8 +24,8 @@ from assay.rollout.remote.dialects import check_part
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping
 
-    from assay.rollout.remote.dialects import Dialect, Greeting, Part
-    from assay.rollout.remote.ledger import Ledger, Row
+    from assay.rollout.remote.dialects import Dialect, Greeting, ReadPart
+    from assay.rollout.remote.ledger import RemoteLedger, Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 NOT_FOUND = 404
 
 
-def _lacks_its_end(row: Row, part: Part) -> bool:
+def _lacks_its_end(row: Row, part: ReadPart) -> bool:
     """Whether these are the last possible tokens, and an event with the receipt follows."""
     full = len(row.tokens) + len(part.progress.tokens) >= row.group.max_tokens
     return full and part.stop is Stop.NONE and not part.cut
 
 
-def _ends_early(row: Row, part: Part) -> bool:
+def _ends_early(row: Row, part: ReadPart) -> bool:
     """Whether it says that the response is over, and the response cannot be: without any token,
     or as too long below its length."""
     n = len(row.tokens) + len(part.progress.tokens)
@@ -61,7 +61,7 @@ class Decoder:
     """Moves the ledger's rollouts through the server. `changed` guards the ledger."""
 
     def __init__(
-        self, ledger: Ledger, transport: Transport, dialect: Dialect, options: RemoteOptions
+        self, ledger: RemoteLedger, transport: Transport, dialect: Dialect, options: RemoteOptions
     ) -> None:
         self.changed = threading.Condition(threading.RLock())
         self._ledger, self._transport = ledger, transport
@@ -177,7 +177,7 @@ class Decoder:
 
     async def _stream(self, row: Row, body: Mapping[str, object], version: int) -> None:
         known = 0
-        last: Part | None = None
+        last: ReadPart | None = None
         loop, idle_s = asyncio.get_running_loop(), self._options.idle_s
         try:
             async with (
@@ -206,7 +206,7 @@ class Decoder:
             if last is not None:
                 self._take(row, last)
 
-    def _take(self, row: Row, part: Part) -> None:
+    def _take(self, row: Row, part: ReadPart) -> None:
         if _ends_early(row, part):
             part = replace(part, stop=Stop.NONE, cut=True)
         with self.changed:

@@ -40,7 +40,7 @@ LOGP_OF_CERTAINTY: Final = -1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ReadPart:
     """Content of one event."""
 
     progress: Progress
@@ -85,7 +85,7 @@ class Dialect(Protocol):
         """The request for the tokens that a rollout still needs."""
         ...
 
-    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+    def part(self, event: dict[str, Any], version: int, known: int) -> ReadPart | None:
         """Content of an event; `version` was active when the request was sent, and `known` tokens
         of this response came before.
 
@@ -153,7 +153,7 @@ def completion_body(row: Row, model: str | None) -> dict[str, Any]:
     return body if model is None else {"model": model, **body}
 
 
-def completion_part(event: dict[str, Any], version: int) -> Part | None:
+def completion_part(event: dict[str, Any], version: int) -> ReadPart | None:
     """Parse an event of `/v1/completions`.
 
     Raises:
@@ -171,7 +171,7 @@ def completion_part(event: dict[str, Any], version: int) -> Part | None:
         stop = _STOPS.get(reason or "", Stop.NONE)
         if reason == "stop" and isinstance(stop_reason, str):
             stop = Stop.STRING
-        return Part(
+        return ReadPart(
             progress=progress,
             stop=stop,
             cut=reason is not None and stop is Stop.NONE,
@@ -197,7 +197,7 @@ def _progress(choice: dict[str, Any], version: int) -> Progress:
     )
 
 
-def check_part(part: Part, ids_below: int, versions: tuple[int, int] | None) -> None:
+def check_part(part: ReadPart, ids_below: int, versions: tuple[int, int] | None) -> None:
     """Refuse tokens that no model made: a trainer would learn from them.
 
     Args:
@@ -294,7 +294,7 @@ class AssayServer:
     def body(self, row: Row) -> dict[str, Any]:
         return {**completion_body(row, None), "return_receipt": not row.tokens}
 
-    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+    def part(self, event: dict[str, Any], version: int, known: int) -> ReadPart | None:
         del known
         if event.get("system_fingerprint") != self._boot:
             raise ServerLost("another process answers: its weights may be others")
@@ -375,7 +375,7 @@ class Vllm:
     def body(self, row: Row) -> dict[str, Any]:
         return completion_body(row, self._name(self._active))
 
-    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+    def part(self, event: dict[str, Any], version: int, known: int) -> ReadPart | None:
         del known
         return completion_part(event, version)
 

@@ -16,7 +16,7 @@ from assay.rollout.interface.checks import SLOTS_MAX, U32_MAX, check_integer, ch
 from assay.rollout.interface.rollouts import Activation, Bounds, Group
 from assay.rollout.layout import PauseMode
 from assay.rollout.remote.decoder import Decoder
-from assay.rollout.remote.ledger import Ledger, completed
+from assay.rollout.remote.ledger import RemoteLedger, completed
 from assay.rollout.remote.options import RemoteOptions
 from assay.rollout.remote.transport import Transport
 
@@ -164,7 +164,7 @@ class RemoteEngine:
         self.options = options = options or RemoteOptions()
         check_integer("slots", slots, 1, SLOTS_MAX)
         self._dialect = dialect
-        self._ledger = Ledger(
+        self._ledger = RemoteLedger(
             slots,
             options.decode_credits,
             options.reward_credits or slots,

@@ -103,7 +103,7 @@ class Credits:
         self.free += 1
 
 
-class Ledger:
+class RemoteLedger:
     """All rollouts of one engine."""
 
     def __init__(self, slots: int, decode: int, reward: int, trajectory: int) -> None:

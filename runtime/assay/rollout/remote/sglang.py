@@ -13,7 +13,7 @@ from assay.rollout.remote.dialects import (
     LOGP_OF_CERTAINTY,
     UNREADABLE,
     Greeting,
-    Part,
+    ReadPart,
     check_length,
 )
 
@@ -82,7 +82,7 @@ class SGLang:
             sampling["no_stop_trim"] = True
         return _request([*group.prompt, *row.tokens], sampling)
 
-    def part(self, event: dict[str, Any], version: int, known: int) -> Part:
+    def part(self, event: dict[str, Any], version: int, known: int) -> ReadPart:
         """See `Dialect.part`."""
         try:
             meta = event["meta_info"]
@@ -93,7 +93,7 @@ class SGLang:
             progress = _news(event, known, version)
         except UNREADABLE as error:
             raise ServerLost(f"{GENERATE}: an event without its fields: {error!r}") from error
-        return Part(progress=progress, stop=stop, cut=reason is not None and stop is Stop.NONE)
+        return ReadPart(progress=progress, stop=stop, cut=reason is not None and stop is Stop.NONE)
 
     async def greet(self, transport: Transport, options: RemoteOptions) -> Greeting:
         """See `Dialect.greet`."""

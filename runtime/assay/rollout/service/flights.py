@@ -32,8 +32,8 @@ from assay.rollout.errors import (
 from assay.rollout.layout import RolloutOutcome
 from assay.rollout.service.inspection import (
     ROLLOUTS_LISTED_MAX,
-    Place,
     QueueName,
+    RolloutPlace,
     last_error,
     queue_of,
 )
@@ -424,7 +424,7 @@ class Flights:
     def _group_ended(self, session: Session, group: EndedGroup) -> None:
         self.end_enough(session, self._batches.group_ended(session, group))
 
-    def places(self, tenant_id: TenantId) -> list[Place]:
+    def places(self, tenant_id: TenantId) -> list[RolloutPlace]:
         """The rollouts of a tenant's sessions, oldest first, up to `ROLLOUTS_LISTED_MAX`."""
         own = (
             (number, flight)
@@ -433,14 +433,14 @@ class Flights:
         )
         return [self._place_of(*one) for one in itertools.islice(own, ROLLOUTS_LISTED_MAX)]
 
-    def _place_of(self, number: int, flight: _Flight) -> Place:
+    def _place_of(self, number: int, flight: _Flight) -> RolloutPlace:
         if number in self._unplaced:
             queue = QueueName.TRAJECTORY
         elif flight.member.decoded_ns:
             queue = QueueName.REWARD
         else:
             queue = queue_of(self._engine, flight.ref)
-        return Place(
+        return RolloutPlace(
             session_id=flight.session.key.session_id,
             group_id=flight.running.spec.group_id,
             member=flight.member.index,

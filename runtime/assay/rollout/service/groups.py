@@ -77,7 +77,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class GroupCounts:
     """Groups of a session by state, and counts of the stale ones."""
 
     waiting: int
@@ -130,9 +130,9 @@ class Groups:
         waiting = sum(spec.k for spec in self.waiting if spec.scored)
         return waiting + sum(one.left for one in self.running.values() if one.spec.scored)
 
-    def counts(self) -> Counts:
+    def counts(self) -> GroupCounts:
         """Number of groups per state."""
-        return Counts(
+        return GroupCounts(
             waiting=len(self.waiting),
             running=len(self.running),
             ended=len(self.ended),

@@ -32,7 +32,7 @@ class QueueName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RolloutPlace:
     """A rollout, and the queue that owns it."""
 
     session_id: str

@@ -25,7 +25,7 @@ from assay.edge.metrics import Metrics
 from assay.rollout.layout import PauseMode
 from assay.rollout.service.flights import Flights
 from assay.rollout.service.groups import Groups
-from assay.rollout.service.inspection import Place, TraceReaders, server_away
+from assay.rollout.service.inspection import RolloutPlace, TraceReaders, server_away
 from assay.rollout.service.pauses import Pauses
 from assay.rollout.service.pump import Pump
 from assay.rollout.service.sessions import Batches, Room, Session, check_batches
@@ -440,7 +440,7 @@ class RolloutService:
             },
         )
 
-    def places(self, tenant_id: TenantId) -> list[Place]:
+    def places(self, tenant_id: TenantId) -> list[RolloutPlace]:
         """The rollouts of a tenant's sessions, oldest first, up to `ROLLOUTS_LISTED_MAX`."""
         return self.flights.places(tenant_id)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from assay.core.trajectory import TrajectoryTokens
     from assay.rollout.interface.rollouts import Activation
-    from assay.rollout.service.inspection import Place, TracePage
+    from assay.rollout.service.inspection import RolloutPlace, TracePage
 
     Histories = Callable[[str, str, Sequence[int]], tuple[TrajectoryTokens, ...]]
 
@@ -461,7 +461,7 @@ def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
 
 
 # -- out -----------------------------------------------------------------------------------------
-def place(one: Place) -> rollout_pb2.RolloutPlace:
+def place(one: RolloutPlace) -> rollout_pb2.RolloutPlace:
     """Where a rollout is."""
     return rollout_pb2.RolloutPlace(
         session_id=one.session_id,

@@ -15,7 +15,7 @@ from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import EMPTY, GOLD, response_of
-from assay.verifiers.languages.commands import AUTO, CompileLimits, Flags, Source, default_flags
+from assay.verifiers.languages.commands import AUTO, CompileLimits, Flags, SourceFile, default_flags
 from assay.verifiers.languages.definition import (
     PROGRAM_COMPILE,
     PROGRAM_COMPILE_STAGE,
@@ -94,12 +94,12 @@ class JudgeProgram(Reference):
     ] = Field(default_factory=dict, max_length=HEADERS_MAX)
     """Files beside a source in C or C++, such as `testlib.h`."""
 
-    def as_source(self) -> Source:
+    def as_source(self) -> SourceFile:
         """For the compiler."""
         language = ALL_LANGUAGES[self.language]
         standard = _standard(language)
         headers = tuple((name, text.encode()) for name, text in sorted(self.headers.items()))
-        return Source(
+        return SourceFile(
             language=language,
             text=self.source.encode(),
             flags=Flags(standard=standard, optimize="2" if standard else "", headers=headers),

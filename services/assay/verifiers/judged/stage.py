@@ -30,7 +30,7 @@ from assay.verifiers.code.scoring import (
 from assay.verifiers.judged.definition import CheckedReference, InteractiveReference, JudgedSettings
 from assay.verifiers.judged.interaction import Interaction, Interactions
 from assay.verifiers.judged.points import GIVEN, share_of
-from assay.verifiers.languages.commands import Source
+from assay.verifiers.languages.commands import SourceFile
 from assay.verifiers.languages.programs import Programs
 from assay.verifiers.languages.stages import (
     encoded,
@@ -95,14 +95,14 @@ class JudgedHandler:
         audits = settings.reference_audit is not ReferenceAudit.OFF
         return replace(ended, unaudited=passed and audits)
 
-    def _judged_or_invalid(self, source: Source, work: Work) -> Ended:
+    def _judged_or_invalid(self, source: SourceFile, work: Work) -> Ended:
         try:
             return self._judged(source, work)
         except InvalidJudge as invalid:
             evidence = Evidence(verdict="invalid_reference", error=bounded_text(str(invalid)))
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
 
-    def _judged(self, source: Source, work: Work) -> Ended:
+    def _judged(self, source: SourceFile, work: Work) -> Ended:
         settings: JudgedSettings = work.settings
         reference: CheckedReference | InteractiveReference = work.reference
         compiled = self._programs.compiled(source, work.handover.decode("ascii"))
@@ -122,7 +122,7 @@ class JudgedHandler:
         )
 
 
-def _compiled_judge(programs: Programs, source: Source, name: str) -> bytes:
+def _compiled_judge(programs: Programs, source: SourceFile, name: str) -> bytes:
     """The reference's own program.
 
     Raises:
@@ -142,7 +142,7 @@ class _Checker:
         programs: Programs,
         reference: CheckedReference,
         settings: JudgedSettings,
-        source: Source,
+        source: SourceFile,
         program: bytes,
     ) -> None:
         self._programs = programs
@@ -251,7 +251,7 @@ class _Interactor:
         programs: Programs,
         reference: InteractiveReference,
         settings: JudgedSettings,
-        source: Source,
+        source: SourceFile,
         program: bytes,
     ) -> None:
         self._interactions = interactions
@@ -284,7 +284,9 @@ class _Interactor:
         if found.failure:
             raise InvalidJudge(f"reference.interactor: test {at}: {found.failure}")
 
-    def _connected(self, at: int, limits: Limits, source: Source, program: bytes) -> Interaction:
+    def _connected(
+        self, at: int, limits: Limits, source: SourceFile, program: bytes
+    ) -> Interaction:
         test = self._reference.tests[at]
         return self._interactions.run(
             program=(source.language, program),

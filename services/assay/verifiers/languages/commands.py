@@ -59,7 +59,7 @@ class CompileLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceFile:
     """A program as text, and how it is compiled."""
 
     language: Language

@@ -19,7 +19,7 @@ from assay.sandbox.port import CommandLauncher, CommandRun, Limits, RunResult
 from assay.verifiers.code.scoring import PASS, text_tail
 from assay.verifiers.languages.commands import (
     CompileLimits,
-    Source,
+    SourceFile,
     default_flags,
     run_argv,
     run_env,
@@ -46,7 +46,7 @@ class Programs:
         self._launcher: ZygoteLauncher | None = None
         self._proved: set[tuple[str, int]] = set()
 
-    def compiled(self, source: Source, key: str = "") -> Compiled:
+    def compiled(self, source: SourceFile, key: str = "") -> Compiled:
         """The program; that kept under `key`, or made now. A language that is run as it is has its
         source as program.
 
@@ -72,7 +72,7 @@ class Programs:
         assert first is not None  # noqa: S101 - there is a standard at least
         return replace(first, use=use)
 
-    def check_compiler(self, source: Source) -> None:
+    def check_compiler(self, source: SourceFile) -> None:
         """Compile a trivial program as `source` is.
 
         Raises:
@@ -139,7 +139,7 @@ class Programs:
             SandboxError: it could not be run.
             RuntimeError: it fails, so nothing can be said about other programs.
         """
-        source = Source(
+        source = SourceFile(
             language=language,
             text=language.empty.encode(),
             flags=default_flags(language),

@@ -26,7 +26,7 @@ from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import not_compiled, ran_and_reported
-from assay.verifiers.languages.commands import CompileLimits, Source, default_flags
+from assay.verifiers.languages.commands import CompileLimits, SourceFile, default_flags
 from assay.verifiers.languages.compiler import Compiled
 from assay.verifiers.languages.definition import LanguageReference, LanguageSettings, RunSettings
 from assay.verifiers.languages.programs import Programs
@@ -39,11 +39,11 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def source_to_run(work: Work) -> Source:
+def source_to_run(work: Work) -> SourceFile:
     """The response of `run.LANGUAGE`."""
     settings: RunSettings = work.settings
     run: ProgramRun = work.reference
-    return Source(
+    return SourceFile(
         language=settings.LANGUAGE,
         text=encoded(work.response),
         flags=default_flags(settings.LANGUAGE),
@@ -51,14 +51,14 @@ def source_to_run(work: Work) -> Source:
     )
 
 
-def source_to_judge(work: Work) -> Source | None:
+def source_to_judge(work: Work) -> SourceFile | None:
     """The program in the response of `code.LANGUAGE`."""
     settings: LanguageSettings = work.settings
     language = settings.own_language()
     text = program_of(work.response, settings.extraction, settings.block, language.words)
     if text is None:
         return None
-    return Source(
+    return SourceFile(
         language=language,
         text=encoded(text),
         flags=settings.flags(),
@@ -66,12 +66,12 @@ def source_to_judge(work: Work) -> Source | None:
     )
 
 
-def extracted_of(source: Source) -> str:
+def extracted_of(source: SourceFile) -> str:
     """The program for the evidence."""
     return bounded_text(source.text.decode("utf-8", "surrogateescape"))
 
 
-def failed_to_compile(compiled: Compiled, source: Source, work: Work, tests: int) -> Ended:
+def failed_to_compile(compiled: Compiled, source: SourceFile, work: Work, tests: int) -> Ended:
     """End a response whose program is none."""
     evidence = Evidence(
         verdict=compiled.verdict,
@@ -128,7 +128,7 @@ class CompileHandler:
             compiled, control=lambda: self._programs.check_compiler(compiling), at_fault=at_fault
         )
 
-    def _not_compiled(self, compiled: Compiled, source: Source, work: Work) -> Ended:
+    def _not_compiled(self, compiled: Compiled, source: SourceFile, work: Work) -> Ended:
         if isinstance(work.reference, ProgramRun):
             step = step_of_compilation(compiled)
             return not_compiled(self._artifacts, work, compiled=step, use=compiled.use)
@@ -192,7 +192,7 @@ class RunHandler:
         )
         return audited(ended, work.reference, settings)
 
-    def _judged(self, source: Source, work: Work) -> Ended:
+    def _judged(self, source: SourceFile, work: Work) -> Ended:
         settings: LanguageSettings = work.settings
         reference: LanguageReference = work.reference
         compiled = self._programs.compiled(source, work.handover.decode("ascii"))

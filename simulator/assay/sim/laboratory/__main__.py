@@ -16,7 +16,7 @@ from assay.config.planning import PlanSettings
 from assay.sim.files import read_arrivals
 from assay.sim.laboratory.report import HEAD, ratio_line, table
 from assay.sim.laboratory.trials.mixes import Mix, draw_mix, named_mixes
-from assay.sim.laboratory.trials.stress import REFERENCES, RIVALS, Score, ratios, run
+from assay.sim.laboratory.trials.stress import REFERENCES, RIVALS, StressScore, ratios, run
 from assay.sim.policies.large_pools import LARGE_POOLS
 
 RUNS_MAX = 1_000
@@ -67,7 +67,7 @@ def plan_settings(given: Sequence[str]) -> PlanSettings:
     return PlanSettings.model_validate(changed)
 
 
-def write(everything: Sequence[Sequence[Score]], path: Path) -> None:
+def write(everything: Sequence[Sequence[StressScore]], path: Path) -> None:
     """Every setting's figures, and the ratios."""
     rows = [asdict(one) for scores in everything for one in scores]
     lines = {scores[0].mix: dict(ratios(scores)) for scores in everything}
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         made.error(f"--set: {error}")
     sources = read_arrivals(args.arrivals) if args.arrivals else ()
-    everything: list[list[Score]] = []
+    everything: list[list[StressScore]] = []
     print(HEAD, flush=True)
     for mix in mixes_of(args):
         scores = list(run(mix, policies, range(1, args.seeds + 1), sources, plans))

@@ -6,7 +6,7 @@ from typing import Final
 from assay.core.errors import InvalidRequest
 from assay.sim.laboratory.trials.stress import (
     COMPARED,
-    Score,
+    StressScore,
     best_rival,
     chosen,
     ratios,
@@ -21,7 +21,7 @@ HEAD: Final = (
 )
 
 
-def row(one: Score, *, best: bool = False) -> str:
+def row(one: StressScore, *, best: bool = False) -> str:
     """A row of the table; the best rival is marked."""
     name = f"**{one.policy}**" if best else one.policy
     return (
@@ -31,14 +31,14 @@ def row(one: Score, *, best: bool = False) -> str:
     )
 
 
-def table(scores: Sequence[Score]) -> Iterator[str]:
+def table(scores: Sequence[StressScore]) -> Iterator[str]:
     """Rows of one mix, every policy with its tuned setting."""
     best = best_rival(scores)
     for one in chosen(scores):
         yield row(one, best=one is best)
 
 
-def ratio_line(scores: Sequence[Score]) -> str:
+def ratio_line(scores: Sequence[StressScore]) -> str:
     """`assay` against the best rival, in one line; with several seeds, their span."""
     found, mine, best = ratios(scores), tuned(scores, "assay"), best_rival(scores)
     if not found or mine is None:
@@ -64,7 +64,7 @@ SUMMARY_HEAD: Final = (
 )
 
 
-def summary(scores: Sequence[Score]) -> str:
+def summary(scores: Sequence[StressScore]) -> str:
     """A row for a mix: `assay` over the best rival, mean (smallest-largest over the seeds)."""
     mine, best, ideal = tuned(scores, "assay"), best_rival(scores), tuned(scores, "ideal")
     if mine is None or best is None or ideal is None:

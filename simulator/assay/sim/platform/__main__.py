@@ -22,7 +22,7 @@ from assay.config.extras import needed
 with needed("server"):
     from assay.edge.clock import Clock
     from assay.sim.platform.faults import Fault
-    from assay.sim.platform.run import Report, run_seed, seed_faults, shrunk
+    from assay.sim.platform.run import RunReport, run_seed, seed_faults, shrunk
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def chosen(seed: int, numbers: str | None) -> Sequence[Fault] | None:
     return [own[int(number)] for number in numbers.split(",")] if numbers != "-" else []
 
 
-def show(report: Report) -> None:
+def show(report: RunReport) -> None:
     """Print a finding."""
     print(f"seed {report.seed}: {report.finding}")
     own = list(seed_faults(report.seed))

@@ -16,14 +16,14 @@ from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
-from assay.sim.platform.store import LIMITS, TIMEOUT_S, Command, Witness
+from assay.sim.platform.store import LIMITS, TIMEOUT_S, SimulatedCall, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
 from assay.worker.assignment import AHEAD_EACH_MAX, AHEAD_HOLD_S_MAX, AHEAD_HOLDS
 from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.store_health import PAUSE_S_MAX
 from assay.worker.supervisor import Supervisor
 
-Place = tuple[str, StageName]
+SlotPlace = tuple[str, StageName]
 """A node and a stage."""
 
 IDLE_S_MAX: Final = TIMEOUT_S + PAUSE_S_MAX + 0.1
@@ -79,7 +79,7 @@ class Known(Witness):
             finding = Finding(f"a lease that is known to be over is renewed; node={node!r}")
             self._world.findings.append(finding)
 
-    def on_answer(self, command: Command) -> None:
+    def on_answer(self, command: SimulatedCall) -> None:
         """See `Witness.on_answer`."""
         node, answer = command.node, command.answer
         if isinstance(answer, AssayError):
@@ -99,7 +99,7 @@ class Known(Witness):
             case "lead":
                 self.follows[node] = not answer.leads
 
-    def on_command(self, command: Command) -> None:
+    def on_command(self, command: SimulatedCall) -> None:
         """See `Witness.on_command`."""
         self._given_up(command)
         if command.name != "reap" or _may_lose_time(self._world):
@@ -111,7 +111,7 @@ class Known(Witness):
             finding = Finding(f"a node takes back its own leases; node={command.node!r}")
             self._world.findings.append(finding)
 
-    def _given_up(self, command: Command) -> None:
+    def _given_up(self, command: SimulatedCall) -> None:
         """Who forgets a host has taken back its leases of all stages before, and so has a host that
         joins after a life that was killed."""
         node, over = command.node, None
@@ -137,9 +137,9 @@ class InstantChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._known = world.server.witness = Known(world)
-        self._idle_since: dict[Place, float] = {}
-        self._stocked_since: dict[Place, float] = {}
-        self._was_brisk: set[Place] = set()
+        self._idle_since: dict[SlotPlace, float] = {}
+        self._stocked_since: dict[SlotPlace, float] = {}
+        self._was_brisk: set[SlotPlace] = set()
         """Where enough assignments in succession were short."""
         self._look_again_s = 0.0
         self._seen: dict[str, int] = {}

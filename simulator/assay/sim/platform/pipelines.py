@@ -70,7 +70,7 @@ CULPRITS: Final = frozenset({*WRONG, Deed.HOG})
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class SlotScript:
     """A parsed response."""
 
     deed: Deed
@@ -112,7 +112,7 @@ class Script:
         return f"{self.deed} {self.first_ms} {self.second_ms} {self.points}".encode()
 
 
-class Said(Protocol):
+class SlotSaid(Protocol):
     """A request, as a draft, a record, or on its way to a slot."""
 
     @property
@@ -126,11 +126,11 @@ class Said(Protocol):
         ...
 
 
-def script_of(said: Said) -> Script:
+def script_of(said: SlotSaid) -> SlotScript:
     """Parse the response, which may be the last message of a transcript."""
     text = said.response.decode() or last_answer(parse_messages(said.messages, "messages"))
     deed, first_ms, second_ms, points = text.split()[:4]
-    return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
+    return SlotScript(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
 def _groups() -> StageDefinition:

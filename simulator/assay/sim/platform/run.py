@@ -18,7 +18,7 @@ from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.loop import Deadlock, Livelock, VirtualLoop
 from assay.sim.platform.misfortune import Misfortune
 from assay.sim.platform.nodes import task_factory
-from assay.sim.platform.store import Command
+from assay.sim.platform.store import SimulatedCall
 from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
 
 REAL_PLANS_EVERY: Final = 8
@@ -33,7 +33,7 @@ TOGETHER_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class RunReport:
     """Result of one run."""
 
     seed: int
@@ -47,7 +47,7 @@ class Report:
     """Requests."""
     digest: str
     """SHA-256 of every command with its time and result; empty if not requested."""
-    log: Sequence[Command] = ()
+    log: Sequence[SimulatedCall] = ()
 
 
 def shape_of(seed: int) -> Shape:
@@ -76,7 +76,7 @@ def run_seed(
     *,
     hashed: bool = False,
     keep_log: bool = False,
-) -> Report:
+) -> RunReport:
     """Run a seed, with its own faults or with the given ones."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if faults is None:
@@ -109,7 +109,7 @@ def run_seed(
         loop.set_exception_handler(lambda _, __: None)
         _end(loop)
     assert world is not None  # noqa: S101 - preparing never fails
-    return Report(
+    return RunReport(
         seed=seed,
         faults=faults,
         finding=finding,
@@ -187,14 +187,14 @@ def _end(loop: VirtualLoop) -> None:
     loop.close()
 
 
-def _digest(log: Sequence[Command]) -> str:
+def _digest(log: Sequence[SimulatedCall]) -> str:
     found = hashlib.sha256()
     for command in log:
         found.update(repr(command).encode())
     return found.hexdigest()
 
 
-def shrunk(report: Report) -> Report:
+def shrunk(report: RunReport) -> RunReport:
     """The same finding with the fewest faults."""
     word = report.finding.split(";")[0]
 

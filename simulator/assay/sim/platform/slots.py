@@ -17,7 +17,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import CULPRITS, FIRST, GROUPS, Deed, Script, script_of
+from assay.sim.platform.pipelines import CULPRITS, FIRST, GROUPS, Deed, SlotScript, script_of
 from assay.worker.forking.client import ForkFailed
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
@@ -52,7 +52,7 @@ class SlotWorld:
     brisk: bool = False
     """Works that are not long take `BRISK_SHARE` of their time."""
 
-    def service_s(self, script: Script, stage: StageName) -> float:
+    def service_s(self, script: SlotScript, stage: StageName) -> float:
         """How long a slot works."""
         service_s = script.service_s(stage) * self.slow
         return service_s * BRISK_SHARE if self.brisk and service_s < LONG_S_MIN else service_s
@@ -294,7 +294,7 @@ class SimSlot:
         return is_more
 
     async def _judge(
-        self, script: Script, wire: messages.WireWork, task: messages.WireTask
+        self, script: SlotScript, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...] | None:
         """The reply for it; `None`: there will be none."""
         await self._spend(script)
@@ -328,7 +328,7 @@ class SimSlot:
         culprits = {one.deed for one in scripts} & CULPRITS if not wire.control else set()
         if Deed.HOG in culprits:
             self.deed = Deed.BURN
-            await self._spend(Script(Deed.BURN, 0, 0, 0))
+            await self._spend(SlotScript(Deed.BURN, 0, 0, 0))
         await self._spend(max(scripts, key=lambda one: one.second_ms))
         if Deed.CRASH in culprits:
             self.die()
@@ -349,7 +349,7 @@ class SimSlot:
         pairs = zip(scripts, members, strict=True)
         return messages.said_of_group([self._verdict(*one, task) for one in pairs])
 
-    async def _spend(self, script: Script) -> None:
+    async def _spend(self, script: SlotScript) -> None:
         self._burning_since_ns = self._node.clock.monotonic_ns()
         if script.deed is not Deed.BURN:
             self._cpu_ns += int(script.service_s(self._stage) * 1e9)
@@ -360,7 +360,7 @@ class SimSlot:
         await self.runs.wait()
 
     def _verdict(
-        self, script: Script, wire: messages.WireWork, task: messages.WireTask
+        self, script: SlotScript, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...]:
         before = unpack_handover(wire.handover)[1]
         use = ResourceUse(cpu_s=script.service_s(self._stage))

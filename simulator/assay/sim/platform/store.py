@@ -33,7 +33,7 @@ TIMEOUT_S: Final = 1.0
 """Delay after a lost request or response."""
 
 
-class Command(NamedTuple):
+class SimulatedCall(NamedTuple):
     """One executed command."""
 
     now_ns: int
@@ -46,7 +46,7 @@ class Command(NamedTuple):
     """The result, or the error that was raised."""
 
 
-OnCommand = Callable[[Command], None]
+OnCommand = Callable[[SimulatedCall], None]
 
 
 class Witness:
@@ -55,10 +55,10 @@ class Witness:
     def on_call(self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """The node asks now."""
 
-    def on_command(self, command: Command) -> None:
+    def on_command(self, command: SimulatedCall) -> None:
         """The server has executed it, now."""
 
-    def on_answer(self, command: Command) -> None:
+    def on_answer(self, command: SimulatedCall) -> None:
         """The answer reaches the node that asked, now."""
 
 
@@ -96,7 +96,7 @@ class StoreServer:
         self.memory = MemoryStore(self.clock, LIMITS)
         self.weather = Weather()
         self.is_up = True
-        self.log: list[Command] = []
+        self.log: list[SimulatedCall] = []
         self.random = random.Random(f"{seed}/store")  # noqa: S311 - to be repeated, not secret
         self.blocked: dict[asyncio.Task[StageName | None], None] = {}
         self._on_command = on_command
@@ -109,10 +109,10 @@ class StoreServer:
 
     def carry_out(
         self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> Command:
+    ) -> SimulatedCall:
         """Execute one command, atomically; its answer may be an error."""
         answer = run(self.memory, name, args, options)
-        command = Command(self.clock.now_ns(), node, name, args, options, answer)
+        command = SimulatedCall(self.clock.now_ns(), node, name, args, options, answer)
         self.log.append(command)
         self.witness.on_command(command)
         self._on_command(command)
@@ -129,7 +129,7 @@ class StoreServer:
         self.is_up = True
         self.memory.restore(self.memory.model)
 
-    def fail_over(self, lose_s: float) -> list[Command]:
+    def fail_over(self, lose_s: float) -> list[SimulatedCall]:
         """Continue from an earlier state; return the commands that are kept."""
         until_ns = self.clock.now_ns() - int(lose_s * 1e9)
         kept = [command for command in self.log if command.now_ns <= until_ns]

@@ -39,8 +39,8 @@ from assay.sim.platform.planning import (
     stage_limits,
 )
 from assay.sim.platform.slots import SimForks, SlotWorld
-from assay.sim.platform.store import Command, NodeStore, StoreServer
-from assay.sim.platform.tenants.honest import Honest, Plan
+from assay.sim.platform.store import NodeStore, SimulatedCall, StoreServer
+from assay.sim.platform.tenants.honest import BatchPlan, Honest
 from assay.sim.platform.tenants.others import Hostile, Scorer
 from assay.sim.platform.tenants.trainer import Network
 from assay.store.operations.hosts import take_back_all
@@ -202,7 +202,7 @@ class World:
         kinds = {Kind.STORE_CLOCK_JUMP, Kind.FAIL_OVER}
         return any(fault.kind in kinds for fault in self.faults)
 
-    def _on_command(self, command: Command) -> None:
+    def _on_command(self, command: SimulatedCall) -> None:
         try:
             self.ledger.take(command)
         except Finding as finding:
@@ -401,7 +401,7 @@ class World:
             requests = draw.randint(2, 6) * max(group, 1) + (0 if group else draw.randint(0, 8))
             if crowded:
                 group, requests = 0, CROWD
-            plan = Plan(
+            plan = BatchPlan(
                 task=TaskDraft(
                     task_id=f"task{number}",
                     pipeline=self._pipeline(draw, group),

@@ -13,7 +13,7 @@ from assay.core.errors import InvalidRequest
 E = TypeVar("E")
 
 
-class Engine(Generic[E]):
+class PoolEngine(Generic[E]):
     """A clock that jumps from one instant with events to the next."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from assay.planner.core.loop import (
 )
 from assay.planner.core.policy import Assay
 from assay.sim.pools.cluster import Cluster, StartUp
-from assay.sim.pools.reference import Happening, HappeningKind, Job, ReferenceWorld
+from assay.sim.pools.reference import Happening, HappeningKind, PoolJob, ReferenceWorld
 from assay.sim.pools.runner import Options, Runner
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import Drift, Stage, StageLoad, TaskLoad, draw_workload, steady
@@ -143,7 +143,7 @@ class FaultyWorld(ReferenceWorld):
             return
         super().order(pool, worker)
 
-    def start(self, pool: int, worker: int, job: Job) -> None:
+    def start(self, pool: int, worker: int, job: PoolJob) -> None:
         """Check that starts come in order."""
         waiting = [other.key for other in self.worker_pools[pool].waiting]
         if waiting and min(waiting) < job.key:

@@ -17,14 +17,14 @@ from assay.core.fair_queue import FairQueue, Price
 from assay.core.ordering import OrderKey, cost_us, order_key
 from assay.model.arrays import FAR_NS, Ints
 from assay.sim.pools.cluster import Pools
-from assay.sim.pools.engine import Engine
+from assay.sim.pools.engine import PoolEngine
 from assay.sim.pools.state import ENDED, QUEUED
 from assay.sim.pools.workload import Workload
 from assay.sim.pools.world import BaseWorld
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class PoolJob:
     """A request at one stage."""
 
     request: int
@@ -49,11 +49,11 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self.target = 0
-        self.waiting: FairQueue[int, Job] = FairQueue()
+        self.waiting: FairQueue[int, PoolJob] = FairQueue()
         self.starting: list[int] = []
         self.idle: list[int] = []
         """A heap."""
-        self.running: dict[int, Job] = {}
+        self.running: dict[int, PoolJob] = {}
         self._claims = 0
         self._next_worker = 0
 
@@ -62,7 +62,7 @@ class WorkerPool:
         """Paid workers: starting, idle and running."""
         return len(self.starting) + len(self.idle) + len(self.running)
 
-    def lose(self, worker: int) -> Job | None:
+    def lose(self, worker: int) -> PoolJob | None:
         """The worker is lost. Returns the job that it ran."""
         if worker in self.starting:
             self.starting.remove(worker)
@@ -82,7 +82,7 @@ class WorkerPool:
         self.running.pop(worker)
         heappush(self.idle, worker)
 
-    def wait(self, job: Job) -> None:
+    def wait(self, job: PoolJob) -> None:
         """The job joins the queue."""
         self.waiting.push(job.tenant, job.key, job, claims=self._claims)
 
@@ -98,7 +98,7 @@ class WorkerPool:
             heapify(self.idle)
         return ordered
 
-    def claim(self) -> tuple[int, Job] | None:
+    def claim(self) -> tuple[int, PoolJob] | None:
         """An idle worker takes the next job; `None` = no worker is idle or nothing waits."""
         if not self.idle or not self.waiting:
             return None
@@ -110,7 +110,7 @@ class WorkerPool:
         self.running[worker] = job
         return worker, job
 
-    def _price(self, job: Job) -> Price | None:
+    def _price(self, job: PoolJob) -> Price | None:
         return None if self.waiting.shares.charged(job.charged, job.claim) else job.price
 
 
@@ -142,7 +142,7 @@ class Inbox:
     lost: list[int] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
-    arrived: list[Job] = field(default_factory=list)
+    arrived: list[PoolJob] = field(default_factory=list)
 
 
 Inboxes = defaultdict[int, Inbox]
@@ -164,7 +164,7 @@ class ReferenceWorld(BaseWorld):
         if pools.elastic:
             raise InvalidRequest("the reference has no elastic pools", field="elastic")
         self.worker_pools = [WorkerPool() for _ in pools.caps]
-        self.engine: Engine[Happening] = Engine()
+        self.engine: PoolEngine[Happening] = PoolEngine()
         self.claims: list[dict[int, int]] = [{} for _ in self.worker_pools]
         self._claim_count = 0
 
@@ -269,7 +269,7 @@ class ReferenceWorld(BaseWorld):
             self.start(pool, *claimed)
         self.show(pool)
 
-    def deliver_again(self, workers: WorkerPool, job: Job) -> None:
+    def deliver_again(self, workers: WorkerPool, job: PoolJob) -> None:
         """The job waits again, or its request ends as lost after its last attempt."""
         if job.attempt >= self.attempts_max:
             self.state.lost[job.request] = 1
@@ -292,11 +292,11 @@ class ReferenceWorld(BaseWorld):
         pool = int(state.pool_of[state.task_of[request], stage])
         inboxes[pool].arrived.append(self.job(request, stage))
 
-    def job(self, request: int, stage: int) -> Job:
+    def job(self, request: int, stage: int) -> PoolJob:
         """The request at a stage, with its tenant's charge."""
         state, task = self.state, self.state.task_of[request]
         took_us = cost_us(int(state.service_ns[request, stage]))
-        return Job(
+        return PoolJob(
             request=request,
             key=self.key(request),
             tenant=0 if self.fcfs else int(state.tenant_of[task]),
@@ -329,7 +329,7 @@ class ReferenceWorld(BaseWorld):
         happening = Happening(kind=HappeningKind.READY, pool=pool, worker=worker)
         self.engine.schedule(self.now_ns + delay, happening)
 
-    def start(self, pool: int, worker: int, job: Job) -> None:
+    def start(self, pool: int, worker: int, job: PoolJob) -> None:
         """A claim begins. Its end, or its worker's loss, is known to the simulation only."""
         state, request = self.state, job.request
         stage = int(state.stage_now[request])

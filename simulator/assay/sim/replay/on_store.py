@@ -18,7 +18,7 @@ from assay.core.errors import AssayError
 from assay.core.ids import BatchId, GroupId, RequestId, StageName, TenantId
 from assay.core.records import Claim, Lease, Report
 from assay.sim.platform.nodes import EPOCH_NS
-from assay.sim.platform.store import LIMITS, Command, run
+from assay.sim.platform.store import LIMITS, SimulatedCall, run
 from assay.sim.replay.store_state import difference
 from assay.store.port import Store
 from assay.testing.memory_store import MemoryStore
@@ -50,12 +50,12 @@ class Difference(NamedTuple):
     """A result that differs."""
 
     at: int
-    command: Command
+    command: SimulatedCall
     answer: object
     expected: object
 
 
-def is_fit(log: Sequence[Command]) -> bool:
+def is_fit(log: Sequence[SimulatedCall]) -> bool:
     """Whether no two deadlines are so close that the replay could swap them."""
     deadlines: list[int] = []
     for command in log:
@@ -135,7 +135,7 @@ class Replay:
         self._twins: dict[Key, Lease] = {}
 
     async def differences(
-        self, log: Sequence[Command], *, checkpoint_every: int
+        self, log: Sequence[SimulatedCall], *, checkpoint_every: int
     ) -> AsyncIterator[Difference]:
         """The results, and at checkpoints the states, that differ."""
         self._begun_ns = await self._now_ns()
@@ -162,7 +162,7 @@ class Replay:
         async for one in self._states(len(log), log[-1]):
             yield one
 
-    async def _states(self, at: int, command: Command) -> AsyncIterator[Difference]:
+    async def _states(self, at: int, command: SimulatedCall) -> AsyncIterator[Difference]:
         state = await self._read_state()
         for key, here, there in difference(self._twin.queue, state):
             yield Difference(at, command, {key: there}, {key: here})
@@ -174,7 +174,7 @@ class Replay:
             return error
         return answer
 
-    async def _let_expire(self, command: Command) -> None:
+    async def _let_expire(self, command: SimulatedCall) -> None:
         """What has expired in the log when this reap takes it back, expires here too."""
         stage: StageName = command.args[0]
         past = self._past.queue.stages.leases[stage].values()
@@ -199,7 +199,7 @@ class Replay:
         leases = self._twin.queue.stages.leases.values()
         return [now_ns - job.claimed_ns for jobs in leases for job in jobs.values()]
 
-    def _learn(self, command: Command, answer: object, expected: object) -> None:
+    def _learn(self, command: SimulatedCall, answer: object, expected: object) -> None:
         """Which requests the leases are of: the log's, the store's, the model's."""
         if not isinstance(command.answer, AssayError):
             self._of.update((one.lease, _key(one)) for one in command.answer)
@@ -207,7 +207,7 @@ class Replay:
             self._leases.update((_key(one), one.lease) for one in answer)
             self._twins.update((_key(one), one.lease) for one in expected)
 
-    def _moved(self, command: Command, now_ns: int) -> tuple[list[Any], dict[str, Any]]:
+    def _moved(self, command: SimulatedCall, now_ns: int) -> tuple[list[Any], dict[str, Any]]:
         """The command's arguments, with the other store's instants."""
         args, options = list(command.args), dict(command.options)
         match command.name:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.testing.queue_model import QueueModel
-from assay.testing.queue_records import Batch, waits
+from assay.testing.queue_records import ModelBatch, waits
 
 State = dict[str, Any]
 Raw = Mapping[str, Any]
@@ -101,7 +101,7 @@ def _stage(model: QueueModel, stage: Any) -> State:  # noqa: ANN401 - its name
     return state
 
 
-def _batch(batch: Batch) -> State:
+def _batch(batch: ModelBatch) -> State:
     uid, spec = _uid(batch), batch.spec
     facts = {
         "tenant": spec.tenant, "batch": spec.batch_id, "task": spec.task_id,
@@ -126,7 +126,7 @@ def _batch(batch: Batch) -> State:
     }
 
 
-def _whole_groups(uid: str, batch: Batch) -> State:
+def _whole_groups(uid: str, batch: ModelBatch) -> State:
     """Groups that one stage judges as a whole (`store/scripts/gathering.lua`)."""
     if batch.task.group_stage is None:
         return {}
@@ -142,7 +142,7 @@ def _whole_groups(uid: str, batch: Batch) -> State:
     }
 
 
-def _uid(batch: Batch) -> str:
+def _uid(batch: ModelBatch) -> str:
     return f"{batch.spec.tenant}:{batch.spec.batch_id}"
 
 

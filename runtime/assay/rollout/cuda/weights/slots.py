@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from assay.rollout.cuda.weights.packed import packed_bytes
 from assay.rollout.cuda.weights.rotated import check_shapes
-from assay.rollout.cuda.weights.staging import CudaStaging, Place
+from assay.rollout.cuda.weights.staging import CudaStaging, StagedPlace
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.interface.checks import U32_MAX, check_integer
 from assay.rollout.models.staging import Slots
@@ -43,7 +43,7 @@ class DeviceSlots:
         """Begin with whole weights of this digest in the first slot."""
         self._sizes, self._machine, self._params = sizes, machine, params
         self._slots = Slots(version, digest)
-        self._active, self._ready = Place(), Place()
+        self._active, self._ready = StagedPlace(), StagedPlace()
         self._activations = 0
         self._whole: tuple[str, NDArray[np.uint8]] | None = None
         """Digest and bytes of the packed whole weights below a rotation."""
@@ -78,8 +78,8 @@ class DeviceSlots:
         if self._params.weights[1] == 0:
             raise WeightsNotReady("the engine was made with weight_slots=1")
 
-        def run(active: Place) -> tuple[StagedWeights, Place]:
-            place = Place(weights=1 - active.weights)
+        def run(active: StagedPlace) -> tuple[StagedWeights, StagedPlace]:
+            place = StagedPlace(weights=1 - active.weights)
             staging = self._staging_at(self._params.weights[place.weights], share_max)
             return staging.run(version, tensors), place
 
@@ -109,14 +109,14 @@ class DeviceSlots:
                 "OFT is merged into a second slot; the engine was made with weight_slots=1"
             )
 
-        def run(active: Place) -> tuple[StagedWeights, Place]:
+        def run(active: StagedPlace) -> tuple[StagedWeights, StagedPlace]:
             matrices = self._slots.active_matrices or self._slots.active_digest
             if base_version is not None and self._slots.versions.named(base_version) != matrices:
                 detail = f"the whole weights in use are not those of version {base_version}"
                 raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
             check_shapes(self._sizes.config, adapter)
             if rotates:
-                place = Place(1 - active.weights, merged=True)
+                place = StagedPlace(1 - active.weights, merged=True)
                 staging = self._staging_at(self._params.weights[place.weights], share_max)
                 whole = self._whole_below(active, matrices)
                 return staging.run_rotation(version, adapter, matrices, whole), place
@@ -124,18 +124,18 @@ class DeviceSlots:
             staging = self._staging_at(self._params.adapters[slot - 1], share_max)
             staged = staging.run_adapter(version, adapter, matrices)
             weights = self._unrotated(active, matrices)
-            return staged, Place(weights, slot if staged.matrices else 0)
+            return staged, StagedPlace(weights, slot if staged.matrices else 0)
 
         return self._stage(version, run)
 
-    def _whole_below(self, active: Place, matrices: str) -> NDArray[np.uint8]:
+    def _whole_below(self, active: StagedPlace, matrices: str) -> NDArray[np.uint8]:
         """The whole weights in use, without a rotation; read from the device where they are."""
         if self._whole is None or self._whole[0] != matrices:
             at = self._params.weights[active.weights]
             self._whole = matrices, self._machine.read(at, packed_bytes(self._sizes))
         return self._whole[1]
 
-    def _unrotated(self, active: Place, matrices: str) -> int:
+    def _unrotated(self, active: StagedPlace, matrices: str) -> int:
         """The slot that has the whole weights in use without a rotation; written if none has."""
         if not active.merged:
             return active.weights
@@ -149,7 +149,7 @@ class DeviceSlots:
         )
 
     def _stage(
-        self, version: int, run: Callable[[Place], tuple[StagedWeights, Place]]
+        self, version: int, run: Callable[[StagedPlace], tuple[StagedWeights, StagedPlace]]
     ) -> StagedWeights:
         """Have `run` stage beside the active place; nothing is activated while it runs."""
         check_integer("version", version, 0, U32_MAX - 1)
@@ -211,7 +211,7 @@ class DeviceSlots:
         """What the kernel begins with."""
         return self._word(self._active, self._slots.active)
 
-    def _word(self, place: Place, version: int) -> int:
+    def _word(self, place: StagedPlace, version: int) -> int:
         """As `use_weights` in kernel.cu reads it; each differs from the one before."""
         number = self._activations & 0x1FFFFFFF
         return number << 35 | place.adapter << 33 | place.weights << 32 | version

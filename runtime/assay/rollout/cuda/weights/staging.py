@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StagedPlace:
     """What of the device's memory a version is."""
 
     weights: int = 0

@@ -75,7 +75,7 @@ def settings_of(policy: str, plans: PlanSettings = LARGE_POOLS) -> dict[str, Mak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class StressScore:
     """One policy with one setting on one mix, over all seeds."""
 
     mix: str
@@ -120,7 +120,7 @@ def hours_of_nodes(result: Result) -> float:
 
 def score(
     mix: Mix, policy: str, setting: str, seeds: Sequence[int], found: Sequence[Result]
-) -> Score:
+) -> StressScore:
     """Put the results of all seeds together."""
     by_seed = {
         "cost": tuple(r.cost for r in found),
@@ -132,7 +132,7 @@ def score(
     means = {name: float(np.mean(values)) for name, values in by_seed.items()}
     delays = [d for result in found for d in result.delays_s]
     in_time = [batch.in_time for result in found for batch in result.batches]
-    return Score(
+    return StressScore(
         mix=mix.name,
         policy=policy,
         setting=setting,
@@ -153,7 +153,7 @@ def run(
     seeds: Sequence[int],
     sources: Sequence[Floats] = (),
     plans: PlanSettings = LARGE_POOLS,
-) -> Iterator[Score]:
+) -> Iterator[StressScore]:
     """Every setting of every policy on the mix."""
     loads = [draw(mix, seed=seed, sources=sources) for seed in seeds]
     for policy in policies:
@@ -165,7 +165,7 @@ def run(
             yield score(mix, policy, setting, seeds, results)
 
 
-def cheapest(scores: Sequence[Score]) -> Score | None:
+def cheapest(scores: Sequence[StressScore]) -> StressScore | None:
     """The cheapest that keeps D; where none does, the cheapest of those that keep it most often."""
     if not scores:
         return None
@@ -173,23 +173,23 @@ def cheapest(scores: Sequence[Score]) -> Score | None:
     return min((one for one in scores if one.in_time >= goal), key=lambda one: one.cost)
 
 
-def tuned(scores: Sequence[Score], policy: str) -> Score | None:
+def tuned(scores: Sequence[StressScore], policy: str) -> StressScore | None:
     """The best setting of a policy."""
     return cheapest([one for one in scores if one.policy == policy])
 
 
-def best_rival(scores: Sequence[Score]) -> Score | None:
+def best_rival(scores: Sequence[StressScore]) -> StressScore | None:
     """The best of the tuned rivals, by the same rule."""
     return cheapest([one for name in RIVALS if (one := tuned(scores, name)) is not None])
 
 
-def chosen(scores: Sequence[Score]) -> list[Score]:
+def chosen(scores: Sequence[StressScore]) -> list[StressScore]:
     """One row per policy, tuned for the mix."""
     names = dict.fromkeys(one.policy for one in scores)
     return [one for name in names if (one := tuned(scores, name)) is not None]
 
 
-def ratios(scores: Sequence[Score]) -> Mapping[str, float]:
+def ratios(scores: Sequence[StressScore]) -> Mapping[str, float]:
     """`assay` over the best rival, and its peak over that of `ideal`."""
     mine, rival, ideal = tuned(scores, "assay"), best_rival(scores), tuned(scores, "ideal")
     found: dict[str, float] = {}
@@ -206,7 +206,7 @@ def ratios(scores: Sequence[Score]) -> Mapping[str, float]:
     return found
 
 
-def spans(mine: Score, other: Score) -> Mapping[str, tuple[float, float]]:
+def spans(mine: StressScore, other: StressScore) -> Mapping[str, tuple[float, float]]:
     """The smallest and the largest ratio of each compared figure over the seeds."""
     found: dict[str, tuple[float, float]] = {}
     for name, values in mine.by_seed.items():

@@ -9,9 +9,9 @@ from assay.core.advantages import zero_shift_micro
 from assay.core.ids import GroupId, JobId, RequestId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
-from assay.sim.platform.store import Command
+from assay.sim.platform.store import SimulatedCall
 
-Take = Callable[[Command], None]
+Take = Callable[[SimulatedCall], None]
 """Checks one command of its kind."""
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
@@ -212,7 +212,7 @@ class Lead:
         self._fence = 0
         self._leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
 
-    def take_lead(self, command: Command) -> None:
+    def take_lead(self, command: SimulatedCall) -> None:
         """A planner asked for the lead."""
         now, before = command.answer, self._leader
         planner = command.args[0]
@@ -228,7 +228,7 @@ class Lead:
                 "the lead was refused to a planner that may have it",
             )
 
-    def take_resign(self, command: Command) -> None:
+    def take_resign(self, command: SimulatedCall) -> None:
         """A planner gave the lead up."""
         if self._leader.planner == command.args[0]:
             self._leader = Leadership(

@@ -11,7 +11,7 @@ from assay.sim.platform.ledger.books import Books
 from assay.sim.platform.ledger.entries import Lead
 from assay.sim.platform.ledger.trainers import TrainerCommands
 from assay.sim.platform.ledger.workers import WorkerCommands
-from assay.sim.platform.store import Command
+from assay.sim.platform.store import SimulatedCall
 
 
 class Ledger(Books):
@@ -28,7 +28,7 @@ class Ledger(Books):
             "resign": lead.take_resign,
         }
 
-    def take(self, command: Command) -> None:
+    def take(self, command: SimulatedCall) -> None:
         """Check one command against the known state.
 
         Raises:
@@ -40,7 +40,7 @@ class Ledger(Books):
             take(command)
 
 
-def refold(commands: Sequence[Command], *, is_calm: bool) -> Ledger:
+def refold(commands: Sequence[SimulatedCall], *, is_calm: bool) -> Ledger:
     """The ledger of a truncated log, after a failover."""
     ledger = Ledger(is_calm=is_calm)
     for command in commands:

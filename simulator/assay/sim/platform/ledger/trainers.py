@@ -24,7 +24,7 @@ from assay.core.records import (
 )
 from assay.sim.platform.ledger.books import Books
 from assay.sim.platform.ledger.entries import BatchEntry, Take, require
-from assay.sim.platform.store import LIMITS, Command
+from assay.sim.platform.store import LIMITS, SimulatedCall
 
 
 class TrainerCommands:
@@ -45,12 +45,12 @@ class TrainerCommands:
             "prioritize": self._prioritize,
         }
 
-    def _put_task(self, command: Command) -> None:
+    def _put_task(self, command: SimulatedCall) -> None:
         if not isinstance(command.answer, AssayError):
             task: TaskRecord = command.args[0]
             self._books.tasks[task.tenant, task.task_id] = task
 
-    def _open_batch(self, command: Command) -> None:
+    def _open_batch(self, command: SimulatedCall) -> None:
         spec, quota = command.args
         if isinstance(command.answer, Saturated):
             require(self._may_not_open(spec, quota), "a batch was refused below the quota")
@@ -72,7 +72,7 @@ class TrainerCommands:
     def _open_of(self, tenant: TenantId) -> list[BatchEntry]:
         return [b for b in self._books.batches.values() if b.spec.tenant == tenant and not b.over]
 
-    def _enter_batch(self, spec: BatchSpec, quota: Quota, command: Command) -> None:
+    def _enter_batch(self, spec: BatchSpec, quota: Quota, command: SimulatedCall) -> None:
         """A batch is open, and its task is registered."""
         implicit = command.options.get("implicit")
         if implicit is not None:
@@ -94,7 +94,7 @@ class TrainerCommands:
         over = self._books.over_quota(spec.tenant, quota, more=0, size=0)
         require(not over, "over the quota")
 
-    def _open_filled(self, command: Command) -> None:
+    def _open_filled(self, command: SimulatedCall) -> None:
         """Of one that is refused, neither a batch nor a request is there."""
         spec, requests, quota = command.args
         key = spec.tenant, spec.batch_id
@@ -106,7 +106,7 @@ class TrainerCommands:
         self._enter_batch(spec, quota, command)
         self._accepted(self._books.batches[key], requests, quota, command.answer)
 
-    def _submit(self, command: Command) -> None:
+    def _submit(self, command: SimulatedCall) -> None:
         tenant, batch_id, requests, quota = command.args
         batch = self._books.batches.get((tenant, batch_id))
         if isinstance(command.answer, AssayError):
@@ -141,7 +141,7 @@ class TrainerCommands:
         most = max(groups.values(), default=0)
         require(not batch.spec.group_size or most <= batch.spec.group_size, "over the group size")
 
-    def _refused(self, batch: BatchEntry | None, command: Command) -> None:
+    def _refused(self, batch: BatchEntry | None, command: SimulatedCall) -> None:
         tenant, _, requests, quota = command.args
         if isinstance(command.answer, Saturated) and batch is not None:
             fresh = [r for r in requests if r.request_id not in batch.requests]
@@ -152,14 +152,14 @@ class TrainerCommands:
         if isinstance(command.answer, NotFound):
             require(batch is None, "a batch that is there was not found", batch=command.args[1])
 
-    def _seal(self, command: Command) -> None:
+    def _seal(self, command: SimulatedCall) -> None:
         if not isinstance(command.answer, AssayError):
             batch = self._books.batches[command.args]
             batch.sealed = True
             self._books.settle(batch)
             _same(batch, command.answer)
 
-    def _cancel(self, command: Command) -> None:
+    def _cancel(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         batch = self._books.batches[command.args]
@@ -175,7 +175,7 @@ class TrainerCommands:
             require(count == 0, "cancelled what had ended")
         _same(batch, record)
 
-    def _cancel_requests(self, command: Command) -> None:
+    def _cancel_requests(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         batch = self._books.batches[command.args]
@@ -192,7 +192,7 @@ class TrainerCommands:
         self._books.settle(batch)
         _same(batch, record)
 
-    def _get_batch(self, command: Command) -> None:
+    def _get_batch(self, command: SimulatedCall) -> None:
         batch = self._books.batches.get(command.args[:2])
         if isinstance(command.answer, AssayError):
             require(batch is None, "a batch that is there was not found", batch=command.args)
@@ -201,7 +201,7 @@ class TrainerCommands:
             assert batch is not None  # noqa: S101 - for the checker
             _same(batch, command.answer)
 
-    def _results(self, command: Command) -> None:
+    def _results(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         batch = self._books.batches[command.args[:2]]
@@ -214,7 +214,7 @@ class TrainerCommands:
                 require(entry.outcomes == [found.outcome], "a result with another outcome")
                 require(entry.reward == found.reward, "a result with another reward")
 
-    def _prioritize(self, command: Command) -> None:
+    def _prioritize(self, command: SimulatedCall) -> None:
         if not isinstance(command.answer, AssayError):
             tenant, batch_id, deadline_ns = command.args
             self._books.batches[tenant, batch_id].prioritized_ns = deadline_ns

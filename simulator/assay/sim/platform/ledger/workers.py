@@ -31,7 +31,7 @@ from assay.core.records import (
 from assay.sim.platform.ledger.books import Books
 from assay.sim.platform.ledger.entries import BatchEntry, Entry, Take, require
 from assay.sim.platform.pipelines import script_of
-from assay.sim.platform.store import Command
+from assay.sim.platform.store import SimulatedCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class WorkerCommands:
             "depths": self._depths,
         }
 
-    def _claim(self, command: Command) -> None:
+    def _claim(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         stage: StageName = command.args[0]
@@ -65,7 +65,7 @@ class WorkerCommands:
         waiting = sum(len(one) for one in self._books.queued[stage].values())
         require(len(claims) == claims_max or not waiting, "not all was claimed that could be")
 
-    def _one_claim(self, stage: StageName, claim: Claim, command: Command) -> None:
+    def _one_claim(self, stage: StageName, claim: Claim, command: SimulatedCall) -> None:
         batch = self._books.batches.get((claim.task.tenant, claim.batch_id))
         entry = None if batch is None else _claimed(batch, claim)
         require(entry is not None, "what was claimed was never accepted", id=claim.request_id)
@@ -116,7 +116,7 @@ class WorkerCommands:
         waiting = self._books.waiting(stage, tenant)
         self._books.races[stage].serve(tenant, held_s, entry.batch.spec.weight, waiting, running)
 
-    def _beat(self, command: Command) -> None:
+    def _beat(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         stage, leases = command.args[0], command.options["leases"]
@@ -127,7 +127,7 @@ class WorkerCommands:
             if entry.lease in leases:
                 entry.expires_ns = command.now_ns + int(command.options["lease_s"] * 1e9)
 
-    def _finish(self, command: Command) -> None:
+    def _finish(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         stage, reports, attempts_max = command.args
@@ -210,7 +210,7 @@ class WorkerCommands:
         if script.outcome is Outcome.SCORED:
             require(entry.stage == stage, "it ended before its last stage")
 
-    def _reap(self, command: Command) -> None:
+    def _reap(self, command: SimulatedCall) -> None:
         if isinstance(command.answer, AssayError):
             return
         reaped: Reaped = command.answer
@@ -226,7 +226,7 @@ class WorkerCommands:
         require(expired == reaped.expired, "other requests expired", known=expired)
         self._completed(touched, reaped)
 
-    def _take_back(self, command: Command) -> None:
+    def _take_back(self, command: SimulatedCall) -> None:
         """All that a worker holds at a stage is lost at once, and nothing else."""
         if isinstance(command.answer, AssayError):
             return
@@ -270,7 +270,7 @@ class WorkerCommands:
             touched[batch] = None
         return expired
 
-    def _depths(self, command: Command) -> None:
+    def _depths(self, command: SimulatedCall) -> None:
         depths: Sequence[StageDepth] = command.answer
         for depth in depths:
             queued = sum(len(one) for one in self._books.queued[depth.stage].values())

@@ -36,7 +36,7 @@ CUT_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class BatchPlan:
     """Plan of an honest trainer."""
 
     task: TaskDraft
@@ -66,7 +66,7 @@ class Honest(Trainer):
         tenant: Tenant,
         network: Network,
         draw: random.Random,
-        plan: Plan,
+        plan: BatchPlan,
         *,
         is_calm: bool,
         forgets: bool,

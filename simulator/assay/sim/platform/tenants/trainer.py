@@ -23,7 +23,7 @@ from assay.reward.admission import RequestCheck
 from assay.reward.drafts import RequestDraft, TaskDraft
 from assay.reward.service import RewardService
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import CULPRITS, Deed, Script
+from assay.sim.platform.pipelines import CULPRITS, Deed, SlotScript
 from assay.verifiers.port import PipelineDefinition
 
 CALL_S_MAX: Final = 0.01
@@ -151,7 +151,7 @@ class Trainer:
                 deed = Deed.SLEEP
             if culprits is not None and culprits.random() < CULPRIT_SHARE:
                 deed = culprits.choice(sorted(CULPRITS))
-            script = Script(
+            script = SlotScript(
                 deed,
                 self._draw.randrange(5, longest[0]),
                 LONG_MS if self._is_long() and not plain else self._draw.randrange(5, longest[1]),
@@ -169,7 +169,7 @@ class Trainer:
         return self._draw.random() < LONG_SHARE
 
 
-def _transcript(last: str, script: Script) -> bytes:
+def _transcript(last: str, script: SlotScript) -> bytes:
     """A conversation that ends with a message; an earlier one would get another reward."""
     other = replace(script, deed=Deed.SCORE, points=script.points + 1).packed().decode()
     turns = [("user", "?"), ("assistant", other), ("tool", last[:1]), ("assistant", last)]
