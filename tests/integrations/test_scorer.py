@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,40 @@ async def test_a_step_whose_batch_is_cancelled_by_another_goes_on_in_a_new_one(
     assert [one.reward for one in both] == [0.0, 1.0]
     assert len(judge.batches) == 2
     await asyncio.to_thread(scorer.close)
+
+
+async def test_a_step_that_is_full_is_closed_and_the_next_sample_begins_another(
+    judge: Judge,
+) -> None:
+    scorer = Scorer.of("math", step_size=2, patience_s=60.0)
+    one_by_one = [await scorer.judge_one_async(one) for one in samples(RIGHT, WRONG, RIGHT)]
+    assert [one.reward for one in one_by_one] == [1.0, 0.0, 1.0]
+    assert len(judge.batches) == 2
+    await asyncio.to_thread(scorer.close)
+
+
+FORKING = """
+import os, signal, sys
+from assay.integrations import Sample, Scorer
+scorer = Scorer.of("math", url=sys.argv[1])
+sample = Sample(response=sys.argv[2], reference={"answers": ["5"]}, group_id="p")
+print(scorer.judge([sample])[0].reward, flush=True)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    print(scorer.judge([sample])[0].reward, flush=True)
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+"""A trainer that forks after its first step; the thread of its connection stays behind."""
+
+
+async def test_a_forked_process_has_a_connection_of_its_own(api: Any, judge: Judge) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, api.addresses.http, RIGHT]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert (process.returncode, told.split()) == (0, [b"1.0", b"1.0"])
+    assert len(judge.batches) == 2
 
 
 def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:

@@ -87,7 +87,7 @@ class Hostile(Trainer):
             await asyncio.sleep(self._draw.random() * 0.5)
         for name in names[::2]:
             try:
-                await self.insist(lambda s, n=name: s.cancel(self.tenant, n))  # type: ignore[misc]
+                await self.insist(lambda s, n=name: s.cancel_batch(self.tenant, n))  # type: ignore[misc]
             except AssayError:
                 continue
 
