@@ -271,7 +271,8 @@ BROKEN = {
     + frame(CONTINUATION, 0, 1, b"z" * 16_384) * (BLOCK_BYTES_MAX // 16_384),
     "interrupted": BEGUN + frame(HEADERS, 0, 1, FEW) + frame(PING, 0, 0, bytes(8)),
     "of another stream": BEGUN + frame(HEADERS, 0, 1, FEW) + frame(CONTINUATION, 4, 3, FEW),
-    "a continuation of nothing": BEGUN + frame(CONTINUATION, END_HEADERS, 1, FEW),
+    "a CONTINUATION frame that continues no headers": BEGUN
+    + frame(CONTINUATION, END_HEADERS, 1, FEW),
     "a frame too large": BEGUN + (2**24 - 1).to_bytes(3, "big") + bytes(6),
     "a number without an end": BEGUN + frame(HEADERS, END_HEADERS, 1, b"\xff" * 20),
 }

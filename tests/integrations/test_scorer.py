@@ -211,8 +211,10 @@ async def test_a_step_that_is_full_is_closed_and_the_next_sample_begins_another(
     judge: Judge,
 ) -> None:
     scorer = Scorer.of("math", step_size=2, patience_s=60.0)
-    one_by_one = [await scorer.judge_one_async(one) for one in samples(RIGHT, WRONG, RIGHT)]
-    assert [one.reward for one in one_by_one] == [1.0, 0.0, 1.0]
+    at_once = await asyncio.gather(
+        *map(scorer.judge_one_async, samples(RIGHT, WRONG, RIGHT, RIGHT))
+    )
+    assert [one.reward for one in at_once] == [1.0, 0.0, 1.0, 1.0]
     assert len(judge.batches) == 2
     await asyncio.to_thread(scorer.close)
 

@@ -234,13 +234,13 @@ def test_several_instructions_are_one_reward_with_a_component_each(bench: Any) -
     [
         ({"id": "words:start_verb"}, "not an instruction"),
         ({"id": "count:numbers"}, "kwargs.N"),
-        ({"id": "count:numbers", "kwargs": {"N": 1.5}}, "kwargs.N: no whole number"),
+        ({"id": "count:numbers", "kwargs": {"N": 1.5}}, "kwargs.N: not a whole number"),
         ({"id": "count:numbers", "kwargs": {"N": True}}, "kwargs.N"),
         ({"id": "count:numbers", "kwargs": {"N": -1}}, "kwargs.N: not between"),
         ({"id": "count:words_japanese", "kwargs": {"N": 0}}, "kwargs.N: not positive"),
         ({"id": "count:numbers", "kwargs": {"N": 1, "M": 2}}, "kwargs.M: not an argument"),
         ({"id": "ratio:stop_words", "kwargs": {"percentage": "5"}}, "kwargs.percentage"),
-        ({"id": "format:list", "kwargs": {"sep": " "}}, "kwargs.sep: no text"),
+        ({"id": "format:list", "kwargs": {"sep": " "}}, "kwargs.sep: not a text"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_by_name(

@@ -131,7 +131,7 @@ async def test_a_slot_that_saw_responses_cannot_forge_an_audit(
     key = f"audit:{reference_key('audited', settings, reference, trainer.tenant)}"
     (forger,) = await trainer.judge("audited", f"make {key} {tmp_path / 'made'}")
     assert forger.record.outcome is Outcome.INFRA_FAILED
-    assert "no artifact key of a slot" in forger.record.error
+    assert "not an artifact key of a slot" in forger.record.error
     assert await store.artifact_get(key) is None
     (result,) = await judged(trainer, "audited", 1, log=str(log))
     assert (result.record.reward, len(pids(log))) == (1.0, 1)

@@ -41,9 +41,9 @@ def output_file(path: Path, *, inputs: Sequence[Path]) -> Path:
     """
     target = path.resolve()
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise InvalidRequest(f"out: {path} is no regular file", field="out")
+        raise InvalidRequest(f"out: {path} is not a regular file", field="out")
     if not target.parent.is_dir():
-        raise InvalidRequest(f"out: {target.parent} is no directory", field="out")
+        raise InvalidRequest(f"out: {target.parent} is not a directory", field="out")
     for one in (target, partial_of(target)):
         if one.exists() and any(one.samefile(each) for each in inputs):
             raise InvalidRequest(f"out: {path} would replace the input {one.name}", field="out")

@@ -55,7 +55,7 @@ def read_tree(
             kinds = _below(kinds, step)
             branch = branch.setdefault(step, {})
             if not isinstance(branch, dict):
-                message = f"{name}: what holds it is set to something else than a JSON object"
+                message = f"{name}: its parent setting is not a JSON object"
                 raise SettingError(message)
         branch[leaf] = _value(name, environment[name], _below(kinds, leaf))
     return {name: value for name, value in tree.items() if value is not None}

@@ -412,13 +412,13 @@ def _directory(settings: Mapping[str, TenantSettings]) -> _Directory:
         for digest, known in _tokens(name, tenant, setting):
             if digest in tokens:
                 other = tokens[digest].tenant.tenant_id
-                message = f"{setting}: a token of it is also one of {other!r}"
+                message = f"{setting}: has a token that {other!r} has too"
                 raise ValueError(message)
             tokens[digest] = known
         for shown in tenant.certificate_names:
             if shown in certificates:
                 other = certificates[shown].tenant_id
-                message = f"{setting}.certificate_names: {shown!r} is also one of {other!r}"
+                message = f"{setting}.certificate_names: {shown!r} belongs to {other!r} too"
                 raise ValueError(message)
             certificates[shown] = _tenant(name, tenant, _simple_roles(tenant), shown)
     return _Directory(tokens=tokens, certificates=certificates, count=len(settings))

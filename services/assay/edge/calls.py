@@ -276,7 +276,7 @@ def _keep_owner(call: Call, tenant: Tenant) -> None:
         Unauthenticated: the token is another tenant's by now.
     """
     if tenant.tenant_id != call.tenant.tenant_id:
-        raise Unauthenticated("authorization: this token is another tenant's by now")
+        raise Unauthenticated("authorization: this token now belongs to another tenant")
     call.tenant = tenant
 
 

@@ -343,7 +343,7 @@ class EmbeddedValkey:
             short_lives = policy.short_lives(short_lives, lived_s=lived_s, ready=ready)
             pause_s = policy.pause_s(short_lives)
             if pause_s is None:
-                message = f"the embedded store keeps dying; see {self._folder / 'valkey.log'}"
+                message = f"the embedded store ends repeatedly; see {self._folder / 'valkey.log'}"
                 raise DependencyDown(message)
             await asyncio.sleep(pause_s)
             ready, started_s = await self._revive(), loop.time()
@@ -402,7 +402,7 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     info = folder.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o022:
-        message = f"{folder} is not ours alone"
+        message = f"{folder}: not a folder that this user alone owns and can write to"
         raise FailedPrecondition(message, field="data_dir")
 
 

@@ -226,9 +226,9 @@ def _check_targets(
     for key, module in projections.modules.items():
         is_target = any(module == name or module.endswith(f".{name}") for name in targets)
         if is_target and key not in found:
-            raise CorruptModel(f"{WEIGHTS}: {module} is a target module and has no tensor")
+            raise CorruptModel(f"{WEIGHTS}: {module} is a target module but has no tensor")
         if key in found and not is_target:
-            raise CorruptModel(f"{WEIGHTS}: {module} has a tensor and is no target module")
+            raise CorruptModel(f"{WEIGHTS}: {module} has a tensor but is not a target module")
 
 
 def parse_config(text: str) -> dict[str, Any]:

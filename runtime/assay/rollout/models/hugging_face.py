@@ -164,7 +164,7 @@ def _indexed(folder: Path) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
     for name, file in places:
         if "/" in file or not file.endswith(".safetensors"):
-            raise CorruptModel(f"{_INDEX}: tensor {name} is in {file!r}, no file beside it")
+            raise CorruptModel(f"{_INDEX}: tensor {name} is in {file!r}, which is not a file name")
         if not (folder / file).is_file():
             raise CorruptModel(f"{_INDEX}: tensor {name} is in {file}, which is missing")
         files.setdefault(file, []).append(name)

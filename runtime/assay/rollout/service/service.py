@@ -184,7 +184,7 @@ class RolloutService:
         """Open a session, or find the identical one; return whether it is new.
 
         Raises:
-            Conflict: a session of that name differs.
+            Conflict: a session of that name exists with other content.
             Saturated: there are too many, in total or of this tenant.
             NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
         """
@@ -196,7 +196,9 @@ class RolloutService:
         known = self._sessions.get(key)
         if known is not None:
             if known.spec != spec:
-                raise Conflict("a session of that name differs", field="session.session_id")
+                raise Conflict(
+                    "a session of that name exists with other content", field="session.session_id"
+                )
             known.used_ns = self._clock.monotonic_ns()
             return False
         self._room.open(key.tenant_id)

@@ -175,7 +175,7 @@ def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) ->
     if not isinstance(name, str) or not name:
         raise Refused("no `pipeline`, and none was named")
     if not isinstance(own, dict):
-        raise Refused("`settings` are no object")
+        raise Refused("`settings` is not an object")
     return Audited(pipeline=name, settings={**own, **settings}, reference=_reference(row[key]))
 
 

@@ -112,7 +112,7 @@ async def _call(data_dir: Path | None, method: str, request: Message) -> Message
     """
     address = planner_address(settings_with(data_dir))
     if not address:
-        raise NotFound("no planner runs here; `assay up` starts one unless told otherwise")
+        raise NotFound("no planner runs here; `assay up` starts one by default")
     token = operator_metadata()
     for left in reversed(range(LEADER_TRIES)):
         async with channel_to(address, OF_ITS_OWN) as channel:

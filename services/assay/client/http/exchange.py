@@ -142,7 +142,7 @@ class Answer:
                 raise Malformed(f"headers of more than {HEAD_BYTES_MAX} bytes")
         self.headers = http.client.parse_headers(io.BytesIO(bytes(block) + b"\r\n"))
         if self.status < HTTPStatus.OK:
-            raise Malformed(f"HTTP {self.status}, which nothing has asked for")
+            raise Malformed(f"an unexpected status, HTTP {self.status}")
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes, in pieces of any size.

@@ -107,7 +107,7 @@ class RolloutClient:
         Raises:
             InvalidRequest: a field is wrong.
             NotFound: no such pipeline, or another model is served.
-            Conflict: a session of that name differs.
+            Conflict: a session of that name exists with other content.
         """
         message = wire.filled(
             rollout_pb2.Session,

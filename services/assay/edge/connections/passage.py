@@ -284,19 +284,19 @@ class Passage:
             return None
         length, kind = int.from_bytes(here[at : at + 3], "big"), here[at + 3]
         if length > FRAME_BYTES_MAX:
-            raise Broken("a frame too large")
+            raise Broken("a frame is too large")
         if kind == _HEADERS:
             if self._measured is None and (size := _block_bytes(here, at)):
                 self._measured = Unit(size, streams=self._streams_of(_joined(here, at)))
             return self._measured
         if kind == _CONTINUATION:
-            raise Broken("a continuation of nothing")
+            raise Broken("a CONTINUATION frame that continues no headers")
         return Unit(_HEAD_BYTES, rest=length, frames=int(length < SMALL_BYTES))
 
     def _preface(self, here: bytes, at: int) -> Unit | None:
         shown = here[at : at + len(PREFACE)]
         if not PREFACE.startswith(shown):
-            raise OtherProtocol("no HTTP/2")
+            raise OtherProtocol("not HTTP/2")
         if len(shown) < len(PREFACE):
             return None
         self._speaks = True
@@ -328,7 +328,7 @@ def _block_bytes(here: bytes, begins: int) -> int:
         length = int.from_bytes(head[:3], "big")
         at += _HEAD_BYTES + length
         if not of_block or length > FRAME_BYTES_MAX or at - begins > BLOCK_BYTES_MAX:
-            raise Broken("headers too large, or interrupted")
+            raise Broken("headers are too large, or interrupted by another frame")
         if at > len(here):
             return 0
         if head[4] & _END_HEADERS:

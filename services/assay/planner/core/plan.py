@@ -232,17 +232,21 @@ def check(observation: Observation, settings: PlanSettings) -> None:
         InvalidRequest: it cannot be planned; names the field.
     """
     if not 0 <= settings.epsilon < 1:
-        raise InvalidRequest(f"epsilon is {settings.epsilon}", field="epsilon")
+        raise InvalidRequest(f"epsilon: {settings.epsilon} is out of range", field="epsilon")
     if settings.futures < 1:
-        raise InvalidRequest(f"{settings.futures} futures", field="futures")
+        raise InvalidRequest(f"futures: {settings.futures} is out of range", field="futures")
     for p, pool in enumerate(observation.pools):
         if pool.cap < 0 or not np.isfinite(pool.cost) or pool.cost < 0 or pool.startup_ns < 0:
-            raise InvalidRequest(f"{pool}", field=f"pools[{p}]")
+            raise InvalidRequest(
+                f"the sizes of a pool contradict each other: {pool}", field=f"pools[{p}]"
+            )
     for k, task in enumerate(observation.tasks):
         if len(task.timeout_ns) != len(observation.pools):
             raise InvalidRequest("one timeout per stage", field=f"tasks[{k}].timeout_ns")
         if task.delay_budget_ns is not None and task.delay_budget_ns < 0:
-            raise InvalidRequest("D is negative", field=f"tasks[{k}].delay_budget_ns")
+            raise InvalidRequest(
+                "the delay budget is negative", field=f"tasks[{k}].delay_budget_ns"
+            )
         for past in task.history:
             if past.columns is None and past.service_ns.shape[1] != len(observation.pools):
                 raise InvalidRequest("one time per stage", field=f"tasks[{k}].history")

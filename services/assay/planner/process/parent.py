@@ -157,7 +157,9 @@ class PlanningProcess:
     # -- life ----------------------------------------------------------------------------------
     async def _start(self) -> None:
         if self._clock.monotonic_ns() < self._not_before_ns:
-            raise PlanningDown("it keeps dying; it will be started again after a pause")
+            raise PlanningDown(
+                "the planning process ends repeatedly; it will be started again after a pause"
+            )
         self._state = ProcessState.STARTING
         self.restarts += self._failures > 0
         self.generation += 1

@@ -41,7 +41,7 @@ class Uploads:
         body.clear()
         digest = (await asyncio.to_thread(hashlib.sha256, content)).hexdigest()
         if sha256 not in {"", digest}:
-            message = f"sha256: the content's is {digest}"
+            message = f"sha256: that of the content is {digest}"
             raise InvalidRequest(message, field="sha256")
         until_ns = await self._store.upload_put(tenant.tenant_id, digest, content, tenant.quota)
         return StoredArtifact(sha256=digest, size=size, kept_until_ns=until_ns)

@@ -79,7 +79,7 @@ class ZygoteLauncher(Launcher):
             SandboxError: the sandbox, or the harness itself, broke.
         """
         if run.module not in self._inside.harnesses:
-            raise InvalidRequest(f"no harness {run.module!r} was loaded", field="module")
+            raise InvalidRequest(f"the harness {run.module!r} is not loaded", field="module")
         outcome = self.carry_out(
             Order(
                 kind="harness",

@@ -180,7 +180,7 @@ def _verdict(reply: bytes) -> StageVerdict:
             )
         case ["failed", str() as message]:
             raise RuntimeError(message)
-    raise RuntimeError("a confined process sent something that is no verdict")
+    raise RuntimeError("a confined process sent something that is not a verdict")
 
 
 def _components(parts: Sequence[object]) -> tuple[Component, ...]:
@@ -190,5 +190,5 @@ def _components(parts: Sequence[object]) -> tuple[Component, ...]:
             case [str() as name, int() | float() as value, int() | float() as weight]:
                 found.append(Component(name=name, value=value, weight=weight))
             case _:
-                raise RuntimeError("a confined process sent something that is no component")
+                raise RuntimeError("a confined process sent something that is not a component")
     return tuple(found)

@@ -178,7 +178,7 @@ class CompileHandler:
         """
         report, limit, _ = self._compile(_SIMPLEST, settings)
         if limit or report["status"]:
-            raise SandboxError(f"NVRTC compiles no kernel: {limit or report['log'][-300:]}")
+            raise SandboxError(f"NVRTC cannot compile a kernel: {limit or report['log'][-300:]}")
 
 
 def _wrong(

@@ -18,7 +18,7 @@ class ArgumentError(ValueError):
 def count(value: object) -> int:
     """A whole number; the published files write some as 5.0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-        raise ArgumentError("no whole number")
+        raise ArgumentError("not a whole number")
     if not 0 <= value <= COUNT_MAX:
         raise ArgumentError(f"not between 0 and {COUNT_MAX:,}")
     return int(value)
@@ -35,14 +35,14 @@ def positive(value: object) -> int:
 def percentage(value: object) -> float:
     """A number from 0 to 100."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
-        raise ArgumentError("no number from 0 to 100")
+        raise ArgumentError("not a number from 0 to 100")
     return float(value)
 
 
 def text(value: object) -> str:
     """Text that is not blank."""
     if not isinstance(value, str) or not value.strip():
-        raise ArgumentError("no text")
+        raise ArgumentError("not a text")
     if len(value) > TEXT_CHARS_MAX:
         raise ArgumentError(f"longer than {TEXT_CHARS_MAX:,} characters")
     return value
@@ -69,7 +69,7 @@ class ConstraintFamily:
         if self.reads is not None:
             return self.reads(there)
         if unknown := sorted(there.keys() - self.takes.keys()):
-            raise ArgumentError(f"{unknown[0][:64]}: not an argument of it")
+            raise ArgumentError(f"{unknown[0][:64]}: the instruction has no such argument")
         found: dict[str, Any] = {}
         for name, convert in self.takes.items():
             try:

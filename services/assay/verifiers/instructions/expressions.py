@@ -31,28 +31,28 @@ def look_ahead(name: str, given: Arguments) -> str:
     try:
         re.compile(written)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ArgumentError(f"keywords: no regular expression: {error}") from None
+        raise ArgumentError(f"keywords: not a regular expression: {error}") from None
     return written
 
 
 def _words(given: Arguments, key: str) -> list[str]:
     value = given.get(key)
     if not isinstance(value, list) or not value or not all(isinstance(w, str) and w for w in value):
-        raise ArgumentError(f"{key}: no words")
+        raise ArgumentError(f"{key}: not a list of words")
     return value
 
 
 def _word(given: Arguments, key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise ArgumentError(f"{key}: no text")
+        raise ArgumentError(f"{key}: not a text")
     return value.strip()
 
 
 def _number(given: Arguments, key: str) -> int:
     value = given.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MAX:
-        raise ArgumentError(f"{key}: no number")
+        raise ArgumentError(f"{key}: not a number")
     return value
 
 
@@ -83,7 +83,7 @@ def _forbidden(given: Arguments) -> str:
 def _letters(given: Arguments) -> str:
     letter = _word(given, "letter")
     if len(letter) != 1:
-        raise ArgumentError("letter: no single letter")
+        raise ArgumentError("letter: not a single letter")
     return _times(rf".*?(?i:{re.escape(letter)})", given, "let_frequency", "let_relation")
 
 

@@ -175,7 +175,7 @@ def _places(told: object, count: int) -> list[int]:
     for one in told if isinstance(told, list) else [told]:
         number = int(one) if isinstance(one, str) and one in _NUMBERS else one
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= count:
-            raise Unreadable("the verdict ranks a response that there is not")
+            raise Unreadable("the verdict ranks a response that does not exist")
         found.append(number - 1)
     return found
 

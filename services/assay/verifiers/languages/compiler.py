@@ -148,7 +148,9 @@ class LanguageCompiler:
         result = self._run(source, flags, limits)
         if result.exit_code != 0 or self._build(source, flags).output not in result.files:
             ended = f"{result.status.value} {text_tail(result.stderr or result.stdout)}"
-            raise RuntimeError(f"{self._toolchain.language.title} compiles no program: {ended}")
+            raise RuntimeError(
+                f"{self._toolchain.language.title} cannot compile a program: {ended}"
+            )
 
     def _prove(self, flags: Flags, limits: CompileLimits) -> None:
         if (flags, limits) not in self._proved:

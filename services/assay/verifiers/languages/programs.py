@@ -147,12 +147,12 @@ class Programs:
         )
         compiled = self.compiled(source)
         if compiled.verdict != PASS:
-            raise RuntimeError(f"{language.title} compiles no program: {compiled.stderr}")
+            raise RuntimeError(f"{language.title} cannot compile a program: {compiled.stderr}")
         trivial = self.command(language, compiled.program, limits=limits)
         result = self.launcher.run(trivial)
         if result.exit_code != 0:
             ended = f"{result.status.value} {text_tail(result.stderr or result.stdout)}"
-            raise RuntimeError(f"{language.title} runs no program: {ended}")
+            raise RuntimeError(f"{language.title} cannot run a program: {ended}")
 
     def check_once(self, language: Language, limits: Limits) -> None:
         """As `check`, once for each amount of memory.

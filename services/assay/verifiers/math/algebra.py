@@ -158,7 +158,7 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
         message = f"brackets nest deeper than {DEPTH_MAX}"
         raise Unreadable(message)
     if _NOT_WORKED_OUT.search(text):
-        message = "the common divisor or multiple of other things than integers"
+        message = "the common divisor or multiple of values that are not integers"
         raise Unreadable(message)
     if _is_huge(text):
         message = f"a number of more than {_DIGITS_MAX} digits"

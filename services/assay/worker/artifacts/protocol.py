@@ -87,7 +87,7 @@ class ArtifactProtocol:
     ) -> Coroutine[object, object, None]:
         making = slot.making
         if making is None or making.key != key:
-            raise ProtocolError("it sent an artifact that it had no leave to make")
+            raise ProtocolError("it sent an artifact that it was not asked to make")
         content = messages.read_content(frame) if frame[0] == messages.MADE else None
         slot.making = None
         broker, kept_as = self._broker, making.kept_as

@@ -151,7 +151,7 @@ class ForkClient:
         except (OSError, TimeoutError) as error:
             ours.close()
             self.close()
-            raise ForkFailed(f"no child of {name}: {error!r}") from error
+            raise ForkFailed(f"{name} could not be forked: {error!r}") from error
         except BaseException:
             ours.close()
             raise

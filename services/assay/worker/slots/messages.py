@@ -368,7 +368,7 @@ def read_key(frame: Sequence[object]) -> str:
         case [_, str() as key, *_] if 0 < len(key) <= KEY_CHARS_MAX:
             if not key.startswith(HOSTS_KEYS):
                 return key
-    raise ProtocolError("no artifact key of a slot")
+    raise ProtocolError("not an artifact key of a slot")
 
 
 def read_content(frame: Sequence[object]) -> bytes:
@@ -379,4 +379,4 @@ def read_content(frame: Sequence[object]) -> bytes:
     """
     if len(frame) == 3 and isinstance(frame[2], bytes):
         return frame[2]
-    raise ProtocolError("no artifact content")
+    raise ProtocolError("not the content of an artifact")
