@@ -111,7 +111,7 @@ def test_an_output_is_a_regular_file_and_none_of_the_inputs(tmp_path: Path) -> N
         with pytest.raises(InvalidRequest, match=r"^out: "):
             output_file(tmp_path / name, inputs=[rows])
     for device in (Path("/dev/null"), Path("/dev/zero"), Path("/dev")):
-        with pytest.raises(InvalidRequest, match="no regular file"):
+        with pytest.raises(InvalidRequest, match="not a regular file"):
             output_file(device, inputs=[])
     with pytest.raises(InvalidRequest, match=r"replace the input out\.partial"):
         output_file(tmp_path / "out", inputs=[partial])

@@ -200,8 +200,8 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], type[ModelError], str]] =
     "no rank": ({"r": None}, {}, CorruptModel, "adapter_config.json"),
     "no scale": ({"lora_alpha": float("inf")}, {}, CorruptModel, "lora_alpha"),
     "a pattern": ({"rank_pattern": {"(a+)+$": 4}}, {}, UnsupportedModel, "rank_pattern"),
-    "no targets": ({"target_modules": []}, {}, CorruptModel, "no target module"),
-    "another's tensors": ({"target_modules": ["q_proj"]}, {}, CorruptModel, "no target module"),
+    "no targets": ({"target_modules": []}, {}, CorruptModel, "not a target module"),
+    "another's tensors": ({"target_modules": ["q_proj"]}, {}, CorruptModel, "not a target module"),
     "half of a pair": ({}, {Q: None}, CorruptModel, "lora_A.weight is missing"),
     "another shape": ({}, {Q: np.zeros((4, 3), np.float32)}, CorruptModel, "lora_A"),
     "a layer too many": (

@@ -147,10 +147,10 @@ def test_words_in_capitals_are_tokens() -> None:
         ("language:response_language", {"language": "tlh"}, "language: not a language"),
         ("language:response_language", {}, "language: not a language"),
         ("keywords:existence", {}, "keywords: not a list of words"),
-        ("keywords:existence", {"keywords": ["("]}, "keywords: no regular expression"),
+        ("keywords:existence", {"keywords": ["("]}, "keywords: not a regular expression"),
         ("keywords:frequency", {"keyword": "a", "frequency": -1}, "frequency: not a number"),
         ("length_constraints:number_words", {"num_words": 1, "relation": "about"}, "relation: an"),
-        ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: no whole"),
+        ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: not a whole"),
         (
             "change_case:capital_word_frequency",
             {"capital_frequency": 1, "capital_relation": "x"},

@@ -192,7 +192,7 @@ def target_at(
 def trim(level: Ints) -> tuple[int, ...]:
     """The levels without the zeros at the end."""
     last = int(np.flatnonzero(level).max(initial=-1))
-    return tuple(int(n) for n in level[: last + 1])
+    return tuple(level[: last + 1].tolist())
 
 
 def outlook(
