@@ -150,7 +150,7 @@ def test_words_in_capitals_are_tokens() -> None:
         ("keywords:existence", {"keywords": ["("]}, "keywords: not a regular expression"),
         ("keywords:frequency", {"keyword": "a", "frequency": -1}, "frequency: not a number"),
         ("length_constraints:number_words", {"num_words": 1, "relation": "about"}, "relation: an"),
-        ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: not a whole"),
+        ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: not a"),
         (
             "change_case:capital_word_frequency",
             {"capital_frequency": 1, "capital_relation": "x"},
