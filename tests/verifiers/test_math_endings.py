@@ -117,3 +117,14 @@ def test_marks_of_code_around_an_answer_are_no_part_of_it(
     for response in (f"The answer is {said}.", f"<answer>{said}</answer>", f"\\boxed{{{said}}}"):
         assert judge("math", response, {"answers": [gold]}).reward == 1.0, response
         assert judge("math", response, {"answers": ["86"]}).reward == 0.0, response
+
+
+@pytest.mark.parametrize("gold", ["Evelyn", "85", r"\frac{1}{2}"])
+@pytest.mark.parametrize("marks", ["'{}'", '"{}"', "``{}''", "`{}'", "**{}**"])
+@pytest.mark.parametrize("face", ["text", "textbf", "mathbf"])
+def test_quotes_in_a_typeface_are_no_part_of_an_answer(
+    judge: Judge, gold: str, marks: str, face: str
+) -> None:
+    response = f"\\boxed{{\\{face}{{{marks.format(gold)}}}}}"
+    assert judge("math", response, {"answers": [gold]}).reward == 1.0, response
+    assert judge("math", response, {"answers": ["86"]}).reward == 0.0, response

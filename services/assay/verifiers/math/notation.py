@@ -165,7 +165,9 @@ _WRAPPERS: Final = (
     ("**", "**"),
     ("__", "__"),
     ("``", "``"),
+    ("``", "''"),
     ("`", "`"),
+    ("`", "'"),
     ('"', '"'),
     ("*", "*"),
     ("_", "_"),
@@ -349,9 +351,14 @@ def _unboxed(text: str) -> str:
                     or "\\" in inside
                     or any(c.isdigit() for c in inside)
                     or not inside.isascii()
+                    or _is_wrapped(inside)
                 ):
                     return inside
     return text
+
+
+def _is_wrapped(text: str) -> bool:
+    return any(text.startswith(opening) and text.endswith(end) for opening, end in _WRAPPERS)
 
 
 def _respell(match: re.Match[str]) -> str:
