@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import platform
 import struct
+import subprocess
+import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -231,3 +234,28 @@ def test_a_tensor_is_refused_with_its_first_byte_too_many(sizes: list[int]) -> N
             return
         passing.add(bytes(size))
         assert passing.whole == (came == 24)
+
+
+PUSHED_AGAIN = """
+import asyncio, resource, sys
+from assay.client.rollouts import Weight, pushes
+
+weights = {f"t{i}": Weight(dtype="F32", shape=(4000,), data=bytes(16_000)) for i in range(120)}
+
+async def push():
+    messages = pushes.bodies(pushes.full_push(1, 0.0), weights)
+    return sum([len(bytes(memoryview(one))) async for one in messages])  # copied, as gRPC does
+
+for _ in range(20):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    asyncio.run(push())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc has other rules")
+def test_the_memory_of_a_push_is_used_again_by_the_next_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PUSHED_AGAIN], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 200  # page faults; of 960 for the message and its copy
