@@ -16,7 +16,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import time
 from contextlib import closing
@@ -37,6 +36,7 @@ from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
 from assay.rollout.models.staging import SHARE_MIN
 from assay.rollout.service.weights.folders import ServerFolder
+from assay.rollout.service.weights.forms import AdapterForm, checked_sha256, has_form
 from assay.rollout.service.weights.hand import (
     Begun,
     CutShort,
@@ -55,7 +55,7 @@ from assay.rollout.service.weights.parts import (
     Receiver,
     WeightPart,
 )
-from assay.rollout.service.weights.shared import passing_in, tensors_in
+from assay.rollout.service.weights.shared import message_in, passing_in, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -113,6 +113,7 @@ class Pushes:
         self._slots = slots
         self._shared_dir = shared_dir
         self._running = asyncio.Lock()
+        self._form = LastForm()
 
     async def receive(self, parts: AsyncIterator[WeightPart]) -> Pushed:
         """Stage the tensors of these messages.
@@ -127,7 +128,8 @@ class Pushes:
         if self._running.locked():
             raise WeightsNotReady("another push is running")
         async with self._running:
-            return await _receive(self._slots, _in_order(_timely(parts)), self._shared_dir)
+            messages = _in_order(_timely(parts))
+            return await _receive(self._slots, messages, self._shared_dir, self._form)
 
 
 async def _timely(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPart]:
@@ -157,7 +159,10 @@ async def _in_order(parts: AsyncIterator[WeightPart]) -> AsyncIterator[WeightPar
 
 
 async def _receive(
-    slots: WeightSlots | ServerFolder, parts: AsyncIterator[WeightPart], shared_dir: Path | None
+    slots: WeightSlots | ServerFolder,
+    parts: AsyncIterator[WeightPart],
+    shared_dir: Path | None,
+    form: LastForm,
 ) -> Pushed:
     begun = time.perf_counter()
     first = await anext(parts, None)
@@ -172,12 +177,11 @@ async def _receive(
     if isinstance(slots, ServerFolder):
         weights = await slots.receive(push, _with(first, parts), shared_dir)
     elif push.shared_file:
-        staging = _stage_whole_file if push.kind is PushKind.FULL else _stage_adapter_file
-        weights = await asyncio.to_thread(staging, slots, push, shared_dir)
+        weights = await asyncio.to_thread(_stage_file, slots, push, shared_dir, form)
     elif push.kind is PushKind.FULL:
         weights = await _receive_whole(slots, push, _with(first, parts))
     else:
-        weights = await _receive_adapter(slots, push, _with(first, parts))
+        weights = await _receive_adapter(slots, push, _with(first, parts), form)
     stage_s = time.perf_counter() - begun
     return Pushed(
         kind=push.kind, weights=weights, stage_s=stage_s, activate=push.activate, mode=push.mode
@@ -343,42 +347,76 @@ class _AdapterParts:
             self._add(assembly)
 
     def _add(self, assembly: Assembly) -> None:
-        head, found = assembly.head, hashlib.sha256(assembly.data).hexdigest()
-        if head.sha256 and found != head.sha256.lower():
-            detail = "the checksum of its bytes differs"
-            raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
-        self._tensors[head.name] = assembly.tensor(found)
+        found = checked_sha256(assembly.head, assembly.data)
+        self._tensors[assembly.head.name] = assembly.tensor(found)
+
+    def adapter(self) -> Adapter:
+        """That of all of them."""
+        self._receiver.end()
+        with _typed("adapter"):
+            return adapter_of(self._config, self._tensors, self._slots.config)
+
+    def form(self, only: WeightPart, adapter: Adapter) -> AdapterForm | None:
+        """That of the adapter of this one message, if it can be kept."""
+        is_it = has_form(only) and len(only.together) == len(self._tensors)
+        return AdapterForm(only, self._tensors, adapter.projections) if is_it else None
 
     def stage(self, last: WeightPart | None = None) -> StagedWeights:
         """Stage them all; `last`: the message that is still to be taken."""
         if last is not None:
             self.take(last)
-        self._receiver.end()
-        with _typed("adapter"):
-            adapter = adapter_of(self._config, self._tensors, self._slots.config)
-        return self._slots.stage_adapter(
-            self._push.version,
-            adapter,
-            base_version=self._push.base_version,
-            share_max=_share(self._push),
-        )
+        return _staged(self._slots, self._push, self.adapter())
+
+
+def _staged(slots: WeightSlots, push: PushSpec, adapter: Adapter) -> StagedWeights:
+    return slots.stage_adapter(
+        push.version, adapter, base_version=push.base_version, share_max=_share(push)
+    )
+
+
+class LastForm:
+    """The form of the adapter that came last, for the next one."""
+
+    def __init__(self) -> None:
+        self._form: AdapterForm | None = None
+
+    def stage(self, slots: WeightSlots, only: WeightPart) -> StagedWeights:
+        """Stage the adapter of one message."""
+        form = self._form
+        if form is not None and form.fits(only):
+            return _staged(slots, only.push, form.filled(only))
+        parts = _AdapterParts(slots, only.push)
+        parts.take(only)
+        adapter = parts.adapter()
+        weights = _staged(slots, only.push, adapter)
+        self._form = parts.form(only, adapter)
+        return weights
 
 
 async def _receive_adapter(
-    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart]
+    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[WeightPart], form: LastForm
 ) -> StagedWeights:
     """The last message is taken by the thread that stages: each change of threads interrupts one
     that decodes, and most adapters are one message."""
-    adapter = _AdapterParts(slots, push)
-    last: WeightPart | None = None
+    adapter: _AdapterParts | None = None
+    last = await anext(parts)
     async for part in parts:
-        if last is not None:
-            await asyncio.to_thread(adapter.take, last)
+        if adapter is None:
+            adapter = await asyncio.to_thread(_AdapterParts, slots, push)
+        await asyncio.to_thread(adapter.take, last)
         last = part
+    if adapter is None:
+        return await asyncio.to_thread(form.stage, slots, last)
     return await asyncio.to_thread(adapter.stage, last)
 
 
-def _stage_adapter_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:
+def _stage_file(
+    slots: WeightSlots, push: PushSpec, folder: Path | None, form: LastForm
+) -> StagedWeights:
+    if push.kind is PushKind.FULL:
+        return _stage_whole_file(slots, push, folder)
+    if (only := message_in(folder, push)) is not None:
+        return form.stage(slots, only)
     adapter = _AdapterParts(slots, push)
     for assembly in tensors_in(folder, push.shared_file, adapter.begin):
         adapter.add([assembly])

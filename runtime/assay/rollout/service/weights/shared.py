@@ -22,13 +22,13 @@ import numpy as np
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.tensor_checks import PIECES_KEPT
-from assay.rollout.service.weights.parts import Assembly, Head, Passage
+from assay.rollout.service.weights.parts import Assembly, Head, Passage, WeightPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
-    from assay.rollout.service.weights.parts import Begin
+    from assay.rollout.service.weights.parts import Begin, PushSpec
 
 FIELD: Final = "shared_file"
 HEADER_BYTES_MAX: Final = 16 << 20
@@ -56,6 +56,20 @@ def tensors_in(folder: Path | None, name: str, begin: Begin[Assembly]) -> Iterat
                 yield from _alone(file, together[0], begin)
             else:
                 yield from _together(file, together, begin)
+
+
+def message_in(folder: Path | None, push: PushSpec) -> WeightPart | None:
+    """The file of a push as one message, if its tensors are few bytes that are read together.
+
+    Raises:
+        As `tensors_in`.
+    """
+    with _opened(folder, push.shared_file) as file:
+        bundles = list(_bundles(_entries(file)))
+        if len(bundles) != 1 or len(bundles[0]) == 1:
+            return None
+        heads = tuple(one.head for one in bundles[0])
+        return WeightPart(push=push, together=heads, data=_read_together(file, bundles[0]))
 
 
 def passing_in(
@@ -121,6 +135,14 @@ def _bundles(entries: Iterator[_Entry]) -> Iterator[list[_Entry]]:
 
 
 def _together(file: int, entries: list[_Entry], begin: Begin[Assembly]) -> Iterator[Assembly]:
+    first, data = entries[0].start, _read_together(file, entries)
+    for one in entries:
+        assembly = begin(one.head, data[one.start - first : one.end - first])
+        if assembly is not None:
+            yield assembly
+
+
+def _read_together(file: int, entries: list[_Entry]) -> memoryview:
     first = entries[0].start
     data = np.empty(entries[-1].end - first, dtype=np.uint8).data
     got = 0
@@ -131,9 +153,7 @@ def _together(file: int, entries: list[_Entry], begin: Begin[Assembly]) -> Itera
             raise _wrong_size(one)
         if one.end - first > got:
             raise _cut(one.head)
-        assembly = begin(one.head, data[one.start - first : one.end - first])
-        if assembly is not None:
-            yield assembly
+    return data
 
 
 def _alone(file: int, one: _Entry, begin: Begin[Assembly]) -> Iterator[Assembly]:
