@@ -31,7 +31,7 @@ from tests.rollout.service.test_pushes import (
 from tests.rollout.service.test_service import SAMPLED, prompts, take
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
 
-from assay.client.rollouts.pushes import adapter_push, bodies
+from assay.client.rollouts.pushes import TOGETHER_BYTES, adapter_push, bodies
 from assay.core.errors import AssayError
 from assay.rollout.models import Engine
 from assay.rollout.service.weights import Pushes
@@ -91,16 +91,16 @@ def spoilt(weights: dict[str, Weight], how: str, at: int) -> dict[str, Weight]:
 async def parts_of(
     version: int, config: dict[str, Any], weights: dict[str, Weight], how: str
 ) -> list[WeightPart]:
-    sizes = {"together_bytes": 3_000} if how == "two messages" else {}
+    together = 3_000 if how == "two messages" else TOGETHER_BYTES
     first = adapter_push(version, config, None, 0.0)
-    found = [part_of(body) async for body in bodies(first, weights, **sizes)]
+    found = [part_of(body) async for body in bodies(first, weights, together_bytes=together)]
     if how in {"a bit", "a byte less"}:
         data = bytearray(found[-1].data)
         data[-1] ^= 1
         found[-1] = replace(found[-1], data=bytes(data[: len(data) - (how != "a bit")]))
     elif how in {"a sum", "a right sum"} and found[0].together:
-        heads, data = found[0].together, found[0].data
-        right = hashlib.sha256(data[: heads[0].size]).hexdigest().upper()
+        heads, sent = found[0].together, found[0].data
+        right = hashlib.sha256(sent[: heads[0].size]).hexdigest().upper()
         first_head = heads[0]._replace(sha256=right if how == "a right sum" else "0" * 64)
         found[0] = replace(found[0], together=(first_head, *heads[1:]))
     elif how == "unaligned":
