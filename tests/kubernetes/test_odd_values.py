@@ -1,4 +1,4 @@
-"""Values that nobody would write, one at a time: refused, or rendered as objects that are valid.
+"""Values that no one would write, one at a time: refused, or rendered as objects that are valid.
 
 Any value of `values.yaml`, a branch too, is replaced by any odd one. What passes for another type
 in YAML, ends a line, or is a template must neither change the type of a field nor add one.
