@@ -31,14 +31,33 @@ CHARTS_OWN = re.compile(
 """Settings that the templates set, that are secrets, or whose service the chart does not run."""
 
 OPEN = {"type": "object"}
+LABEL = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+LABEL_TEXT: Schema = {"type": "string", "pattern": f"^{LABEL}$"}
+LABELS: Schema = {"type": "object", "additionalProperties": LABEL_TEXT}
+NAME: Schema = {"type": "string", "pattern": r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"}
+"""Of an object; empty: none."""
+OWN_NAME: Schema = {"type": "string", "pattern": r"^([a-z]([-a-z0-9]{0,61}[a-z0-9])?)?$"}
+"""What names of Services begin with."""
+IMAGE: Schema = {"type": "string", "pattern": r"^[a-z0-9][A-Za-z0-9._/:@-]*$"}
+QUANTITY = r"[0-9]+(\.[0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
+TEXT_QUANTITY: Schema = {"type": "string", "pattern": f"^{QUANTITY}$"}
+AMOUNTS: Schema = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [{"type": "number", "minimum": 0}, TEXT_QUANTITY]},
+}
+NAMES: Schema = {"type": "array", "items": {**NAME, "minLength": 1}}
+CIDRS: Schema = {
+    "type": "array",
+    "items": {"type": "string", "pattern": r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"},
+}
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 OF_A_STAGE: Schema = {"$ref": "#/$defs/workersOfAStage"}
 RESOURCES: Schema = {
     "type": "object",
     "additionalProperties": False,
-    "properties": dict.fromkeys(("requests", "limits"), OPEN),
+    "properties": dict.fromkeys(("requests", "limits"), AMOUNTS),
 }
 BY_NAME: Mapping[str, Schema] = {
     "scaler": {"enum": ["planner", "keda", "hpa", "none"]},
@@ -62,19 +81,45 @@ BY_NAME: Mapping[str, Schema] = {
             "localhostProfile": {"type": "string"},
         },
     },
-    "nodeSelector": TEXTS,
+    "nodeSelector": LABELS,
     "annotations": TEXTS,
-    "labels": TEXTS,
-    "grafanaSelector": TEXTS,
+    "labels": LABELS,
+    "grafanaSelector": LABELS,
     "resources": RESOURCES,
     "tolerations": OBJECTS,
-    "pullSecrets": OBJECTS,
+    "pullSecrets": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "additionalProperties": False,
+            "properties": {"name": {**NAME, "minLength": 1}},
+        },
+    },
     "parentRefs": OBJECTS,
     "hostnames": STRINGS,
-    "storeCidrs": STRINGS,
-    "apiServerCidrs": STRINGS,
-    "callers": STRINGS,
-    "namespaces": STRINGS,
+    "storeCidrs": CIDRS,
+    "apiServerCidrs": CIDRS,
+    "callers": NAMES,
+    "namespaces": NAMES,
+    **dict.fromkeys(
+        (
+            *("existingSecret", "tlsSecret", "keySecret", "tokenSecret", "engineTokenSecret"),
+            *("className", "runtimeClassName", "priorityClassName", "storageClassName"),
+            *("modelClaim", "host", "warmPool"),
+        ),
+        NAME,
+    ),
+    **dict.fromkeys(("nameOverride", "fullnameOverride"), OWN_NAME),
+    "repository": IMAGE,
+    "image": IMAGE,
+    "type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
+    "tag": {"type": "string", "pattern": r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"},
+    "kueueQueue": LABEL_TEXT,
+    "interval": {"type": "string", "pattern": r"^([0-9]+(ms|[smhd]))+$"},
+    "metric": {"type": "string", "pattern": r"^[A-Za-z_:][A-Za-z0-9_:.-]*$"},
+    **dict.fromkeys(("scratch", "storage"), TEXT_QUANTITY),
+    "storePort": {"type": "integer", "minimum": 1, "maximum": 65_535},
 }
 
 
@@ -118,8 +163,9 @@ def settings_schema(tree: Schema) -> Schema:
 
 def schema_of(value: object, name: str) -> Schema:
     """What a value may be, from its default and its name."""
-    if name in BY_NAME:
-        return dict(BY_NAME[name])
+    known = BY_NAME.get(name)
+    if known is not None and (known.get("type") == "object" or not isinstance(value, dict)):
+        return dict(known)
     if isinstance(value, dict):
         properties = {key: schema_of(inner, key) for key, inner in value.items()}
         return {"type": "object", "additionalProperties": False, "properties": properties}

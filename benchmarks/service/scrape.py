@@ -4,23 +4,26 @@
 
 * scrape: metrics as processes leave them behind after each of the tenants had batches of its tasks
 end in every way; the time to render them all (the second time and later), series and bytes
-* status: a real Valkey with so many open batches of so many tenants; the time of `assay status
---json` as a process, its start included, and of the readings of the store alone
+* status: a real platform with so many open batches of so many tenants, once its planner has read
+them; the time of `assay status` as a process, its start included, and of a reading alone
 
 Prints CPU time of this process for the scrape (it computes only), and wall time beside it.
 """
 
 import argparse
 import asyncio
+import functools
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from assay.cli.operate.status_client import observe
+from assay.cli.platform.addresses import planner_address
 from assay.core.ids import BatchId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchSpec, BatchState, Quota, TaskRecord
@@ -94,22 +97,39 @@ async def status(tenants: int, batches: int, repeats: int) -> None:
         store = open_store(run.settings.store, data_dir=run.settings.data_dir)
         try:
             await open_batches(store, tenants, batches)
+            read = functools.partial(
+                observe,
+                store,
+                run.addresses.control,
+                clock=Clock(),
+                planner=planner_address(run.settings),
+                all_stages_served=True,
+            )
+            while "plans" not in (await read()).planner:
+                await Clock().sleep(1)
             walls = []
             for _ in range(repeats):
                 begun_s = time.perf_counter()
-                await observe(store, run.addresses.control, clock=Clock(), all_stages_served=True)
+                await read()
                 walls.append(time.perf_counter() - begun_s)
             print(f"a reading, {batches} open batches: {_ms(walls)}")
-            command = [sys.executable, "-m", "assay.cli", "status", "--json"]
-            walls, cpus = [], []
-            for _ in range(repeats):
-                begun_s, before = time.perf_counter(), children_s()
-                await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
-                walls.append(time.perf_counter() - begun_s)
-                cpus.append(children_s() - before)
-            print(f"assay status --json, {batches} open batches: {_ms(walls)}; CPU {_ms(cpus)}")
+            for shown in ([], ["--json"]):
+                print(await commands(["status", *shown], batches, repeats))
         finally:
             await store.close()
+
+
+async def commands(arguments: Sequence[str], batches: int, repeats: int) -> str:
+    """Wall and CPU time of a command as a process, its start included."""
+    argv = [sys.executable, "-m", "assay.cli", *arguments]
+    walls, cpus = [], []
+    for _ in range(repeats):
+        begun_s, before = time.perf_counter(), children_s()
+        await asyncio.to_thread(subprocess.run, argv, check=True, capture_output=True)
+        walls.append(time.perf_counter() - begun_s)
+        cpus.append(children_s() - before)
+    named = " ".join(["assay", *arguments])
+    return f"{named}, {batches} open batches: {_ms(walls)}; CPU {_ms(cpus)}"
 
 
 def children_s() -> float:

@@ -15,8 +15,10 @@ kernel can do that (`tc netem`).
 Beside that, every link between two parts has a trouble of its own for as long, drawn from the seed:
 API and store, planner and store, host and store, host and API, planner and host are cut silently,
 reset, or made slow (`tests.e2e.links`). The clocks of some parts are wrong by a minute and more.
-Every part is killed once (SIGKILL), in an order drawn from the seed, and started again. At the end
-every request must have ended once, with the reward that it deserves; the time until another planner
+Every part is killed once (SIGKILL), the planner that leads and the one that stands by, in an order
+drawn from the seed, and started again. No trouble comes before requests are in flight: acknowledged
+and without a result; more are submitted in its midst. At the end every request must have ended
+once, with the reward that it deserves, every batch by its deadline; the time until another planner
 leads must be under `FAILOVER_S_MAX`.
 """
 
@@ -34,7 +36,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from typing import Final
 
 import grpc
 from tests.e2e.links import TROUBLES, Link, linked
+from tests.e2e.training import DEADLINE_S, Row, Trainer
 
 from assay.client import Backoff, Client, Request
 from assay.config.ready_files import Part, ready_file
@@ -63,7 +65,8 @@ TROUBLE_S: Final = 12.0
 LINK: Final = ("cut", "slow")
 SKEW_S: Final = {"api2": -45, "planner2": 60, "direct": -90, "remote": 90}
 """By how much the clock of a part is ahead."""
-BATCH: Final = 100
+PORTIONS: Final = 4
+"""Of the requests, per trouble: at most three until some are in flight, one into the trouble."""
 USER: Final = 64_900
 
 
@@ -116,6 +119,10 @@ class Run:
     parts: dict[str, Process] = field(default_factory=dict)
     failover_s: list[float] = field(default_factory=list)
     links: dict[str, Link] = field(default_factory=dict)
+    in_flight: dict[str, int] = field(default_factory=dict)
+    """Requests without a result when a trouble came."""
+    slowest_s: float = 0.0
+    """The longest that a batch took."""
     previous: Path | None = None
     """Tree of the release before; half of the parts run it."""
 
@@ -285,7 +292,7 @@ def host(
     )
 
 
-def rows(count: int, draw: random.Random) -> list[tuple[str, Request, float]]:
+def rows(count: int, draw: random.Random) -> list[Row]:
     """Requests, each with its pipeline and the reward that it deserves."""
     found = []
     for number in range(count):
@@ -299,40 +306,6 @@ def rows(count: int, draw: random.Random) -> list[tuple[str, Request, float]]:
         request = Request(request_id=f"r{number}", response=response, reference=reference)
         found.append((pipeline, request, float(right)))
     return found
-
-
-async def train(addresses: Sequence[str], work: Sequence[tuple[str, Request, float]]) -> None:
-    """Submit all in batches, half to each API, and check every result."""
-    backoff = Backoff(first_s=0.2, longest_s=2.0, total_s=RUN_S_MAX)
-    deserved = {request.request_id: reward for _, request, reward in work}
-    ended: Counter[str] = Counter()
-    many = asyncio.Semaphore(6)
-
-    async def one(client: Client, pipeline: str, batch: Sequence[Request], name: str) -> None:
-        async with many:
-            task = await client.register_task(f"task-{pipeline}", pipeline=pipeline)
-            opened = await client.open_batch(task, size=len(batch), batch_id=name, deadline_s=600)
-            await opened.submit(batch)
-            async for result in opened.results():
-                ended[result.request_id] += 1
-                wanted = deserved[result.request_id]
-                if result.outcome.value != "SCORED" or result.reward != wanted:
-                    message = f"{result.request_id}: {result.outcome} {result.reward} {wanted}"
-                    raise AssertionError(message)
-
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-        clients = [await stack.enter_async_context(Client(at, backoff=backoff)) for at in addresses]
-        for pipeline in ("math", "exact"):
-            mine = [request for of, request, _ in work if of == pipeline]
-            for first in range(0, len(mine), BATCH):
-                client = clients[(first // BATCH) % len(clients)]
-                group.create_task(
-                    one(client, pipeline, mine[first : first + BATCH], f"{pipeline}-{first}")
-                )
-    if set(ended) != set(deserved) or set(ended.values()) != {1}:
-        lost = len(set(deserved) - set(ended))
-        message = f"{lost} requests lost, {sum(n > 1 for n in ended.values())} ended twice"
-        raise AssertionError(message)
 
 
 async def leads(part: Process) -> bool:
@@ -353,12 +326,13 @@ async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def kill_planner(run: Run, draw: random.Random) -> None:
-    """Kill the one that leads; the other must lead in time."""
+async def kill_planner(run: Run, draw: random.Random, *, leader: bool) -> None:
+    """Kill the one that leads, or the other: then the one that is left must lead in time."""
     names = ["planner1", "planner2"]
     leading = [name for name in names if await leads(run.parts[name])]
-    victim = leading[0] if leading else draw.choice(names)
-    other = next(name for name in names if name != victim)
+    first = leading[0] if leading else draw.choice(names)
+    second = next(name for name in names if name != first)
+    victim, other = (first, second) if leader else (second, first)
     begun_s = time.monotonic()
     run.parts[victim].kill()
     await until(lambda: leads(run.parts[other]), f"{other} does not lead")
@@ -383,31 +357,44 @@ async def trouble_the_link(network: Network, what: str, trouble_s: float) -> Non
             network.slow(on=False)
 
 
+def troubles_of(run: Run, network: Network, trouble_s: float) -> list[str]:
+    """What happens in a run, in no order."""
+    found = ["api1", "api2", "planner", "standby", "direct", "remote", "store"]
+    found += ["cut", "slow"] if network.link and trouble_s else []
+    return found + (list(run.links) if trouble_s else [])
+
+
+async def trouble(run: Run, name: str, draw: random.Random, network: Network, s: float) -> None:
+    """One of them, until the part is up again or the link as it was."""
+    if name in run.links:
+        await run.links[name].trouble(draw.choice(TROUBLES), s)
+    elif name in LINK:
+        await trouble_the_link(network, name, s)
+    elif name in {"planner", "standby"}:
+        await kill_planner(run, draw, leader=name == "planner")
+    elif name == "store":
+        os.kill(run.store.pid or 0, signal.SIGKILL)
+    else:
+        run.parts[name].kill()
+        await run.parts[name].start()
+
+
 async def trouble_all_once(
-    run: Run, draw: random.Random, pause_s: float, network: Network, trouble_s: float
+    run: Run,
+    trainer: Trainer,
+    draw: random.Random,
+    order: Sequence[str],
+    pause_s: float,
+    one: Callable[[str], Awaitable[None]],
 ) -> None:
-    """Each part is killed, and the link cut and slow, one after the other."""
-    order = ["api1", "api2", "planner", "direct", "remote", "store"]
-    order += ["cut", "slow"] if network.link and trouble_s else []
-    order += list(run.links) if trouble_s else []
-    draw.shuffle(order)
+    """Each trouble comes while requests are in flight, and others are submitted in its midst."""
     for name in order:
         await asyncio.sleep(pause_s)
-        if name in run.links:
-            kind = draw.choice(TROUBLES)
-            print(f"{kind} {name}", flush=True)
-            await run.links[name].trouble(kind, trouble_s)
-            continue
-        print(name if name in LINK else f"kill {name}", flush=True)
-        if name in LINK:
-            await trouble_the_link(network, name, trouble_s)
-        elif name == "planner":
-            await kill_planner(run, draw)
-        elif name == "store":
-            os.kill(run.store.pid or 0, signal.SIGKILL)
-        else:
-            run.parts[name].kill()
-            await run.parts[name].start()
+        run.in_flight[name] = await trainer.in_flight(draw)
+        print(f"{name}: {run.in_flight[name]} requests in flight", flush=True)
+        trainer.submit_portion()
+        await one(name)
+    await trainer.submit_all()
 
 
 def credentials(folder: Path) -> tuple[Path, Path]:
@@ -474,10 +461,23 @@ async def play(
         for part in found:
             stack.callback(part.kill)
         await asyncio.gather(*(part.start() for part in found))
-        addresses = [run.parts[name].addresses()["grpc"] for name in ("api1", "api2")]
+        backoff = Backoff(first_s=0.2, longest_s=2.0, total_s=RUN_S_MAX)
+        clients = [
+            await stack.enter_async_context(
+                Client(run.parts[name].addresses()["grpc"], backoff=backoff)
+            )
+            for name in ("api1", "api2")
+        ]
+        order = troubles_of(run, network, trouble_s)
+        draw.shuffle(order)
         async with asyncio.timeout(RUN_S_MAX), asyncio.TaskGroup() as group:
-            group.create_task(train(addresses, rows(count, draw)))
-            group.create_task(trouble_all_once(run, draw, pause_s, network, trouble_s))
+            trainer = Trainer(clients, group, rows(count, draw), PORTIONS * len(order))
+            await trouble_all_once(
+                run, trainer, draw, order, pause_s,
+                lambda name: trouble(run, name, draw, network, trouble_s),
+            )  # fmt: skip
+        trainer.check()
+        run.slowest_s = trainer.slowest_s
         for name, one in run.links.items():
             if trouble_s and not one.passed:
                 raise AssertionError(f"nothing passed {name}")
@@ -512,7 +512,9 @@ def main() -> None:
     )
     print(
         f"{options.requests} requests, nothing lost; another planner led after "
-        f"{max(run.failover_s):.1f} s; {time.monotonic() - begun_s:.0f} s in all"
+        f"{max(run.failover_s):.1f} s; at least {min(run.in_flight.values())} in flight at each of "
+        f"{len(run.in_flight)} troubles; the slowest batch took {run.slowest_s:.1f} s of "
+        f"{DEADLINE_S:.0f} s; {time.monotonic() - begun_s:.0f} s in all"
     )
 
 

@@ -15,6 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "assay"
 VALUES = ("", *sorted(str(path) for path in (CHART / "ci").glob("*.yaml")))
 NAMESPACE = "rewards"
+RESOURCES_OF_OTHERS = {
+    "ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "HTTPRoute",
+    "GRPCRoute", "GrafanaDashboard",
+}  # fmt: skip
+"""Their schemas are not Kubernetes' own."""
 Object = Mapping[str, Any]
 
 

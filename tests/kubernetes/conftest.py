@@ -1,5 +1,6 @@
-"""A cluster's API and a scaler on it."""
+"""A cluster's API, a scaler on it, and whole planners."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,13 +11,19 @@ from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.real_server import ADMIN, RealServer, assets, new_namespace, running
 from tests.kubernetes.relay import Relay
-from tests.kubernetes.scaling import RunScaler, Scaling, write_kubeconfig
+from tests.kubernetes.scaling import RunPlanner, RunScaler, Scaling, write_kubeconfig
 
 from assay.config.kubernetes import KubernetesSettings
+from assay.config.settings import PlannerSettings, Settings, StoreSettings
 from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.planner.build import PlannerService
+from assay.planner.build import build as build_planner
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.keda import KedaScaler
 from assay.planner.kubernetes.scaler import KubernetesScaler
+
+QUICK = {"tick_s": 0.2, "replan_s": 0.5, "search_s": 1.0, "hold_s": 0.2, "lease_s": 2.0}
 
 
 @pytest.fixture(scope="session")
@@ -89,5 +96,56 @@ async def run_scaler(
             )
             stack.push_async_callback(scaling.scaler.close)
             return scaling
+
+        yield run
+
+
+@pytest.fixture
+def addresses() -> list[str]:
+    """Where the planners listen, in the order of their start."""
+    return []
+
+
+@pytest.fixture
+async def run_planner(
+    cluster: Cluster,
+    store_settings: StoreSettings,
+    run_scaler: RunScaler,
+    tmp_path: Path,
+    addresses: list[str],
+) -> AsyncIterator[RunPlanner]:
+    """Start planners of a stage's Deployment; they end with the test."""
+    run_scaler()  # writes the kubeconfig
+    async with AsyncExitStack() as stack:
+
+        async def run(stage: str, **kubernetes: Any) -> PlannerService:
+            settings = Settings(
+                data_dir=tmp_path / "data",
+                store=store_settings,
+                planner=PlannerSettings.model_validate(
+                    {
+                        "grpc_port": 0, "slots_min": 0, "slots_max": 8, **QUICK,
+                        "scaler": "kubernetes",
+                        "kubernetes": {
+                            "namespace": cluster.namespace,
+                            "kubeconfig": tmp_path / "kubeconfig",
+                            "deployments": {stage: f"assay-{stage.replace('.', '-')}"},
+                            **kubernetes,
+                        },
+                    }
+                ),
+            )  # fmt: skip
+            service = build_planner(settings, metrics=Metrics())
+            addresses.append((await service.server.start())["grpc"])
+            stop = asyncio.Event()
+            running = asyncio.create_task(service.work(stop))
+
+            async def end() -> None:
+                stop.set()
+                await running
+                await service.stop()
+
+            stack.push_async_callback(end)
+            return service
 
         yield run

@@ -1,6 +1,6 @@
 """A scaler under test, with the numbers that a store would give it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.store.driver import FIRST
@@ -9,6 +9,7 @@ from assay.core.errors import DependencyDown
 from assay.core.hosts.record import BUSY_UNKNOWN, HostRecord
 from assay.core.ids import StageName, WorkerId
 from assay.edge.metrics import Metrics
+from assay.planner.build import PlannerService
 from assay.planner.kubernetes.scaler import KubernetesScaler
 from assay.planner.session.messages import PoolState
 
@@ -63,3 +64,4 @@ def host_of(pod: str, life: str = "ab", busy: int = BUSY_UNKNOWN) -> HostRecord:
 
 
 RunScaler = Callable[..., Scaling]
+RunPlanner = Callable[..., Awaitable[PlannerService]]

@@ -13,9 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+import kubernetes_validate
 import pytest
 import yaml
-from tests.kubernetes.chart import CHART, Object, ask, component, pods, rendered
+from tests.kubernetes.chart import (
+    CHART,
+    RESOURCES_OF_OTHERS,
+    Object,
+    ask,
+    component,
+    pods,
+    rendered,
+)
 from tests.kubernetes.cluster import Cluster, until
 from tests.kubernetes.real_server import ADMIN, ASSETS, RealServer, define, definitions
 
@@ -112,6 +121,18 @@ def objects_of(case: Case, major: int) -> Iterator[Object]:
     done = ask(major, "template", "lab", str(CHART), "--namespace", "rewards", *given)
     assert done.returncode == 0, (values, done.stderr)
     return (one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one)
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_every_object_of_every_case_is_valid_by_schema(version: str) -> None:
+    seen: set[str] = set()
+    for n, case in enumerate(CASES):
+        for one in objects_of(case, major=3 + n % 2):
+            text = json.dumps(one, sort_keys=True)
+            if text not in seen and one["kind"] not in RESOURCES_OF_OTHERS:
+                kubernetes_validate.validate(one, version, strict=True)
+            seen.add(text)
+    assert len(seen) > 500
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from tests.kubernetes.api_server import ApiServer, Call
 from tests.kubernetes.chart import (
     CHART,
     NAMESPACE,
+    RESOURCES_OF_OTHERS,
     VALUES,
     Object,
     ask,
@@ -35,11 +36,6 @@ from assay.config.settings import load_settings
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.store.port import Store
 
-RESOURCES_OF_OTHERS = {
-    "ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "HTTPRoute",
-    "GRPCRoute", "GrafanaDashboard",
-}  # fmt: skip
-"""Their schemas are not Kubernetes' own."""
 OLDEST, NEWEST = "1.30", "1.37"
 STEPS = [Path(v).stem or "defaults" for v in VALUES]
 

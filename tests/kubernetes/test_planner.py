@@ -7,20 +7,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kubernetes.cluster import Cluster, not_placed, ready, until
-from tests.kubernetes.scaling import RunScaler
+from tests.kubernetes.scaling import RunPlanner
 
 from assay.config.environment import SettingError
 from assay.config.settings import PlannerSettings, Settings, StoreSettings
 from assay.core.ids import BatchId, GroupId, PipelineName, RequestId, TaskId, TenantId
 from assay.core.records import BatchSpec, NewRequest, Quota, TaskRecord
 from assay.edge.metrics import Metrics
-from assay.planner.build import PlannerService
 from assay.planner.build import build as build_planner
 from assay.planner.service.wire import condition_messages
 from assay.store.port import Store
@@ -28,59 +27,6 @@ from assay.verifiers.registry import load_pipelines
 
 TENANT = TenantId("default")
 STAGE = "python.run"
-QUICK = {"tick_s": 0.2, "replan_s": 0.5, "search_s": 1.0, "hold_s": 0.2, "lease_s": 2.0}
-RunPlanner = Callable[..., Awaitable[PlannerService]]
-
-
-@pytest.fixture
-def addresses() -> list[str]:
-    """Where the planners listen, in the order of their start."""
-    return []
-
-
-@pytest.fixture
-async def run_planner(
-    cluster: Cluster,
-    store_settings: StoreSettings,
-    run_scaler: RunScaler,
-    tmp_path: Path,
-    addresses: list[str],
-) -> AsyncIterator[RunPlanner]:
-    """Start planners of Deployments; they end with the test."""
-    run_scaler()  # writes the kubeconfig
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def run(**kubernetes: Any) -> PlannerService:
-            settings = Settings(
-                data_dir=tmp_path / "data",
-                store=store_settings,
-                planner=PlannerSettings.model_validate(
-                    {
-                        "grpc_port": 0, "slots_min": 0, "slots_max": 8, **QUICK,
-                        "scaler": "kubernetes",
-                        "kubernetes": {
-                            "namespace": cluster.namespace,
-                            "kubeconfig": tmp_path / "kubeconfig",
-                            "deployments": {STAGE: "assay-python-run"},
-                            **kubernetes,
-                        },
-                    }
-                ),
-            )  # fmt: skip
-            service = build_planner(settings, metrics=Metrics())
-            addresses.append((await service.server.start())["grpc"])
-            stop = asyncio.Event()
-            running = asyncio.create_task(service.work(stop))
-
-            async def end() -> None:
-                stop.set()
-                await running
-                await service.stop()
-
-            stack.push_async_callback(end)
-            return service
-
-        yield run
 
 
 async def open_batch(store: Store, size: int) -> BatchId:
@@ -127,7 +73,7 @@ async def test_a_batch_scales_its_deployment_from_nothing_and_back(
 ) -> None:
     name = await cluster.deploy(STAGE, replicas=0)
     node = asyncio.create_task(kubelet(cluster, room=100))
-    planner = await run_planner()
+    planner = await run_planner(STAGE)
     batch = await open_batch(store, 64)
 
     async def grown() -> bool:
@@ -148,7 +94,7 @@ async def test_without_room_the_plan_falls_back_to_what_is_given_and_says_why(
 ) -> None:
     name = await cluster.deploy(STAGE, replicas=0)
     node = asyncio.create_task(kubelet(cluster, room=1))
-    planner = await run_planner(gated_s=1.0, quota_hold_s=600.0)
+    planner = await run_planner(STAGE, gated_s=1.0, quota_hold_s=600.0)
     await open_batch(store, 256)
 
     async def fallen_back() -> bool:
@@ -202,9 +148,9 @@ async def test_the_commands_find_the_leader_of_two_planners_behind_a_service(
     """As in a pod of the API: no planner of its own, and the address of the Service."""
     await cluster.deploy(STAGE, replicas=0)
     node = asyncio.create_task(kubelet(cluster, room=100))
-    leader = await run_planner()
+    leader = await run_planner(STAGE)
     await until(lambda: leader.controller.leading, "one leads")
-    other = await run_planner()
+    other = await run_planner(STAGE)
     await until(lambda: other.controller.why_not_ready == "", "the other stands by")
     batch = await open_batch(store, 64)
     await until(lambda: leader.controller.plan is not None, "there is a plan")

@@ -1279,3 +1279,4 @@ async def test_a_store_answers_a_ping_and_takes_a_hint(drive: Driver) -> None:
     await drive.store.put_task(TASK)
     await drive.store.hint(TENANT, TASK.task_id, 512)
     assert await drive.store.ping() >= 0.0
+    assert await drive.store.round_trip() >= 0.0

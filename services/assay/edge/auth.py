@@ -40,7 +40,6 @@ SEVERAL: Final = 2
 _DIGEST_FORM = re.compile(r"[0-9a-fA-F]{64}")
 _BEARER = "bearer "
 _NAME_DIGITS: Final = 8
-_FILE = TypeAdapter(dict[str, TenantSettings])
 
 
 class OpenToAllError(ValueError):
@@ -396,7 +395,7 @@ def _parsed(content: bytes) -> _Directory:
         ValueError: they are wrong; the message shows none of the content.
     """
     try:
-        settings = _FILE.validate_json(content)
+        settings = TypeAdapter(dict[str, TenantSettings]).validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         message = f"{field_path(first['loc']) or 'content'}: {first['msg']}"

@@ -156,6 +156,10 @@ class WorkerStore(Protocol):
 class Store(WorkerStore, Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
+    async def round_trip(self) -> float:
+        """Return the round trip in seconds. Unlike `ping` it writes nothing, so it does not wait
+        for the server's disk, and a store that is unfit answers too."""
+
     # -- tasks and batches ---------------------------------------------------------------------
     async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """Register; returns False if the same task exists.

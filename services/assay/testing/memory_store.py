@@ -473,6 +473,10 @@ class MemoryStore(HostCommands):
         """See `Store.ping`."""
         return 0.0
 
+    async def round_trip(self) -> float:
+        """See `Store.round_trip`."""
+        return 0.0
+
     async def close(self) -> None:
         """See `Store.close`."""
         self._closed = True

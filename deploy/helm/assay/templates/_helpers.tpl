@@ -10,8 +10,8 @@
 
 {{- /* The labels by which pods are selected: (dict "root" $ "component" "api"). */ -}}
 {{- define "assay.selector" -}}
-app.kubernetes.io/name: {{ include "assay.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "assay.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -52,7 +52,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .Values.operator.tlsSecret -}}
 - name: operator-tls
   secret:
-    secretName: {{ .Values.operator.tlsSecret }}
+    secretName: {{ .Values.operator.tlsSecret | quote }}
     items: [{key: ca.crt, path: ca.crt}, {key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
 {{- end }}
 {{- end }}
@@ -103,7 +103,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- /* Environment of every service that works on the store: settings, store, data directory. */ -}}
 {{- define "assay.environment" -}}
 - name: ASSAY_STORE__URL
-  valueFrom: {secretKeyRef: {name: {{ include "assay.storeSecret" . }}, key: url}}
+  valueFrom: {secretKeyRef: {name: {{ include "assay.storeSecret" . | quote }}, key: url}}
 {{ include "assay.settings" . }}
 {{- end }}
 
@@ -136,7 +136,7 @@ seccompProfile: {type: RuntimeDefault}
 nodeSelector: {{ toJson . }}
 {{- end }}
 {{- with .at.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets: {{ toJson . }}

@@ -181,7 +181,7 @@ async def observe(
     Raises:
         DependencyDown: the store cannot be reached.
     """
-    round_trip_s = await store.ping()
+    round_trip_s = await store.round_trip()
     async with AsyncExitStack() as opened:
         if asking is None:
             asking = await opened.enter_async_context(Asking())
