@@ -1,6 +1,6 @@
 """An adapter that is pushed again with other values: what was found of its form still holds.
 
-A trainer pushes the same tensors of the same config at each step. Looking at each of them anew
+A trainer pushes the same tensors of the same config at each step. Looking at each of them again
 costs a multiple of what their bytes cost, as decoding has filled the caches.
 
 Invariants:
