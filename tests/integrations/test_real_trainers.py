@@ -138,15 +138,16 @@ async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_un
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]], abs=1e-6)
 
 
+@pytest.mark.parametrize("where", [(), ("--colocated",)], ids=["loops", "colocated"])
 async def test_the_trainer_that_verl_runs_by_default_has_an_unbiased_baseline(
-    api: Any, run_worker: Any
+    api: Any, run_worker: Any, where: tuple[str, ...]
 ) -> None:
     """It takes no marks of the reward out of its queue by itself."""
     installed = interpreter_with("verl")
     if installed is not None and installed[1].startswith("0.8."):
         pytest.skip("verl has this trainer since 0.9")
     await run_worker(Judge(), stage="extract")
-    found = await run("verl", api.addresses.grpc, *BASELINE, program="verl_v1")
+    found = await run("verl", api.addresses.grpc, *where, *BASELINE, program="verl_v1")
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
     centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
     assert found["advantages"] == pytest.approx(centred, abs=1e-6)

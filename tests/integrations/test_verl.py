@@ -112,18 +112,23 @@ async def test_an_agent_loops_output_is_scored_unless_it_has_a_reward_of_its_own
     assert len(judge.groups) == 1
 
 
+@pytest.mark.parametrize(
+    "column", [{}, {"infra_failed": [0.0, SimpleNamespace(data=1.0), 0, 0, 0]}]
+)
 def test_rows_in_verls_queue_are_marked_before_their_advantages_are_computed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, column: dict[str, Any]
 ) -> None:
-    """With verl's names; `test_real_trainers.py` runs its trainer."""
+    """With verl's names; `test_real_trainers.py` runs its trainer. What a trainer has scored itself
+    has a column, and no more than that."""
     infos = [{"infra_failed": 0.0}, {"infra_failed": 1.0}, {"score": 0.5}, None]
     stored = [SimpleNamespace(data={"reward_extra_info": one}) for one in infos]
     seen: list[list[bool]] = []
 
     class Queue:
         def kv_batch_get(self, keys: Any, partition_id: Any, select_fields: Any) -> Any:
-            assert (keys, partition_id, select_fields) == (["k"], "train", ["extra_fields"])
-            return {"extra_fields": [*stored, {}]}
+            assert (keys, partition_id) == (["k"], "train")
+            assert select_fields == ["extra_fields", "infra_failed"]
+            return {"extra_fields": [{}] * 5 if column else [*stored, {}], **column}
 
     class PPOTrainer:
         def _compute_advantage(self, _batch: Any, metrics: dict[str, Any]) -> Any:

@@ -1,7 +1,9 @@
 """Advantages of one group by the trainer that verl runs by default, from its TransferQueue.
 
-`in_verl_v1.py TEXTS`: scores the responses by the adapter's function, puts them into the queue as
-verl's agent loops do, and lets `PPOTrainer._compute_advantage` work there. Prints, as JSON, the
+`in_verl_v1.py [--colocated] TEXTS`: scores the responses by the adapter's function, puts them into
+the queue as verl's agent loops do, and lets `PPOTrainer._compute_advantage` work there. With
+`--colocated` it is the trainer that has them scored, as it does beside a reward model on its own
+GPUs, by a reward manager that knows the label (verl hands none on there). Prints, as JSON, the
 scores and advantages. `VERL_USE_EXTERNAL_MODULES` installs the baseline, as in a user's run.
 """
 
@@ -9,6 +11,7 @@ import asyncio
 import json
 import os
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 os.environ["VERL_USE_EXTERNAL_MODULES"] = "assay.integrations.trainers.verl_baseline"
@@ -17,6 +20,8 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
+from verl.experimental.reward_loop.reward_loop import RewardLoopManager
+from verl.experimental.reward_loop.reward_manager import NaiveRewardManager
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -43,17 +48,21 @@ class Trainer(PPOTrainer):  # type: ignore[misc]  # verl has no types
 Trainer.__abstractmethods__ = frozenset()
 
 
-def row(found: dict[str, Any], length: int) -> dict[str, Any]:
-    """The columns of `AgentLoopOutput.as_dict` that the trainer reads."""
-    rewards = torch.zeros(length)
-    rewards[-1] = found["score"]
+def row(text: str, found: dict[str, Any] | None) -> dict[str, Any]:
+    """The columns of `AgentLoopOutput.as_dict` that the trainer reads; a token is a letter."""
+    rewards = torch.zeros(len(text))
+    if found is not None:
+        rewards[-1] = found["score"]
     return {
         "uid": "g",
-        "response_mask": torch.ones(length, dtype=torch.int64),
+        "prompts": torch.tensor([1]),
+        "responses": torch.tensor([ord(letter) for letter in text]),
+        "raw_prompt": [{"role": "user", "content": "2 + 3?"}],
+        "response_mask": torch.ones(len(text), dtype=torch.int64),
         "rm_scores": rewards,
-        "rollout_log_probs": torch.zeros(length),
-        "old_log_probs": torch.zeros(length),
-        "extra_fields": {"reward_extra_info": found},
+        "rollout_log_probs": torch.zeros(len(text)),
+        "old_log_probs": torch.zeros(len(text)),
+        "extra_fields": {} if found is None else {"reward_extra_info": found},
     }
 
 
@@ -63,20 +72,47 @@ async def scored(texts: list[str]) -> list[dict[str, Any]]:
     return list(await asyncio.gather(*ask))
 
 
-def main(texts: list[str]) -> None:
-    found = asyncio.run(scored(texts))
+@ray.remote
+class Worker:
+    """In place of `RewardLoopWorker`, which needs a model and its tokenizer."""
+
+    def compute_score_batch(self, data: Any) -> list[dict[str, Any]]:
+        rows = data.batch["responses"].tolist()
+        texts = ["".join(chr(one) for one in row if one) for row in rows]
+        found = asyncio.run(scored(texts))
+        close()
+        return [{"reward_score": one["score"], "reward_extra_info": one} for one in found]
+
+
+def score_beside_a_model(trainer: Any, batch: Any) -> list[dict[str, Any]]:
+    """As the step of the trainer does."""
+    manager = object.__new__(RewardLoopManager)
+    manager.reward_model_manager = None
+    manager.reward_manager_cls = NaiveRewardManager
+    manager.reward_loop_workers = [Worker.remote()]  # type: ignore[attr-defined]  # ray adds it
+    trainer.reward_loop_manager = manager
+    trainer.tokenizer = SimpleNamespace(pad_token_id=0)
+    trainer._compute_reward_colocate(batch)
+    back = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
+    return [{"score": float(one.sum())} for one in back["rm_scores"].unbind()]
+
+
+def main(texts: list[str], *, colocated: bool) -> None:
+    found: list[Any] = [None] * len(texts) if colocated else asyncio.run(scored(texts))
     close()
     ray.init(num_cpus=16, include_dashboard=False, log_to_driver=False)  # its storage asks for some
     tq.init(OmegaConf.create({}))
     keys = [f"g_{at}_0" for at in range(len(texts))]
-    rows = [row(one, 2 + at % 2) for at, one in enumerate(found)]
     batch = tq.kv_batch_put(
         keys=keys,
-        fields=list_of_dict_to_tensordict(rows),
+        fields=list_of_dict_to_tensordict(list(map(row, texts, found))),
         tags=[{"status": "success"} for _ in keys],
         partition_id="train",
     )
-    Trainer(len(texts))._compute_advantage(batch, {})
+    trainer = Trainer(len(texts))
+    if colocated:
+        found = score_beside_a_model(trainer, batch)
+    trainer._compute_advantage(batch, {})
     back = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["advantages"])
     advantages = [float(one[0]) for one in back["advantages"].unbind()]
     tq.close()
@@ -85,4 +121,5 @@ def main(texts: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    given = sys.argv[1:]
+    main([one for one in given if one != "--colocated"], colocated="--colocated" in given)

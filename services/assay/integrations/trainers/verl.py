@@ -247,10 +247,19 @@ def _mark_rows_of_v1() -> None:
 
 
 def failed_rows(queue: Any, batch: Any) -> list[bool]:
-    """Which rows of a batch in a TransferQueue have `infra_failed`, in the order of its keys."""
+    """Which rows of a batch in a TransferQueue have `infra_failed`, in the order of its keys.
+
+    Rewards of agent loops have it in `extra_fields`. Those that the trainer computes itself, with a
+    reward model on its own GPUs, replace them and have a column of that name.
+    """
     found = queue.kv_batch_get(
-        keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"]
+        keys=batch.keys,
+        partition_id=batch.partition_id,
+        select_fields=["extra_fields", "infra_failed"],
     )
+    column = found.get("infra_failed", None)
+    if column is not None:
+        return [bool(getattr(one, "data", one)) for one in column]
     fields = [getattr(one, "data", one) for one in found["extra_fields"]]
     infos = [(one or {}).get("reward_extra_info") or {} for one in fields]
     return [bool(info.get("infra_failed")) for info in infos]
