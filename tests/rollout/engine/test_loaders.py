@@ -668,3 +668,14 @@ def test_no_text_has_more_bytes_than_its_tokens_can_be(text: str) -> None:
     own = OWN.setdefault("tokenizer", tokenizer())
     assert len(text.encode()) <= text_bytes_max(own, len(own.encode(text)))
     assert own.encode(text * 400) == own._backend.encode(text * 400, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("said", [None, "", "{}", '{"version": "1.0"', "\udcff"])
+def test_a_folder_without_a_tokenizer_names_the_file(tmp_path: Path, said: str | None) -> None:
+    pytest.importorskip("tokenizers")
+    if said is not None:
+        (tmp_path / "tokenizer.json").write_text(said, "utf-8", "surrogateescape")
+    with pytest.raises(UnsupportedModel if said is None else CorruptModel) as refused:
+        load_tokenizer(tmp_path)
+    assert "tokenizer.json" in str(refused.value)
+    assert "Exception:" not in str(refused.value)

@@ -46,5 +46,6 @@ def reading(what: str) -> Iterator[None]:
     except ImportError as error:
         raise UnsupportedModel(f"{what}: pip install 'assay[rollout]' ({error})") from error
     except (Exception, RecursionError, MemoryError) as error:
-        said = f"{what}: {type(error).__name__}: {error}"[:500]
+        kind = "" if type(error) is Exception else f"{type(error).__name__}: "
+        said = f"{what}: {kind}{error}"[:500]
         raise CorruptModel(said) from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.rollout.models import gguf_file
 from assay.rollout.models.chat import ChatTemplate
-from assay.rollout.models.errors import CorruptModel, UnsupportedModel
+from assay.rollout.models.errors import CorruptModel, UnsupportedModel, reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,10 +158,20 @@ def _sentence_piece(piece: str) -> bytes:
 
 
 def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:
-    """From tokenizer.json, with ids and template from config.json and tokenizer_config.json."""
+    """From tokenizer.json, with ids and template from config.json and tokenizer_config.json.
+
+    Raises:
+        UnsupportedModel: there is no tokenizer.json.
+        CorruptModel: it is no tokenizer.
+        OSError: a file cannot be read.
+    """
     from tokenizers import Tokenizer as Backend
 
-    backend = Backend.from_file(str(folder / "tokenizer.json"))
+    file = folder / "tokenizer.json"
+    if not file.exists():
+        raise UnsupportedModel(f"{folder} holds no {file.name}")
+    with reading(file.name):
+        backend = Backend.from_str(file.read_text("utf-8"))
     config = _json(folder / "config.json")
     more = _json(folder / "tokenizer_config.json")
     generation = _json(folder / "generation_config.json")
