@@ -201,6 +201,8 @@ def values_schema(values: Mapping[str, Any], known: Mapping[str, Any]) -> Schema
         "workers": of_workers,
         "global": OPEN,
     }
+    # `null` takes a branch away, which no template expects.
+    schema["required"] = sorted(name for name, value in values.items() if isinstance(value, dict))
     definitions = {**tree.get("$defs", {}), "workersOfAStage": of_stage}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Assay"}
     return {**head, **schema, "$defs": definitions}

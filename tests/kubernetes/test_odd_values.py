@@ -98,6 +98,15 @@ def test_the_bases_render(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_a_branch_that_is_taken_away_is_refused_by_its_name(tmp_path: Path) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for name in (name for name, value in values.items() if isinstance(value, dict)):
+        (tmp_path / "v.json").write_text(json.dumps({name: None}))
+        done = ask(4, "template", "lab", str(CHART), "--values", str(tmp_path / "v.json"))
+        assert done.returncode != 0, name
+        assert f"missing property '{name}'" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("seed", range(len(BASES)))
 def test_an_odd_value_is_refused_or_makes_valid_objects(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
