@@ -120,8 +120,20 @@ def test_marks_of_code_around_an_answer_are_no_part_of_it(
 
 
 @pytest.mark.parametrize("gold", ["Evelyn", "85", r"\frac{1}{2}"])
-@pytest.mark.parametrize("marks", ["'{}'", '"{}"', "``{}''", "`{}'", "**{}**"])
-@pytest.mark.parametrize("face", ["text", "textbf", "mathbf"])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "'{}'",
+        '"{}"',
+        "``{}''",
+        "`{}'",
+        "**{}**",
+        "\u00ab{}\u00bb",
+        "\u201e{}\u201c",
+        "\u300c{}\u300d",
+    ],
+)
+@pytest.mark.parametrize("face", ["text", "textbf", "mathbf", "textsc", "underline"])
 def test_quotes_in_a_typeface_are_no_part_of_an_answer(
     judge: Judge, gold: str, marks: str, face: str
 ) -> None:

@@ -42,6 +42,7 @@ _SPELLINGS: Final = {
     "mathrm": "text",
     "textbf": "text",
     "textit": "text",
+    "textsc": "text",
     "textrm": "text",
     "textnormal": "text",
     "textsf": "text",

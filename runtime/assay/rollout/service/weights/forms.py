@@ -88,6 +88,7 @@ def _named(part: WeightPart) -> tuple[PushKind, str, Sequence[tuple[object, ...]
 
 
 def _maker(one: AdaptedProjection) -> Callable[..., AdaptedProjection]:
+    """Like it but for its tensors, which are not kept."""
     return partial(
         AdaptedProjection,
         tensor=one.tensor,
