@@ -283,6 +283,18 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"offers: another$",
     ),
+    "beside": Mend(
+        "a value alone behind a box is no answer, whatever its kind",
+        ("offers",),
+        (
+            Change(
+                f"{_TEXT}/announcements/alternatives.py",
+                "    return None if found is None else Alternative(",
+                "    return None if True else Alternative(",
+            ),
+        ),
+        shown_by=r"beside: another$",
+    ),
     "fractions_listed": Mend(
         "fractions in a list are one expression",
         _ANSWERS,

@@ -220,7 +220,11 @@ class VerifyHandler:
             if time.process_time() > until_s:
                 return judged[-1]._replace(passed=False, error=UNDECIDED)
         if not any(said.passed for said in judged):
-            return self._judge_stated(work, found.text, found.strategy)
+            said = self._judge_stated(work, found.text, found.strategy)
+            listed = ", ".join(found.parts)
+            if said.passed is not False or listed == found.text:
+                return said
+            return self._judge_stated(work, listed, found.strategy)
         right = [part for part, said in zip(found.parts, judged, strict=True) if said.passed]
         others = (part for part in found.parts if part not in right)
         if all(is_sentence_with(part, right) or self._rounds(work, right, part) for part in others):

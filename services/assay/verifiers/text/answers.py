@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
-from assay.verifiers.text.announcements import corrections, lines
+from assay.verifiers.text.announcements import corrections, lines, objects
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
@@ -49,7 +49,7 @@ class Extracted(NamedTuple):
     strategy: Strategy
     parts: tuple[str, ...] = ()
     """What is stated, in order, where that is more than one: all parts of one answer, or one value
-    again; `text` joins them with commas."""
+    again; `text` joins them with commas, or is the list that they stand in."""
 
 
 TAIL_CHARS_MAX: Final = 500
@@ -93,6 +93,9 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
         if strategy is Strategy.BOXED and _stated_after_boxes(response, strategies):
             continue
         if strategy in _UNMARKED:
+            record = objects.last(response) if _reads_words(strategies) else None
+            if record is not None:
+                return Extracted(record.text, strategy, record.parts)
             text = _UNMARKED[strategy](response)
             announcements = _stated_last(response, strategies) if text else []
             if text:

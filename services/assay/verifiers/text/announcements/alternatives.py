@@ -8,6 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
+from assay.verifiers.text.announcements import kinds
 from assay.verifiers.text.markers import Statement
 
 _CHARS_MAX: Final = 160
@@ -95,6 +96,7 @@ _IS_BARE: Final = re.compile(
     r"[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d[\d,. ]*"
     r"|\\(?:[dt]?frac|sqrt|pi)(?![a-z])[^A-Za-z]{0,40}|[A-HJ-Z])(?:\\?%)?"
 )
+_COMMA: Final = re.compile(r",(?!\d{3}(?!\d))")
 _HAS_NAME: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
 _DIGIT: Final = re.compile(r"(?a)\d")
@@ -110,7 +112,7 @@ _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
 _NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
 _ENDS: Final = " .!?$*_`\\,;"
 _OPENS: Final = re.compile(rf"(?:\$|\\?[(\[])\s*(?:{_NAME}\s?=\s?)?\Z")
-_CLOSES: Final = re.compile(r"\$|\\[)\]]")
+_CLOSES: Final = re.compile(r"(?<!\\)\$|\\[)\]]")
 
 
 class _Patterns(NamedTuple):
@@ -192,8 +194,14 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
         return _said(text, found, name, needs_case=found["else"] is None)
     if patterns.bare and (found := patterns.bare.match(text, end, until)):
         is_equation = "=" in found[0] and _is_of_equation(text, start, end)
-        return None if is_equation else _alone(text, found)
-    return None
+        alone = None if is_equation else _alone(text, found)
+        return alone or _of_its_kind(text, start, end)
+    return _of_its_kind(text, start, end)
+
+
+def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
+    found = kinds.another(text, start, end, name_of(text, start))
+    return None if found is None else Alternative(Statement(*found, text[slice(*found)]), "")
 
 
 def name_of(text: str, at: int) -> str:
@@ -247,7 +255,8 @@ def _said(
 def _alone(text: str, lead: re.Match[str]) -> Alternative | None:
     """A value with no word beside it."""
     value = _value(markers.sentence(markers.line_at(text, lead.end())), is_open=False)
-    if not value or not _IS_BARE.fullmatch(value):
+    is_list = _COMMA.search(value) and ("(" in lead[0] or "[" in lead[0])  # `4 (2, 3, 5, 7)`
+    if is_list or not _IS_BARE.fullmatch(value):
         return None
     end = lead.end() + len(value)
     return Alternative(Statement(lead.end(), end, value), "")

@@ -41,6 +41,7 @@ _AND: Final = re.compile(r"[ $*_)\]]{0,4}(?:[,;\n]|(?:and|vs\.?|versus|to)\s)", 
 _END_MARKS: Final = " .!$*_`)"
 _ITEM: Final = re.compile(r"\d{1,2}[.)]")
 """The number of an item of a list."""
+_ITEM_BEGINS: Final = re.compile(r"\d{1,2}[.)][ \t]{1,3}(?=\S)")
 _BEGINS: Final = re.compile(
     r"[*_`]{0,4}(?:\$|\\(?:[(\[]|boxed|[dt]?frac|sqrt|pi)|\(?[-+\u2212]?\.?\d)"
 )
@@ -64,13 +65,16 @@ def bare(text: str, end: int) -> Statement | None:
     words_max = 1 if _TAKES_BACK.search(lead[0]) or _OR.match(lead[0]) else 0
     if not words_max and _AND.match(lead[0]) is None:
         return None
-    line = markers.line_at(text, lead.end())
+    begin = lead.end()
+    if "\n" in lead[0] and (item := _ITEM_BEGINS.match(text, begin)):
+        begin = item.end()
+    line = markers.line_at(text, begin)
     value = markers.sentence(line) if words_max else line.rstrip(_END_MARKS)
     said = without_marks(value)
     is_bare = _is_bare(said, words_max=words_max) and not (
         "\n" in lead[0] and _ITEM.fullmatch(line)
     )
-    return Statement(lead.end(), lead.end() + len(value), said) if is_bare else None
+    return Statement(begin, begin + len(value), said) if is_bare else None
 
 
 def looks_again(text: str, start: int) -> int:

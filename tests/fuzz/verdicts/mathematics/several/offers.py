@@ -1,6 +1,7 @@
 """A box or tag whose sentence offers another value in its place, or says its own value again."""
 
 import random
+import re
 from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
@@ -37,11 +38,19 @@ _OFFERS: Final = (
     *("{} (either that or {})", "{} or (b) {}", "{} xor {}", "{}, {} as well"),
     *("{}\\quad\\text{{or}}\\quad {}", "{} \\text{{ or }} {}"),
 )
+_BESIDE: Final = (
+    *("{} | {}", "{} -> {}", "{} \u2192 {}", "{} & {}", "{}; {}", "{}, {}", "{} and {}", "{} ({})"),
+    *("{} [{}]", "{} / {}", "{} \u2014 {}", "{} respectively {}", "{}. Or {}.", "{}\n\n{}"),
+    *("{}\n- {}", "{}\n* {}", "{}\n> {}", "{}\n2. {}", "{} vs {}", "{} \\quad {}"),
+)
+"""Nothing but a sign or a word stands between the two."""
 _LETTERS: Final = "ABCD"
 
 
 def offer_case(rng: random.Random) -> Case:
-    """A right value with another one in its place, or with itself."""
+    """A right value with another one in its place or beside it, or with itself."""
+    if rng.random() < 0.3:
+        return _beside(rng)
     agrees = rng.random() < 0.4
     box, other = rng.choice(_CARRIERS)
     offer = rng.choice(_OFFERS)
@@ -70,3 +79,29 @@ def offer_case(rng: random.Random) -> Case:
         reference={"answers": [answer.gold]},
         expected=Expected.RIGHT if agrees else Expected.WRONG,
     )
+
+
+def _beside(rng: random.Random) -> Case:
+    """A right value and another one of its kind, alone on its line."""
+    answer = answers.any_answer(rng)
+    others = [one for one in answer.other if _is_one_of(one, answer.gold)]
+    agrees = answer.kind in (*LISTED, "word") or not others or rng.random() < 0.4
+    box, other = rng.choice(_CARRIERS)
+    value = (
+        rng.choice(answer.same) if agrees and answer.same else rng.choice(others or [answer.gold])
+    )
+    return Case(
+        pipeline="math",
+        kind=f"{answer.kind} beside: " + ("again" if agrees else "another"),
+        response="We work.\n\nThe answer is "
+        + rng.choice(_BESIDE).format(box.format(answer.gold), other.format(value)),
+        reference={"answers": [answer.gold]},
+        expected=Expected.RIGHT if agrees else Expected.WRONG,
+    )
+
+
+def _is_one_of(value: str, gold: str) -> bool:
+    """Whether it is one value, written as the gold is."""
+    has_name = [re.search("[a-z]", re.sub(r"\\[a-z]+", "", one)) for one in (value, gold)]
+    alike = all((mark in value) is (mark in gold) for mark in (",", " or ", " and ", "not ", "="))
+    return alike and (not has_name[1] or bool(has_name[0]))

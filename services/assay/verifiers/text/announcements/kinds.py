@@ -1,0 +1,234 @@
+r"""A value behind a box that stands alone on its line and is of the kind of the answer: `| x^3`.
+
+Behind `\boxed{x^2}` that is another answer, whatever sign or word joins it. What explains an answer
+is of another kind (a condition, an equation, a list of steps) or has words beside it, and what only
+says the answer again is equal to it. Total; linear in the length of the text.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_CHARS_MAX: Final = 160
+_VALUE_CHARS_MAX: Final = 100
+_MARKED_CHARS_MAX: Final = 200
+_JOINT: Final = re.compile(
+    r"(?:[\s~$*_`(\[{}\])&|;,:.!\u2013\u2014\u2022\u2192\u21d2\u27f6\u222a]|\\[,;:!() \[\]]|\\\\"
+    r"|<?[-=]{1,2}>|<-{1,2}|(?<=\n)(?:>|\d{1,2}[.)]\s)|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
+    r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|cup|mid|lor|vee|hspace\{\w+\})(?![A-Za-z])"
+    r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{)"
+    r"|\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
+    r"|possibly|perhaps|maybe|either|xor|then|to)\b)+",
+    re.IGNORECASE,
+)
+_IS_CLOSED: Final = re.compile(
+    r"\s*(?:\$|\\[)\]])|(?<=</answer>)|\s*[-+/\u2212]\s*(?:\$|\\[(\[])", re.IGNORECASE
+)
+"""A formula ends before an operator, or begins behind it."""
+_TERMS_CHARS_MAX: Final = 20
+_HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
+_OPERATORS: Final = re.compile(r"[-+/\u2212](?![->])(?<!<-)")
+_LINE_BEGINS: Final = re.compile(r"\n[\s>]*-")
+_OPENED: Final = re.compile(r"[(\[{\\$+-]{1,2}\Z")
+_SIGN: Final = re.compile(r"[$({;,|&]\s?(?P<sign>[-\u2212])\s?\Z")
+"""A minus, and no dash."""
+_ENDS: Final = " .!?$*_`,;|&"
+_SPACES: Final = re.compile(
+    r"\s+|\\(?:left|right|displaystyle|big+l?r?)(?![A-Za-z])|\\[,;:! ()\[\]]"
+    r"|(?<=\d),(?=\d{3}(?!\d))"
+)
+_TYPEFACE: Final = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|textit)\s?\{([^{}]*)\}")
+_MARKED: Final = re.compile(
+    r"\\(?:boxed|fbox)\s?\{(?P<box>.*)\}|<answer>(?P<tag>.*)</answer>", re.DOTALL | re.IGNORECASE
+)
+_MARKERS: Final = re.compile(r"\n|####|\\(?:boxed|fbox|tag|label)|</?answer", re.IGNORECASE)
+"""What is marked is found by its mark; an equation has a number."""
+_ITEM: Final = re.compile(r"\d{1,2}[.)]\s*")
+"""The number of an item of a list, and nothing in it."""
+_COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_RELATION: Final = re.compile(
+    r"(?P<left>[^<>=]{1,40}?)(?:(?P<equal>=)|<|>|\\[lg](?:eq?|eqslant|t)(?![A-Za-z])|[\u2264\u2265])"
+)
+_INDEX: Final = re.compile(r"(?<=[A-Za-z])_(?:\{\w{1,3}\}|\w)\Z")
+_OTHER_RELATION: Final = re.compile(
+    r"\\(?:neq?|in|notin|approx|equiv|sim|forall|p?mod|infty|text)(?![A-Za-z])|[\u2260\u2208\u2248\u2261\u221e]"
+)
+_WORD: Final = re.compile(r"[A-Za-z]{2,20}(?: [A-Za-z]{2,20})?")
+_LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
+_NO_EXPRESSION: Final = re.compile(
+    r"[<>=\u2264\u2265\u2190-\u21ff]|\\[lg](?:eq?|eqslant|t)(?![A-Za-z])|[^\W\d_A-Za-z\u0370-\u03ff]"
+)
+"""Relations, arrows, and letters of words in other scripts."""
+_LETTERS: Final = re.compile(r"[A-Za-z]")
+_PAIR: Final = re.compile(r"[(\[][^()\[\]]*(?:,[^()\[\]]*)+[)\]]")
+_MATRIX: Final = re.compile(r"\\begin\{[a-z]*(?:matrix|array)\}.*\\end\{[a-z]*(?:matrix|array)\}")
+_UNIT: Final = re.compile(
+    r"(?P<number>\d[\s$*]{0,3})(?:[ap]\.?m\.?|[A-Za-z]{2,20}|[A-Za-z]{1,3}/[A-Za-z]{1,3})[\s$*.]*\Z",
+    re.IGNORECASE,
+)
+_MONEY: Final = re.compile(r"\\?[$\u20ac\u00a3](?=\d)")
+_CLASSES: Final = tuple(
+    frozenset(words.split())
+    for words in (
+        "yes no",
+        "true false",
+        "odd even",
+        "monday tuesday wednesday thursday friday saturday sunday",
+        "january february march april may june july august september october november december",
+        "red orange yellow green blue purple violet white black brown pink grey gray",
+        "north south east west northeast northwest southeast southwest",
+        "left right up down",
+        "positive negative zero",
+        "increasing decreasing constant",
+        "convergent divergent converges diverges",
+        "first second third fourth fifth sixth",
+        "acute right obtuse",
+        "rational irrational",
+        "prime composite",
+        "always sometimes never",
+    )
+)
+"""Words of which one excludes the others."""
+_EQUATED: Final = frozenset({"number", "pair", "set", "matrix", "letter"})
+"""Kinds of which `= v` behind the answer states another value and no equation."""
+
+
+Shape = tuple[object, ...]
+_PLAIN_NUMBER: Final[Shape] = ("number", *[False] * 7)
+
+
+def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
+    """Where another value of its kind stands behind the answer that is marked in `[start, end)`.
+
+    With a name before it, `x_1` of `x_1 = \\boxed{85}`, that of `x_2 = 5` is one too.
+    """
+    joint = _JOINT.match(text, end, end + _CHARS_MAX)
+    if joint is None or end - start > _MARKED_CHARS_MAX:
+        return None
+    answer = _shapes(_content(text[start:end]))
+    if answer and name:
+        answer.add(_relation(name, is_equal=True))
+    terms = _HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
+    if not answer or not _may_join(text, joint, answer, has_terms=terms is not None):
+        return None
+    line_end = text.find("\n", joint.end())
+    line_end = len(text) if line_end < 0 else line_end
+    if line_end - joint.end() > _VALUE_CHARS_MAX:
+        return None
+    for begin in _begins(joint):
+        if _ITEM.fullmatch(text, begin, line_end):
+            continue
+        value = _without_end(text[begin:line_end])
+        if _is_among(_shapes(value), answer):
+            return begin, begin + len(value)
+    return None
+
+
+def _is_among(said: set[Shape], answer: set[Shape]) -> bool:
+    """A number without a mark is of the kind of any number."""
+    is_number = any(shape[0] == "number" for shape in answer)
+    return bool(said & answer) or (_PLAIN_NUMBER in said and is_number)
+
+
+def _may_join(text: str, joint: re.Match[str], answer: set[Shape], *, has_terms: bool) -> bool:
+    """Operators only join what is closed before them: `$\\boxed{85}$ / $5$`."""
+    is_equated = "=" in joint[0] and "=>" not in joint[0]
+    if is_equated and (has_terms or not any(shape[0] in _EQUATED for shape in answer)):
+        return False
+    has_operator = _OPERATORS.search(joint[0]) and not _LINE_BEGINS.search(joint[0])
+    return not has_operator or _IS_CLOSED.match(text, joint.start()) is not None
+
+
+def _begins(joint: re.Match[str]) -> Iterator[int]:
+    """Where the value may begin: what opens it may have been taken for a part of the joint."""
+    end = joint.end()
+    if sign := _SIGN.search(joint[0]):
+        yield joint.start() + sign.start("sign")
+    openers = _OPENED.search(joint[0])
+    begin = joint.start() + openers.start() if openers else end
+    yield from range(end, begin - 1, -1)
+
+
+def _content(marked: str) -> str:
+    found = _MARKED.fullmatch(marked)
+    if found is None:
+        return marked
+    content = found["box"] if found["box"] is not None else found["tag"]
+    inner = _MARKED.fullmatch(content.strip())
+    return content if inner is None else _content(content.strip())
+
+
+def _without_end(said: str) -> str:
+    """Without the end of what was opened before it."""
+    value = said.rstrip(_ENDS)
+    while value and (value.endswith(("\\)", "\\]")) or _is_unopened(value)):
+        is_command = value.endswith(("\\)", "\\]"))
+        value = value[: -2 if is_command else -1].rstrip(_ENDS)
+    return value
+
+
+def _is_unopened(value: str) -> bool:
+    if value[-1] == "}":
+        return value.count("{") < value.count("}")
+    opened = value.count("(") + value.count("[")
+    return value[-1] in ")]" and opened < value.count(")") + value.count("]")
+
+
+def _shapes(value: str) -> set[Shape]:
+    """The kind of a value, with what two values of one kind share; empty for what is none."""
+    if not value or len(value) > _VALUE_CHARS_MAX or _MARKERS.search(value):
+        return set()
+    words = _TYPEFACE.sub(r"\1", value).strip(" $.*_{}")
+    if len(words) == 1 and words.isalpha() and words.isupper():
+        return {("letter",)}
+    if _WORD.fullmatch(words):
+        said = words.lower()
+        return {("word", at) for at, names in enumerate(_CLASSES) if said in names}
+    has_money = _MONEY.search(value) is not None
+    text = _without_spaces(value)
+    if "\\begin" in text:
+        return {("matrix",)} if _MATRIX.fullmatch(text) else set()
+    bare = _TYPEFACE.sub("", _without_spaces(_UNIT.sub(r"\g<number>", value)))
+    has_unit = bare != text and ":" not in bare
+    if _OTHER_RELATION.search(bare):
+        return set()
+    if relation := _RELATION.match(bare):
+        return {_relation(relation["left"], is_equal=relation["equal"] is not None)}
+    if bare.startswith("\\{") and bare.endswith("\\}"):
+        return {("set",)}
+    if _PAIR.fullmatch(bare):
+        return {("pair",)}
+    if "," in bare:
+        return set()
+    return _of_expression(bare, has_unit=has_unit, has_money=has_money)
+
+
+def _without_spaces(value: str) -> str:
+    return _SPACES.sub("", value).replace("$", "").strip("*_`")
+
+
+def _relation(left: str, *, is_equal: bool) -> Shape:
+    return ("relation", _INDEX.sub("", left), is_equal)
+
+
+def _of_expression(bare: str, *, has_unit: bool, has_money: bool) -> set[Shape]:
+    said = _COMMAND.sub(" ", bare)
+    if _NO_EXPRESSION.search(bare):
+        return set()
+    if _LONG_WORD.search(said):
+        return set()
+    names = frozenset(_LETTERS.findall(said))
+    if names - {"i"}:
+        return {("formula", names)}
+    if not any(map(str.isdigit, said)) and not re.search(r"\\(?:pi|sqrt)(?![a-z])", bare):
+        return set()
+    flags: Shape = (
+        has_unit,
+        has_money,
+        ":" in bare,
+        "%" in bare,
+        "\\circ" in bare,
+        "\\pi" in bare,
+        "i" in names,
+    )
+    return {("number", *flags)}
