@@ -93,8 +93,8 @@ _EQUATED: Final = frozenset({"number", "pair", "set", "matrix", "letter"})
 """Kinds of which `= v` behind the answer states another value and no equation."""
 
 
-Shape = tuple[object, ...]
-_PLAIN_NUMBER: Final[Shape] = ("number", *[False] * 7)
+ValueKind = tuple[object, ...]
+_PLAIN_NUMBER: Final[ValueKind] = ("number", *[False] * 7)
 
 
 def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
@@ -105,7 +105,7 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
     joint = _JOINT.match(text, end, end + _CHARS_MAX)
     if joint is None or end - start > _MARKED_CHARS_MAX:
         return None
-    answer = _shapes(_content(text[start:end]))
+    answer = _kinds(_content(text[start:end]))
     if answer and name:
         answer.add(_relation(name, is_equal=True))
     terms = _HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
@@ -119,21 +119,21 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
         if _ITEM.fullmatch(text, begin, line_end):
             continue
         value = _without_end(text[begin:line_end])
-        if _is_among(_shapes(value), answer):
+        if _is_among(_kinds(value), answer):
             return begin, begin + len(value)
     return None
 
 
-def _is_among(said: set[Shape], answer: set[Shape]) -> bool:
+def _is_among(said: set[ValueKind], answer: set[ValueKind]) -> bool:
     """A number without a mark is of the kind of any number."""
-    is_number = any(shape[0] == "number" for shape in answer)
+    is_number = any(kind[0] == "number" for kind in answer)
     return bool(said & answer) or (_PLAIN_NUMBER in said and is_number)
 
 
-def _may_join(text: str, joint: re.Match[str], answer: set[Shape], *, has_terms: bool) -> bool:
+def _may_join(text: str, joint: re.Match[str], answer: set[ValueKind], *, has_terms: bool) -> bool:
     """Operators only join what is closed before them: `$\\boxed{85}$ / $5$`."""
     is_equated = "=" in joint[0] and "=>" not in joint[0]
-    if is_equated and (has_terms or not any(shape[0] in _EQUATED for shape in answer)):
+    if is_equated and (has_terms or not any(kind[0] in _EQUATED for kind in answer)):
         return False
     has_operator = _OPERATORS.search(joint[0]) and not _LINE_BEGINS.search(joint[0])
     return not has_operator or _IS_CLOSED.match(text, joint.start()) is not None
@@ -174,7 +174,7 @@ def _is_unopened(value: str) -> bool:
     return value[-1] in ")]" and opened < value.count(")") + value.count("]")
 
 
-def _shapes(value: str) -> set[Shape]:
+def _kinds(value: str) -> set[ValueKind]:
     """The kind of a value, with what two values of one kind share; empty for what is none."""
     if not value or len(value) > _VALUE_CHARS_MAX or _MARKERS.search(value):
         return set()
@@ -207,11 +207,11 @@ def _without_spaces(value: str) -> str:
     return _SPACES.sub("", value).replace("$", "").strip("*_`")
 
 
-def _relation(left: str, *, is_equal: bool) -> Shape:
+def _relation(left: str, *, is_equal: bool) -> ValueKind:
     return ("relation", _INDEX.sub("", left), is_equal)
 
 
-def _of_expression(bare: str, *, has_unit: bool, has_money: bool) -> set[Shape]:
+def _of_expression(bare: str, *, has_unit: bool, has_money: bool) -> set[ValueKind]:
     said = _COMMAND.sub(" ", bare)
     if _NO_EXPRESSION.search(bare):
         return set()
@@ -222,7 +222,7 @@ def _of_expression(bare: str, *, has_unit: bool, has_money: bool) -> set[Shape]:
         return {("formula", names)}
     if not any(map(str.isdigit, said)) and not re.search(r"\\(?:pi|sqrt)(?![a-z])", bare):
         return set()
-    flags: Shape = (
+    flags: ValueKind = (
         has_unit,
         has_money,
         ":" in bare,
