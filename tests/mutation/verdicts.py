@@ -1407,6 +1407,16 @@ SEVERAL: Final = [
         ("    yield from range(end, begin - 1, -1)\n", "    yield end\n"),
         ("|tag|label)", ")"),
         ("    if _OTHER_RELATION.search(bare):\n        return set()\n", ""),
+        (
+            "    if not all(_is_among(_kinds(value), answer) for value in values):\n        return None\n",
+            "",
+        ),
+        ('    said = [_LEAD.sub("", pieces[0]), *pieces', "    said = [pieces[0], *pieces"),
+        (
+            "_WORDS_BEFORE.split(clause[: named.start()] if named else clause)",
+            "_WORDS_BEFORE.split(clause)",
+        ),
+        ("    if len(pieces) < 2 or pieces[-1].strip(_MARKS):\n", "    if len(pieces) < 2:\n"),
         ("    if _NO_EXPRESSION.search(bare):\n        return set()\n", ""),
         ('("relation", _INDEX.sub("", left), is_equal)', '("relation", left, is_equal)'),
         ('("relation", _INDEX.sub("", left), is_equal)', '("relation", _INDEX.sub("", left))'),

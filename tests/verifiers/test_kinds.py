@@ -135,6 +135,44 @@ def test_any_rest_has_a_value_in_it_or_none(rest: str, box: str) -> None:
     assert found is None or len(box) <= found[0] < found[1] <= len(box + rest)
 
 
+BEFORE = (
+    *("The answer is {} or @", "The answer is either ${}$ or @.", "${}$ or @", "So it is {}, or @"),
+    *("Either ${}$ or else @", "The answer would be {} or maybe @", "**{}** vs @", "{} or {} or @"),
+    "We work.\n\nHence the result equals ${}$ or @.",
+)
+
+
+@pytest.mark.parametrize("way", BEFORE)
+def test_a_value_of_its_kind_before_an_answer_is_another_one(judge: Judge, way: str) -> None:
+    for gold, other in KINDS:
+        said = way.replace("@", rf"$\boxed{{{gold}}}$")
+        again, offer = said.replace("{}", gold), said.replace("{}", other)
+        assert judge("math", again, {"answers": [gold]}).reward == 1.0, again
+        assert judge("math", offer, {"answers": [gold]}).reward == 0.0, offer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        r"half of it, or $\boxed{85}$",
+        r"$\frac{170}{2}$, or $\boxed{85}$",
+        r"If n is 5 or 6 then $\boxed{85}$",
+        r"of the 100, 15 fail and $\boxed{85}$ pass",
+        r"We may add 5 to 80. The sum is $80+5$, or $\boxed{85}$.",
+        r"The roots are 5 and $\boxed{85}$.",
+        "In step 5 or 6.\nSo $\\boxed{85}$",
+    ],
+)
+def test_what_leads_to_an_answer_is_no_other_one(judge: Judge, said: str) -> None:
+    assert judge("math", said, {"answers": ["85"]}).reward == 1.0
+
+
+def test_a_name_before_both_is_a_name_of_both(judge: Judge) -> None:
+    said = r"So $x = 5$ or $x = \boxed{85}$"
+    assert judge("math", said, {"answers": ["85"]}).reward == 0.0
+    assert judge("math", said.replace("$x = 5$", "$y = 5$"), {"answers": ["85"]}).reward == 1.0
+
+
 LISTS = (
     *('{"answer": [1, 2]}', '{"answer": ["1", "2"]}', "{'answer': [1, 2], 'n': 5}"),
     *('```json\n{"answer": [1, 2]}\n```', '{"answer": [1, 2], "confidence": 0.9}'),

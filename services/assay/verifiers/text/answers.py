@@ -14,8 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import markers
-from assay.verifiers.text.announcements import corrections, lines, objects
-from assay.verifiers.text.announcements.alternatives import alternative
+from assay.verifiers.text.announcements import alternatives, corrections, lines, objects
 from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
 
@@ -189,10 +188,13 @@ def _with_neighbours(
     near = _near(response, run[0].start, run[-1].end, strategies)
     if any(map(is_value, said)):
         near = [one for one in near if not _is_titled(response, one)]
-    other = alternative(response, run[-1].start, run[-1].end)
+    other = alternatives.alternative(response, run[-1].start, run[-1].end)
     if other is not None:
         said[-1:] = [one + other.unit for one in said[-1:]]
     said = [*_before(response, run[0].start, near), *said]
+    earlier = alternatives.before(response, run[0].start, run[0].end)
+    if earlier is not None:
+        said.insert(0, earlier.text)
     last = run[-1].end
     for _ in range(_RUN_MAX):
         begun = [one for one in near if one.start >= last]

@@ -204,6 +204,12 @@ def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
     return None if found is None else Alternative(Statement(*found, text[slice(*found)]), "")
 
 
+def before(text: str, start: int, end: int) -> Statement | None:
+    """Another value of the answer's kind that its sentence names first: `5 or \\boxed{85}`."""
+    found = kinds.before(text, start, end, name_of(text, start))
+    return None if found is None else Statement(*found, text[slice(*found)])
+
+
 def name_of(text: str, at: int) -> str:
     r"""`x` of a box at `at`, in `x = \boxed{85}` or `\boxed{x = 85}`; empty if there is none."""
     found = _NAMED.search(text[max(0, at - _NAME_CHARS_MAX) : at]) or _NAMED_WITHIN.match(text, at)

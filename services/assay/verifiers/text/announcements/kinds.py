@@ -97,6 +97,22 @@ ValueKind = tuple[object, ...]
 _PLAIN_NUMBER: Final[ValueKind] = ("number", *[False] * 7)
 
 
+_CLAUSE_BEGINS: Final = re.compile(r"\n|[.!?:]\s|,\s(?:so|then|thus|hence|therefore)\s")
+_NAMED: Final = re.compile(r"[A-Za-z](?:_\{?\w\}?)?\s?=[\s$*\\(\[{]*\Z")
+_WORDS_BEFORE: Final = re.compile(
+    r"(?:\$|\\[)\]])?,?[\s*~]+(?:or|xor|vs\.?|versus)\b"
+    r"(?:\s(?:else|maybe|perhaps|possibly|even)\b)?",
+    re.IGNORECASE,
+)
+_LEAD: Final = re.compile(
+    r"\A(?:[^\d$\\]{0,60}\b(?:is|are|be|either|equals?|answers?|so|thus|hence|therefore|then"
+    r"|get|have|obtain|gives?)\b[:,]?\s)?\s*(?:either\s)?",
+    re.IGNORECASE,
+)
+_OPENS: Final = re.compile(r"\A(?:[\s*_$`]|\\[(\[])+")
+_MARKS: Final = " *_$\\([{`"
+
+
 def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
     """Where another value of its kind stands behind the answer that is marked in `[start, end)`.
 
@@ -105,9 +121,7 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
     joint = _JOINT.match(text, end, end + _CHARS_MAX)
     if joint is None or end - start > _MARKED_CHARS_MAX:
         return None
-    answer = _kinds(_content(text[start:end]))
-    if answer and name:
-        answer.add(_relation(name, is_equal=True))
+    answer = _answer_kinds(text[start:end], name)
     terms = _HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
     if not answer or not _may_join(text, joint, answer, has_terms=terms is not None):
         return None
@@ -122,6 +136,32 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
         if _is_among(_kinds(value), answer):
             return begin, begin + len(value)
     return None
+
+
+def before(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
+    """Where the sentence names another value of the kind before the answer: `5 or \\boxed{85}`."""
+    if end - start > _MARKED_CHARS_MAX:
+        return None
+    begin = max(0, start - _CHARS_MAX)
+    clause = _CLAUSE_BEGINS.split(text[begin:start])[-1]
+    named = _NAMED.search(clause)
+    pieces = _WORDS_BEFORE.split(clause[: named.start()] if named else clause)
+    if len(pieces) < 2 or pieces[-1].strip(_MARKS):
+        return None
+    answer = _answer_kinds(text[start:end], name)
+    said = [_LEAD.sub("", pieces[0]), *pieces[1:-1]]
+    values = [_without_end(_OPENS.sub("", one)) for one in said]
+    if not all(_is_among(_kinds(value), answer) for value in values):
+        return None
+    at = text.rindex(values[-1], begin, start)
+    return at, at + len(values[-1])
+
+
+def _answer_kinds(marked: str, name: str) -> set[ValueKind]:
+    answer = _kinds(_content(marked))
+    if answer and name:
+        answer.add(_relation(name, is_equal=True))
+    return answer
 
 
 def _is_among(said: set[ValueKind], answer: set[ValueKind]) -> bool:
