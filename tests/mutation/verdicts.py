@@ -1412,10 +1412,6 @@ SEVERAL: Final = [
             "",
         ),
         ('    said = [_LEAD.sub("", pieces[0]), *pieces', "    said = [pieces[0], *pieces"),
-        (
-            "_WORDS_BEFORE.split(clause[: named.start()] if named else clause)",
-            "_WORDS_BEFORE.split(clause)",
-        ),
         ("    if len(pieces) < 2 or pieces[-1].strip(_MARKS):\n", "    if len(pieces) < 2:\n"),
         ("    if _NO_EXPRESSION.search(bare):\n        return set()\n", ""),
         ('("relation", _INDEX.sub("", left), is_equal)', '("relation", left, is_equal)'),

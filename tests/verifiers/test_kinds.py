@@ -160,17 +160,12 @@ def test_a_value_of_its_kind_before_an_answer_is_another_one(judge: Judge, way: 
         r"of the 100, 15 fail and $\boxed{85}$ pass",
         r"We may add 5 to 80. The sum is $80+5$, or $\boxed{85}$.",
         r"The roots are 5 and $\boxed{85}$.",
+        r"So $x = 5$ or $x = \boxed{85}$",
         "In step 5 or 6.\nSo $\\boxed{85}$",
     ],
 )
 def test_what_leads_to_an_answer_is_no_other_one(judge: Judge, said: str) -> None:
     assert judge("math", said, {"answers": ["85"]}).reward == 1.0
-
-
-def test_a_name_before_both_is_a_name_of_both(judge: Judge) -> None:
-    said = r"So $x = 5$ or $x = \boxed{85}$"
-    assert judge("math", said, {"answers": ["85"]}).reward == 0.0
-    assert judge("math", said.replace("$x = 5$", "$y = 5$"), {"answers": ["85"]}).reward == 1.0
 
 
 LISTS = (

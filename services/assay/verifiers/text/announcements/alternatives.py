@@ -206,7 +206,7 @@ def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
 
 def before(text: str, start: int, end: int) -> Statement | None:
     """Another value of the answer's kind that its sentence names first: `5 or \\boxed{85}`."""
-    found = kinds.before(text, start, end, name_of(text, start))
+    found = kinds.before(text, start, end)
     return None if found is None else Statement(*found, text[slice(*found)])
 
 

@@ -98,7 +98,6 @@ _PLAIN_NUMBER: Final[ValueKind] = ("number", *[False] * 7)
 
 
 _CLAUSE_BEGINS: Final = re.compile(r"\n|[.!?:]\s|,\s(?:so|then|thus|hence|therefore)\s")
-_NAMED: Final = re.compile(r"[A-Za-z](?:_\{?\w\}?)?\s?=[\s$*\\(\[{]*\Z")
 _WORDS_BEFORE: Final = re.compile(
     r"(?:\$|\\[)\]])?,?[\s*~]+(?:or|xor|vs\.?|versus)\b"
     r"(?:\s(?:else|maybe|perhaps|possibly|even)\b)?",
@@ -138,17 +137,18 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
     return None
 
 
-def before(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
-    """Where the sentence names another value of the kind before the answer: `5 or \\boxed{85}`."""
+def before(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where the sentence names another value of the kind before the answer: `5 or \\boxed{85}`.
+
+    Of `x = 5 or x = \\boxed{85}` a solution may choose.
+    """
     if end - start > _MARKED_CHARS_MAX:
         return None
     begin = max(0, start - _CHARS_MAX)
-    clause = _CLAUSE_BEGINS.split(text[begin:start])[-1]
-    named = _NAMED.search(clause)
-    pieces = _WORDS_BEFORE.split(clause[: named.start()] if named else clause)
+    pieces = _WORDS_BEFORE.split(_CLAUSE_BEGINS.split(text[begin:start])[-1])
     if len(pieces) < 2 or pieces[-1].strip(_MARKS):
         return None
-    answer = _answer_kinds(text[start:end], name)
+    answer = _kinds(_content(text[start:end]))
     said = [_LEAD.sub("", pieces[0]), *pieces[1:-1]]
     values = [_without_end(_OPENS.sub("", one)) for one in said]
     if not all(_is_among(_kinds(value), answer) for value in values):
