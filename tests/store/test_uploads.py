@@ -64,7 +64,7 @@ async def test_another_tenants_files_do_not_count(drive: Driver) -> None:
 
 async def test_a_file_goes_after_its_time_and_its_room_is_free_again(store: Store) -> None:
     assert isinstance(store, ValkeyStore)
-    store._uploads._kept_ms = 50
+    store._settings = store._settings.model_copy(update={"uploads_kept_s": 0.05})
     name = await put(store, b"12345", bytes_max=8)
 
     async def gone() -> bool:

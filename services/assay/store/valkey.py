@@ -6,7 +6,7 @@ tasks and large payload parts, which never change. Operations that take several 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,17 +20,14 @@ from assay.core.ids import (
     StageName,
     TaskId,
     TenantId,
-    WorkerId,
 )
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
     BatchSpec,
-    Claim,
     DeadLetter,
     HintRecord,
     Leadership,
-    Lease,
     LogEntry,
     NewRequest,
     OpenWork,
@@ -54,16 +51,16 @@ from assay.store import codec
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
-from assay.store.operations.artifacts import ArtifactCommands
+from assay.store.operations.artifacts import ArtifactCalls
 from assay.store.operations.filling import Filling
-from assay.store.operations.hosts import HostCalls, HostRegistry
-from assay.store.operations.leases import Leases
+from assay.store.operations.hosts import HostCalls
+from assay.store.operations.leases import LeaseCalls
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
-from assay.store.operations.uploads import UploadCommands
-from assay.store.port import Finished, Pace, Reaped, Report
+from assay.store.operations.uploads import UploadCalls
+from assay.store.port import Pace
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
@@ -85,7 +82,7 @@ def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
     return ValkeyStore(settings, url=url, embedded=url == embedded)
 
 
-class ValkeyStore(HostCalls):
+class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
     """Implements `assay.store.port.Store`."""
 
     def __init__(
@@ -104,6 +101,7 @@ class ValkeyStore(HostCalls):
             embedded: the server is our own.
             part_requests_max: requests that one script call stores; larger messages are staged.
         """
+        super().__init__()
         self._settings = settings
         self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
@@ -112,14 +110,12 @@ class ValkeyStore(HostCalls):
         self._tasks_by_name: LruCache[tuple[TenantId, TaskId], TaskRecord] = LruCache(
             weight_max=TASKS_REMEMBERED_MAX, age_s_max=TASK_REMEMBERED_S, now_s=_now_s
         )
-        payloads = Payloads(self._link, inline_bytes_max=settings.inline_bytes_max)
+        self._payloads = Payloads(self._link, inline_bytes_max=settings.inline_bytes_max)
         self._opening = Opening(self._link, settings)
-        self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
-        self._filling = Filling(self._link, self._opening, payloads)
-        self._leases = Leases(self._link, settings, payloads)
-        self._hosts = HostRegistry(self._link, settings)
-        self._artifacts = ArtifactCommands(self._link, settings)
-        self._uploads = UploadCommands(self._link, settings)
+        self._submitting = Submitting(
+            self._link, self._payloads, part_requests_max=part_requests_max
+        )
+        self._filling = Filling(self._link, self._opening, self._payloads)
 
     # -- tasks and batches ---------------------------------------------------------------------
 
@@ -282,36 +278,6 @@ class ValkeyStore(HostCalls):
 
     # -- workers -------------------------------------------------------------------------------
 
-    async def claim(
-        self,
-        stage: StageName,
-        *,
-        claims_max: int,
-        lease_s: float,
-        worker: WorkerId,
-        left_out: Collection[TenantId] = (),
-    ) -> Sequence[Claim]:
-        """See `Store.claim`."""
-        return await self._leases.claim(
-            stage, claims_max=claims_max, lease_s=lease_s, worker=worker, left_out=left_out
-        )
-
-    async def beat(
-        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
-    ) -> Sequence[Lease]:
-        """See `Store.beat`."""
-        return await self._leases.beat(stage, lease_s=lease_s, leases=leases)
-
-    async def finish(
-        self, stage: StageName, reports: Sequence[Report], attempts_max: int
-    ) -> Finished:
-        """See `Store.finish`."""
-        return await self._leases.finish(stage, reports, attempts_max)
-
-    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
-        """See `Store.reap`."""
-        return await self._leases.reap(stage, attempts_max=attempts_max, jobs_max=jobs_max)
-
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
@@ -373,7 +339,7 @@ class ValkeyStore(HostCalls):
             return await self._link.run(load_script("open_work"), *arguments)
 
         return await read_open_work(
-            names, read_piece=read_piece, task_of=self._leases.task_of, requests_max=requests_max
+            names, read_piece=read_piece, task_of=self.task_of, requests_max=requests_max
         )
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
@@ -422,37 +388,7 @@ class ValkeyStore(HostCalls):
         """See `Store.plans`."""
         return await self._list_of(tenant, batch_id, "pl", 0, PLANS_MAX - 1)
 
-    # -- uploads -------------------------------------------------------------------------------
-
-    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
-        """See `Store.upload_put`."""
-        return await self._uploads.put(tenant, sha256, content, quota)
-
-    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
-        """See `Store.upload_get`."""
-        return await self._uploads.get(tenant, sha256)
-
-    # -- artifacts -----------------------------------------------------------------------------
-
-    async def artifact_get(self, key: str) -> bytes | None:
-        """See `Store.artifact_get`."""
-        return await self._artifacts.get(key)
-
-    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
-        """See `Store.artifact_begin`."""
-        return await self._artifacts.begin(key, lease_s=lease_s)
-
-    async def artifact_put(self, key: str, content: bytes) -> None:
-        """See `Store.artifact_put`."""
-        await self._artifacts.put(key, content)
-
-    async def artifact_abandon(self, key: str) -> None:
-        """See `Store.artifact_abandon`."""
-        await self._artifacts.abandon(key)
-
-    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
-        """See `Store.artifact_wait`."""
-        return await self._artifacts.wait(key, timeout_s=timeout_s)
+    # -- rate limits ---------------------------------------------------------------------------
 
     async def permit(
         self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]

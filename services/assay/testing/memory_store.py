@@ -6,8 +6,8 @@ suite. Nothing survives the process.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from assay.core.ids import (
@@ -42,19 +42,14 @@ from assay.core.records import (
 )
 from assay.core.store_limits import (
     Fitness,
-    artifact_too_large,
-    too_many_uploads,
-    upload_never_fits,
 )
 from assay.core.tools.rate import next_free_s
 from assay.store.port import Pace
+from assay.testing.file_commands import FileCommands, within
 from assay.testing.host_commands import HostCommands, Now
 from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
-ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
-ARTIFACTS_MAX: Final = 4_096
-UPLOADS_KEPT_NS: Final = 86_400 * 10**9
 
 
 @dataclass(slots=True)
@@ -63,25 +58,17 @@ class _Sleeper:
     woken: asyncio.Future[StageName]
 
 
-@dataclass(slots=True)
-class _Making:
-    expires_ns: int
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-class MemoryStore(HostCommands):
+class MemoryStore(HostCommands, FileCommands):
     """Implements `assay.store.port.Store`."""
 
     def __init__(self, clock: Now, limits: QueueLimits | None = None) -> None:
+        super().__init__()
         self._clock = clock
         self._model = QueueModel(limits)
         self._watchers: dict[BatchId, dict[asyncio.Event, None]] = defaultdict(dict)
         self._planners: dict[asyncio.Event, None] = {}
         self._sleepers: list[_Sleeper] = []
-        self._artifacts: dict[str, bytes] = {}
         self._free_s: dict[tuple[str, str, str], float] = {}
-        self._uploads: dict[TenantId, dict[str, tuple[int, bytes]]] = {}
-        self._making: dict[str, _Making] = {}
         self._closed = False
 
     @property
@@ -221,7 +208,7 @@ class MemoryStore(HostCommands):
             while not self._closed:
                 changed.clear()
                 yield
-                await _within(changed.wait(), RECHECK_S)
+                await within(changed.wait(), RECHECK_S)
         finally:
             del self._watchers[batch_id][changed]
             if not self._watchers[batch_id]:
@@ -387,66 +374,7 @@ class MemoryStore(HostCommands):
         """See `Store.plans`."""
         return self._model.batch_book.plans(tenant, batch_id, self._clock.now_ns())
 
-    # -- uploads -------------------------------------------------------------------------------
-
-    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
-        """See `Store.upload_put`."""
-        now_ns = self._clock.now_ns()
-        own = self._uploads.setdefault(tenant, {})
-        for old in [name for name, (until_ns, _) in own.items() if until_ns <= now_ns]:
-            del own[old]
-        if sha256 not in own:
-            if len(content) > quota.uploads_bytes_max:
-                raise upload_never_fits(quota, len(content))
-            if sum(len(kept) for _, kept in own.values()) + len(content) > quota.uploads_bytes_max:
-                first_ns = min(until_ns for until_ns, _ in own.values())
-                raise too_many_uploads(quota, retry_after_s=max(0.001, (first_ns - now_ns) / 1e9))
-        own[sha256] = (now_ns + UPLOADS_KEPT_NS, content)
-        return own[sha256][0]
-
-    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
-        """See `Store.upload_get`."""
-        until_ns, content = self._uploads.get(tenant, {}).get(sha256, (0, None))
-        return content if until_ns > self._clock.now_ns() else None
-
-    # -- artifacts -----------------------------------------------------------------------------
-
-    async def artifact_get(self, key: str) -> bytes | None:
-        """See `Store.artifact_get`."""
-        return self._artifacts.get(key)
-
-    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
-        """See `Store.artifact_begin`."""
-        now_ns = self._clock.now_ns()
-        making = self._making.get(key)
-        if key in self._artifacts or (making is not None and making.expires_ns > now_ns):
-            return False
-        self._making[key] = _Making(now_ns + int(lease_s * 1e9))
-        return True
-
-    async def artifact_put(self, key: str, content: bytes) -> None:
-        """See `Store.artifact_put`."""
-        if len(content) > ARTIFACT_BYTES_MAX:
-            await self.artifact_abandon(key)
-            raise artifact_too_large(len(content), ARTIFACT_BYTES_MAX)
-        self._artifacts[key] = content
-        while len(self._artifacts) > ARTIFACTS_MAX:
-            del self._artifacts[next(iter(self._artifacts))]
-        await self.artifact_abandon(key)
-
-    async def artifact_abandon(self, key: str) -> None:
-        """See `Store.artifact_abandon`."""
-        making = self._making.pop(key, None)
-        if making is not None:
-            making.over.set()
-
-    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
-        """See `Store.artifact_wait`."""
-        making = self._making.get(key)
-        if making is not None:
-            left_s = (making.expires_ns - self._clock.now_ns()) / 1e9
-            await _within(making.over.wait(), min(timeout_s, left_s))
-        return self._artifacts.get(key)
+    # -- rate limits ---------------------------------------------------------------------------
 
     async def permit(
         self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
@@ -481,12 +409,3 @@ class MemoryStore(HostCommands):
         """See `Store.close`."""
         self._closed = True
         self._wake_all()
-
-
-async def _within(waiting: Coroutine[object, object, object], timeout_s: float) -> None:
-    """Wait until the event or the time limit."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            await waiting
-    except TimeoutError:
-        pass

@@ -45,6 +45,7 @@ from assay.testing.queue_records import (
     check_quota,
     done,
     oldest,
+    stages_gone,
 )
 from assay.testing.queue_stages import StageQueues
 from assay.testing.queue_tasks import TaskBook
@@ -304,6 +305,30 @@ class BatchBook:
             self._drop_letter(oldest(own))
         elif len(letters) > self._limits.dead_letters_max:
             self._drop_letter(oldest(own if len(own) > 1 else letters.values()))
+
+    def revive(self, job: Job, now_ns: int) -> None:
+        """Make a dead letter, and with a group its members, live with fresh attempts."""
+        batch = job.batch
+        del self.letters[job.stage][job.job_id], batch.dead[job.job_id]
+        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
+        job.charged = 0
+        held = self.held[batch.spec.tenant]
+        for one in [job] if job.group is None else job.group.members.values():
+            batch.live[one.job_id] = one
+            batch.outcomes[Outcome.INFRA_FAILED] -= 1
+            one.timings, one.services = stages_gone(one)
+            one.replayed = True
+            if one.group is None and job.group is not None:
+                one.state = "gathered"
+            if one.request.group_id:
+                batch.groups[one.request.group_id].live += 1
+            held.requests += 1
+            held.payload_bytes += one.payload_bytes
+        if batch.over:
+            # Gone already after a replay of another of its requests.
+            self.over.pop(batch.key, None)
+            batch.closing = None
+            batch.overdue_ns = now_ns + self._limits.batch_overdue_ns
 
     def _drop_letter(self, job: Job) -> None:
         del self.letters[job.stage][job.job_id]

@@ -61,7 +61,6 @@ from assay.testing.queue_records import (
     admit,
     leave_stage,
     leaves_stage,
-    stages_gone,
 )
 from assay.testing.queue_records import QueueLimits as QueueLimits
 from assay.testing.queue_records import fresh as fresh_of
@@ -444,27 +443,7 @@ class QueueModel:
             return False
         if job.request.group_id and batch.groups[job.request.group_id].judged:
             return False
-        del self.batch_book.letters[job.stage][job_id], batch.dead[job_id]
-        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
-        job.charged = 0
-        held = self.batch_book.held[batch.spec.tenant]
-        for one in [job] if job.group is None else job.group.members.values():
-            batch.live[one.job_id] = one
-            batch.outcomes[Outcome.INFRA_FAILED] -= 1
-            one.timings, one.services = stages_gone(one)
-            one.replayed = True
-            if one.group is None and job.group is not None:
-                one.state = "gathered"
-            if one.request.group_id:
-                batch.groups[one.request.group_id].live += 1
-            held.requests += 1
-            held.payload_bytes += one.payload_bytes
-        if batch.over:
-            self.batch_book.over.pop(
-                batch.key, None
-            )  # gone since the replay of another of its requests
-            batch.closing = None
-            batch.overdue_ns = now_ns + self._limits.batch_overdue_ns
+        self.batch_book.revive(job, now_ns)
         self.changes.batches.add(batch.spec.batch_id)
         self.changes.planning = True
         self.stages.enqueue(job)

@@ -16,43 +16,40 @@ ARTIFACT: Final = b"="
 """Prefix of the content of an artifact, so that even an empty one is not empty in the store."""
 
 
-class ArtifactCommands:
-    """Reads, makes and awaits artifacts."""
+class ArtifactCalls:
+    """The calls of a store about artifacts."""
 
-    def __init__(self, link: Link, settings: StoreSettings) -> None:
-        self._link = link
-        self._settings = settings
-        self._begin = load_script("artifact_begin")
-        self._end = load_script("artifact_end")
+    _link: Link
+    _settings: StoreSettings
 
-    async def get(self, key: str) -> bytes | None:
+    async def artifact_get(self, key: str) -> bytes | None:
         """See `Store.artifact_get`."""
         content: bytes | None = await self._link.call("GET", self._link.key("a", key))
         return None if content is None else content[1:]
 
-    async def begin(self, key: str, *, lease_s: float) -> bool:
+    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
         """See `Store.artifact_begin`."""
-        return bool(await self._link.run(self._begin, key, int(lease_s * 1000)))
+        return bool(await self._link.run(load_script("artifact_begin"), key, int(lease_s * 1000)))
 
-    async def put(self, key: str, content: bytes) -> None:
+    async def artifact_put(self, key: str, content: bytes) -> None:
         """See `Store.artifact_put`."""
         if len(content) > self._settings.artifact_bytes_max:
-            await self.abandon(key)
+            await self.artifact_abandon(key)
             raise artifact_too_large(len(content), self._settings.artifact_bytes_max)
-        await self._settle(key, ARTIFACT + content)
+        await self._settle_artifact(key, ARTIFACT + content)
 
-    async def abandon(self, key: str) -> None:
+    async def artifact_abandon(self, key: str) -> None:
         """See `Store.artifact_abandon`."""
-        await self._settle(key, b"")
+        await self._settle_artifact(key, b"")
 
-    async def _settle(self, key: str, content: bytes) -> None:
+    async def _settle_artifact(self, key: str, content: bytes) -> None:
         await self._link.run(
-            self._end,
+            load_script("artifact_end"),
             *(key, int(self._settings.artifacts_kept_s * 1000)),
             *(self._settings.artifacts_bytes_max, content),
         )
 
-    async def wait(self, key: str, *, timeout_s: float) -> bytes | None:
+    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
         """See `Store.artifact_wait`."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s

@@ -24,39 +24,33 @@ _FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "cr
 _OF_ONE: Final = -2
 
 
-class HostRegistry:
-    """What worker hosts and planners call."""
+class HostCalls:
+    """The calls of a store about worker hosts."""
 
-    def __init__(self, link: Link, settings: StoreSettings) -> None:
-        self._link = link
-        self._settings = settings
-        self._put = load_script("put_host")
-        self._drop = load_script("drop_host")
-        self._hosts = load_script("hosts")
-        self._take_back = load_script("take_back")
-        self._ended_by = load_script("ended_by")
+    _link: Link
+    _settings: StoreSettings
 
-    async def put(self, host: HostRecord, *, lease_s: float, owner: str) -> bool:
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """See `Store.put_host`."""
         check_host(host)
         hosts_max = self._settings.hosts_max
         packed = pack({name: getattr(host, name) for name in _FIELDS})
         lease_ms = max(1, int(lease_s * 1000))
         result = await self._link.run(
-            self._put,
+            load_script("put_host"),
             *(host.worker, packed, lease_ms, hosts_max, owner, HOSTS_PER_OWNER_MAX),
         )
         if result < 0:
             raise too_many_hosts(of_one=result == _OF_ONE, hosts_max=hosts_max)
         return bool(result)
 
-    async def drop(self, worker: WorkerId) -> None:
+    async def drop_host(self, worker: WorkerId) -> None:
         """See `Store.drop_host`."""
-        await self._link.run(self._drop, worker)
+        await self._link.run(load_script("drop_host"), worker)
 
-    async def all(self) -> Sequence[HostRecord]:
+    async def hosts(self) -> Sequence[HostRecord]:
         """See `Store.hosts`."""
-        found = await self._link.run(self._hosts)
+        found = await self._link.run(load_script("hosts"))
         return [host for worker, packed in found if (host := record_of(worker, packed)) is not None]
 
     async def ended_by(
@@ -66,7 +60,8 @@ class HostRegistry:
         found: dict[WorkerId, Mapping[StageName, int]] = {}
         for first in range(0, len(workers), SLICE):
             some = workers[first : first + SLICE]
-            for worker, row in zip(some, await self._link.run(self._ended_by, *some), strict=True):
+            rows = await self._link.run(load_script("ended_by"), *some)
+            for worker, row in zip(some, rows, strict=True):
                 pairs = zip(row[::2], row[1::2], strict=True)
                 found[worker] = {StageName(name.decode()): int(count) for name, count in pairs}
         return found
@@ -79,7 +74,7 @@ class HostRegistry:
         cursor: Reply = b"0"
         while True:
             cursor, again, buried, over = await self._link.run(
-                self._take_back,
+                load_script("take_back"),
                 *(stage, attempts_max, settings.dead_letters_max),
                 *(settings.dead_letters_per_tenant_max, worker, HOST_GONE, cursor, SLICE),
             )
@@ -93,34 +88,6 @@ class HostRegistry:
             expired=0,
             completed=tuple(map(codec.completed_batch, completed)),
         )
-
-
-class HostCalls:
-    """The calls of a store about hosts."""
-
-    _hosts: HostRegistry
-
-    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
-        """See `Store.put_host`."""
-        return await self._hosts.put(host, lease_s=lease_s, owner=owner)
-
-    async def drop_host(self, worker: WorkerId) -> None:
-        """See `Store.drop_host`."""
-        await self._hosts.drop(worker)
-
-    async def hosts(self) -> Sequence[HostRecord]:
-        """See `Store.hosts`."""
-        return await self._hosts.all()
-
-    async def ended_by(
-        self, workers: Sequence[WorkerId]
-    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
-        """See `Store.ended_by`."""
-        return await self._hosts.ended_by(workers)
-
-    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
-        """See `Store.take_back`."""
-        return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
 
 
 async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) -> None:

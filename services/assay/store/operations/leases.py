@@ -31,18 +31,15 @@ TaskKey = tuple[bytes, bytes, bytes]
 """Tenant, task and the number of this registration of the task."""
 
 
-class Leases:
-    """What worker hosts call."""
+class LeaseCalls:
+    """The calls of a store about leases."""
 
-    def __init__(self, link: Link, settings: StoreSettings, payloads: Payloads) -> None:
-        self._link = link
-        self._settings = settings
-        self._payloads = payloads
+    _link: Link
+    _settings: StoreSettings
+    _payloads: Payloads
+
+    def __init__(self) -> None:
         self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_REMEMBERED_MAX)
-        self._claim = load_script("claim")
-        self._beat = load_script("beat")
-        self._finish = load_script("finish")
-        self._reap = load_script("reap")
 
     async def claim(
         self,
@@ -77,7 +74,7 @@ class Leases:
     ) -> tuple[list[Claim], int]:
         """Return the claims, and how many the script made."""
         now_us, batches, claims = await self._link.run(
-            self._claim, stage, claims_max, int(lease_s * 1000), worker, *left_out
+            load_script("claim"), stage, claims_max, int(lease_s * 1000), worker, *left_out
         )
         if not claims:
             return [], 0
@@ -116,7 +113,7 @@ class Leases:
         for first in range(0, len(leases), LEASES_SLICE):
             some = leases[first : first + LEASES_SLICE]
             pairs = (value for lease in some for value in (lease.job_id, lease.fence))
-            reply = await self._link.run(self._beat, stage, int(lease_s * 1000), *pairs)
+            reply = await self._link.run(load_script("beat"), stage, int(lease_s * 1000), *pairs)
             lost += [some[index] for index in reply]
         return lost
 
@@ -131,7 +128,7 @@ class Leases:
             for report in reports[first : first + CLAIMS_SLICE]:
                 arguments += codec.report_arguments(report)
             done, batches = await self._link.run(
-                self._finish,
+                load_script("finish"),
                 *(stage, attempts_max, self._settings.dead_letters_max),
                 self._settings.dead_letters_per_tenant_max,
                 *arguments,
@@ -150,7 +147,7 @@ class Leases:
         while left > 0:
             count = min(left, SLICE)
             *moved, over = await self._link.run(
-                self._reap,
+                load_script("reap"),
                 *(stage, attempts_max, count, self._settings.dead_letters_max),
                 *(self._settings.dead_letters_per_tenant_max, LEASE_RAN_OUT),
             )

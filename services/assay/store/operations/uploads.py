@@ -16,18 +16,18 @@ from assay.store.operations.payloads import PIECE_BYTES, UPLOAD_KEPT_S
 from assay.store.script import load_script
 
 
-class UploadCommands:
-    """Keeps and reads them."""
+class UploadCalls:
+    """The calls of a store about uploaded files."""
 
-    def __init__(self, link: Link, settings: StoreSettings) -> None:
-        self._link = link
-        self._kept_ms = int(settings.uploads_kept_s * 1000)
-        self._end = load_script("upload_end")
+    _link: Link
+    _settings: StoreSettings
 
-    async def put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
+    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
         """See `Store.upload_put`."""
-        limits = (len(content), self._kept_ms, quota.uploads_bytes_max)
-        reply = await self._link.run(self._end, tenant, sha256, "", *limits)
+        script = load_script("upload_end")
+        kept_ms = int(self._settings.uploads_kept_s * 1000)
+        limits = (len(content), kept_ms, quota.uploads_bytes_max)
+        reply = await self._link.run(script, tenant, sha256, "", *limits)
         if reply[0] == b"GONE":
             if len(content) > quota.uploads_bytes_max:
                 raise upload_never_fits(quota, len(content))
@@ -35,14 +35,14 @@ class UploadCommands:
             await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
             for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
                 await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
-            reply = await self._link.run(self._end, tenant, sha256, trial, *limits)
+            reply = await self._link.run(script, tenant, sha256, trial, *limits)
         if reply[0] == b"FULL":
             raise too_many_uploads(quota, retry_after_s=reply[1] / 1000)
         if reply[0] == b"GONE":
             raise DependencyDown("the uploaded file vanished before it was kept")
         return int(reply[1]) * 1_000_000
 
-    async def get(self, tenant: TenantId, sha256: str) -> bytes | None:
+    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
         """See `Store.upload_get`."""
         key = self._link.key("uc", tenant, sha256)
         pieces: list[bytes] = []
