@@ -74,7 +74,6 @@ class Sums(Scored, Environment[Answer, Seen, State]):
 
     @property
     def state(self) -> State:
-        """The episode."""
         return self._state
 
 

@@ -31,8 +31,6 @@ class Sum(Scored, vf.Task[SumData]):
 
 
 class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
-    """The questions."""
-
     def load(self) -> Iterable[Sum]:
         """Make the tasks."""
         for left in range(10):

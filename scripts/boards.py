@@ -25,7 +25,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One dashboard."""
+    """A dashboard of Grafana."""
 
     uid: str
     title: str

@@ -31,7 +31,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 class Authority:
-    """Signs certificates."""
+    """An authority that signs certificates for one test."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """Made with openssl; without it, a skip."""

@@ -56,7 +56,6 @@ class Load:
 
     @property
     def names(self) -> list[StageName]:
-        """All stages."""
         return [stage for task in self.tasks for stage in task.stages]
 
     @property

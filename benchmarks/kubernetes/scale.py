@@ -65,7 +65,6 @@ async def kubelet(server: ApiServer, load: Load) -> None:
 
 
 def deployment(stage: str) -> str:
-    """Its name."""
     return stage.replace(".", "-")
 
 
@@ -135,7 +134,6 @@ class Planning(PlanningProcess):
     plans_s: list[float]
 
     async def decide(self, snapshot: Snapshot) -> Decision:
-        """As usual."""
         found = await super().decide(snapshot)
         if found.made:
             self.plans_s.append(found.planning_ns / 1e9)

@@ -88,7 +88,7 @@ def mean_delay(demand: Demand, gpus: int, *, ebf: bool) -> float:
 
 
 def run_orders(seed: int) -> list[dict[str, object]]:
-    """Figure 14."""
+    """Orders of stages, as in figure 14 of the paper."""
     workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=2, seed=seed)
     demand = two_batches(workload)
     return [

@@ -50,7 +50,7 @@ CASES_S_MAX = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One trainer."""
+    """The requests of one trainer."""
 
     name: str
     pipeline: str
@@ -87,7 +87,7 @@ class BatchFigures:
 
 @dataclass(kw_only=True)
 class Measured:
-    """One run."""
+    """What one run measured."""
 
     name: str
     samples: list[Sample] = field(default_factory=list)
@@ -126,7 +126,6 @@ def cpp_cases(count: int) -> list[Request]:
 
 
 def math_cases(count: int) -> list[Request]:
-    """Real answers."""
     return [
         Request(request_id=f"r{k}", response=case.response, reference=case.reference)
         for k, case in enumerate(itertools.islice(gsm8k(), count))
@@ -308,7 +307,6 @@ def batches_table(runs: Sequence[Measured]) -> Report:
 
 
 async def main(args: argparse.Namespace) -> None:
-    """Both runs."""
     sizes = {"cpp": args.cpp, "math": args.math}
     tasks = [
         Task(

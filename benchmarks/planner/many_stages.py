@@ -63,7 +63,6 @@ class Scene:
         ])  # fmt: skip
 
     async def snapshot(self, histories: tuple[TaskHistory, ...]) -> Snapshot:
-        """This instant."""
         work = await self.store.open_work(batches_max=256, requests_max=200_000)
         slots = PODS_PER_STAGE
         return Snapshot(

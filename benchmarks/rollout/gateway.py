@@ -139,7 +139,6 @@ class Connection:
         self._host, self._port = host, port
 
     async def open(self) -> None:
-        """Connect."""
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
 
     async def post(self, path: str, body: object) -> tuple[Any, float]:
@@ -191,7 +190,6 @@ async def agent(url: str, number: int, chosen: argparse.Namespace, zero_s: float
 
 
 async def through_the_gateway(url: str, chosen: argparse.Namespace) -> list[Turn]:
-    """All sessions."""
     zero_s = time.monotonic() + 1.0
     agents = (agent(url, number, chosen, zero_s) for number in range(chosen.sessions))
     return sorted((t for s in await asyncio.gather(*agents) for t in s), key=lambda t: t.at_s)

@@ -59,7 +59,6 @@ class Service:
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
     def threads(self) -> int:
-        """Its threads."""
         return len(list(Path(f"/proc/{self.pid}/task").iterdir()))
 
 

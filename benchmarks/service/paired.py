@@ -134,7 +134,6 @@ async def python(platform: Platform, count: int) -> None:
 
 
 async def math(platform: Platform, count: int) -> None:
-    """Boxed fractions."""
     requests = [
         Request(
             request_id=f"{index}",
@@ -267,7 +266,6 @@ async def commands(platform: Platform) -> Counter[str]:
 
 # -- the measurement -------------------------------------------------------------------------------
 async def measured(platform: Platform, work: Work, count: int) -> Mapping[str, float]:
-    """One round."""
     before, called = cpu_s(platform.pid), await commands(platform)
     begun = now_s()
     await work(platform, count)

@@ -166,7 +166,6 @@ async def open_batches(store: Store, tenants: int, batches: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tenants", type=int, default=1_000)
     parser.add_argument("--tasks", type=int, default=2)

@@ -74,7 +74,6 @@ async def bare_spawn(number: int) -> None:
 
 
 async def python(run: Run, repeats: int) -> Report:
-    """Trivial programs."""
     report = Report(
         title="Trivial Python programs, closed loop",
         columns=("what", "concurrency", "requests/s", "p50 ms", "p99 ms"),

@@ -44,7 +44,6 @@ async def measure(count: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
     asyncio.run(measure(parser.parse_args().requests))

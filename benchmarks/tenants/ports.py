@@ -242,7 +242,6 @@ async def measure_with(key_file: str, args: argparse.Namespace, table: Report) -
 
 
 def main() -> None:
-    """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--ports", nargs="+", choices=PORTS, default=list(PORTS))
     parser.add_argument("--attacks", nargs="+", choices=BY_NAME, default=list(NAMES))

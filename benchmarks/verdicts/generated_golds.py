@@ -62,12 +62,10 @@ def expression(draw: random.Random) -> str:
 
 
 def element(draw: random.Random) -> str:
-    """One value."""
     return draw.choice((plain_integer, fraction, decimal, expression))(draw)
 
 
 def several(draw: random.Random) -> str:
-    """A list."""
     parts = list(dict.fromkeys(element(draw) for _ in range(draw.randint(2, 4))))
     between = draw.choice((", ", "; ", " and ", " or ", ", "))
     return between.join(parts)
@@ -109,7 +107,6 @@ def named(draw: random.Random) -> str:
 
 
 def relation(draw: random.Random) -> str:
-    """Inequalities."""
     sign = draw.choice(("<", ">", "\\le", "\\geq", "\\leq"))
     return f"{draw.choice(LETTERS)} {sign} {draw.randint(-9, 9)}"
 

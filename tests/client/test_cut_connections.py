@@ -43,7 +43,6 @@ class Cutting:
         self.serving.add(task)
 
     async def serve(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        """One connection."""
         most = None
         if self._left > 0:
             self._left -= 1

@@ -25,7 +25,6 @@ class Service:
         self.is_down = False
 
     async def send(self, messages: Sequence[RewardRequest]) -> Submitted:
-        """One message."""
         self.sizes.append(len(messages))
         await asyncio.sleep(JOIN_S)
         if self.is_down:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from assay.client import Batch, Client, SyncBatch, SyncClient
 from assay.client.loop_thread import LoopThread
 
 if TYPE_CHECKING:
@@ -65,3 +66,11 @@ def test_a_step_that_no_one_waits_for_is_ended_when_the_stream_is_closed(
     with pytest.raises(KeyboardInterrupt):
         next(stream)
     loop.close()
+
+
+def test_the_client_without_an_event_loop_has_the_docstrings_of_the_other() -> None:
+    for without_loop, model in ((SyncClient, Client), (SyncBatch, Batch)):
+        shared = {name for name in vars(model) if callable(getattr(model, name)) and name[0] != "_"}
+        for name in shared & vars(without_loop).keys():
+            assert getattr(without_loop, name).__doc__, name
+    assert SyncBatch.submit.__doc__ == Batch.submit.__doc__

@@ -39,7 +39,6 @@ class Hosted:
 
     @property
     def base(self) -> str:
-        """Its address."""
         return self.running.addresses.http
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -54,7 +54,6 @@ class Caller:
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
     async def ask(self, path: str, method: str = "GET", **more: Any) -> httpx.Response:
-        """One call."""
         headers = {**self.headers(), **more.pop("headers", {})}
         async with httpx.AsyncClient(base_url=self.base, headers=headers, timeout=60) as http:
             return await http.request(method, path, **more)

@@ -34,7 +34,6 @@ NPM_S_MAX: Final = 120
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Its source."""
     if given := os.environ.get("ASSAY_AXE_CORE"):
         return Path(given).read_text(encoding="utf-8")
     folder = tmp_path_factory.mktemp("axe")

@@ -247,7 +247,6 @@ def api(run: Run, number: int, host: str, key_file: Path) -> Process:
 
 
 def planner(run: Run, number: int) -> Process:
-    """One of the planners."""
     data_dir = run.folder / f"planner{number}"
     return Process(
         name=f"planner{number}",

@@ -51,7 +51,6 @@ class Link:
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         self._writers.add(writer)
         try:
             await self._passing.wait()

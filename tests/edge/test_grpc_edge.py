@@ -41,8 +41,7 @@ class Puppet(reward_pb2_grpc.RewardServiceServicer):
         self.act: Callable[[], Awaitable[None]] = self.nothing
         self.entered = asyncio.Semaphore(0)
 
-    async def nothing(self) -> None:
-        """By default."""
+    async def nothing(self) -> None: ...
 
     def raising(self, error: BaseException) -> None:
         """Raise in every method from now on."""

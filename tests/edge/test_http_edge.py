@@ -401,15 +401,12 @@ class Written(asyncio.Transport):
         self.ended = ""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Remember it."""
         self.writes.append(bytes(data))
 
     def close(self) -> None:
-        """See `asyncio.BaseTransport`."""
         self.ended = "closed"
 
     def abort(self) -> None:
-        """See `asyncio.WriteTransport`."""
         self.ended = "aborted"
 
 

@@ -271,7 +271,7 @@ def _selects(request: web.Request, found: Object) -> bool:
 
 
 def _merged(found: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """A JSON merge patch, by RFC 7396."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(found) if isinstance(found, dict) else {}

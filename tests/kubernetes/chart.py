@@ -32,7 +32,6 @@ def binary(major: int) -> Path:
 
 
 def ask(major: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Helm."""
     return subprocess.run(
         [str(binary(major)), *arguments], capture_output=True, text=True, check=False
     )

@@ -64,7 +64,6 @@ def changed(base: Mapping[str, Any], place: tuple[str, ...], value: object) -> d
 
 
 def names(value: object) -> Iterator[str]:
-    """All keys."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key

@@ -10,7 +10,6 @@ from assay.sim.platform.run import run_seed
 
 
 def main() -> int:
-    """Run them."""
     for word in sys.argv[1:]:
         finding = run_seed(int(word)).finding
         if finding:

@@ -111,11 +111,11 @@ class Host:
     data_dir: Path
 
     def slots(self, stage: str = STAGE) -> int:
-        """Wanted."""
+        """Slots that are wanted, per stage."""
         return next(p.desired for p in self.service.host.pools() if p.stage == stage)
 
     def ready(self, stage: str = STAGE) -> int:
-        """There."""
+        """Slots that are ready, per stage."""
         return next(p.ready for p in self.service.host.pools() if p.stage == stage)
 
 
@@ -154,7 +154,7 @@ StartPlanner = Callable[..., Awaitable[PlannerProcess]]
 
 @dataclass(slots=True, kw_only=True)
 class Asker:
-    """Calls `PlannerService`."""
+    """A client of `PlannerService`."""
 
     address: str
 

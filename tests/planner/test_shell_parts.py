@@ -404,8 +404,6 @@ class AwaitingProcess(PlanningProcess):
 
 
 class KeepingScaler(LosingScaler):
-    """Remembers sizes."""
-
     def __init__(self, clock: HandClock) -> None:
         super().__init__(clock, 0)
         self.sizes = {COMPILE: 0, RUN: 0}

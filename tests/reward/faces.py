@@ -46,7 +46,7 @@ class Item:
 
 
 class Face(Protocol):
-    """One transport."""
+    """The service as one transport shows it."""
 
     transport: str
     prefix: str

@@ -110,12 +110,10 @@ class Service:
     async def count_tags(
         self, tenant: str, batch_id: str, most: int | None, hard: bool, share: float
     ) -> int:
-        """Count."""
         self.calls.append((tenant, batch_id, most, hard, share))
         return 5
 
     async def drop_all(self, tenant: str) -> None:
-        """Drop."""
         self.calls.append((tenant,))
 
 
@@ -190,7 +188,7 @@ def test_the_page_describes_an_operation(service: Service) -> None:
 def test_a_service_that_lacks_a_method_or_a_field_is_refused_at_the_start() -> None:
     class Without(Service):
         async def drop_all(self, tenant: str, more: int) -> None:  # type: ignore[override]
-            """Drop."""
+            ...
 
     with pytest.raises(TypeError, match="more"):
         derived.rpcs(Without(), CONTRACT)

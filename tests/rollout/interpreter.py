@@ -166,7 +166,6 @@ class InterpretedQueue:
         return line
 
     def length(self) -> int:
-        """Entries."""
         return int((self.head.tail - self.head.head) & MASK64)
 
 

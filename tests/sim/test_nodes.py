@@ -99,5 +99,4 @@ def test_the_laboratory_reports_node_hours_as_ordered():
 
 
 def sample(at_s, held):
-    """One pool."""
     return Sample(at_s=at_s, target=(held,), held=(held,), running=(held,), waiting=(0,))

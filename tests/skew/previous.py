@@ -72,7 +72,6 @@ class Between(grpc.GenericRpcHandler):
         self.calls: list[str] = []
 
     def service(self, handler_call_details: Any) -> Any:
-        """See `grpc.GenericRpcHandler`."""
         path = handler_call_details.method
         kind = method(path)
         if kind is None or kind.name in self._lacks:

@@ -23,7 +23,6 @@ class Server:
         self.connected: asyncio.Future[asyncio.StreamWriter] = asyncio.Future()
 
     async def serve(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         self.connected.set_result(writer)
 
     async def say(self, *pieces: bytes) -> None:

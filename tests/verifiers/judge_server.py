@@ -77,8 +77,7 @@ class JudgeServer:
                     reply = outer.plan.pop(0) if outer.plan else outer.rule
                 reply(outer, exchange)
 
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
+            def log_message(self, *_: object) -> None: ...
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         # With the usual interval each `close` would wait for up to half a second.

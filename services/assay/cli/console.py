@@ -43,7 +43,7 @@ class TextConsole(Console):
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> "Text":  # noqa: ANN401 - as there
-        """See `Console.render_str`: every text that is printed comes by here."""
+        """Every text that is printed passes here."""
         return super().render_str(printable(text), **options)
 
 

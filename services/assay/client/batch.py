@@ -15,6 +15,7 @@ from assay.client import wire
 from assay.client.failures import BatchLost, shifted
 from assay.client.joining import JOIN_S, Joining
 from assay.client.ledger import Handed, Ledger
+from assay.client.loop_thread import LoopThread, documented_as
 from assay.client.paged import Paged
 from assay.client.types import (
     BatchStatus,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
     from assay.client.connection import Connection
-    from assay.client.loop_thread import LoopThread
     from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
 
 MESSAGE_BYTES = 2 * 1024**2
@@ -208,8 +208,9 @@ class Batch(Paged):
         return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
 
 
+@documented_as(Batch)
 class SyncBatch:
-    """See `Batch`."""
+    """`Batch` without an event loop."""
 
     def __init__(self, batch: Batch, *, loop: LoopThread) -> None:
         self.batch_id = batch.batch_id
@@ -217,43 +218,34 @@ class SyncBatch:
         self._loop = loop
 
     def submit(self, requests: Iterable[Request]) -> Submitted:
-        """See `Batch.submit`."""
         return self._loop.run(self._batch.submit(requests))
 
     def seal(self) -> BatchStatus:
-        """See `Batch.seal`."""
         return self._loop.run(self._batch.seal())
 
     def cancel(self) -> int:
-        """See `Batch.cancel`."""
         return self._loop.run(self._batch.cancel())
 
     def cancel_requests(
         self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
     ) -> int:
-        """See `Batch.cancel_requests`."""
         return self._loop.run(self._batch.cancel_requests(request_ids, group_ids=group_ids))
 
     def status(self) -> BatchStatus:
-        """See `Batch.status`."""
         return self._loop.run(self._batch.status())
 
     def pages(self, *, cursor: int = 0) -> Iterator[Page]:
-        """See `Batch.pages`."""
         return self._loop.iterate(self._batch.pages(cursor=cursor))
 
     def results(self, *, cursor: int = 0) -> Iterator[Result]:
-        """See `Batch.results`."""
         for page in self.pages(cursor=cursor):
             yield from page.results
 
     def groups(self, *, cursor: int = 0) -> Iterator[GroupSummary]:
-        """See `Batch.groups`."""
         for page in self.pages(cursor=cursor):
             yield from page.groups
 
     def collect(self) -> Scores:
-        """See `Batch.collect`."""
         return self._loop.run(self._batch.collect())
 
 

@@ -24,7 +24,7 @@ from assay.client.backoff import Backoff
 from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
 from assay.client.joining import JOIN_S
-from assay.client.loop_thread import LoopThread
+from assay.client.loop_thread import LoopThread, documented_as
 from assay.client.types import StoredArtifact
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -100,7 +100,6 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         await self.close()
 
     async def close(self) -> None:
@@ -241,8 +240,9 @@ class Client:
         return wire.scores(answer)
 
 
+@documented_as(Client)
 class SyncClient:
-    """See `Client`; usable from any thread."""
+    """`Client` without an event loop, usable from any thread."""
 
     def __init__(
         self,
@@ -255,7 +255,6 @@ class SyncClient:
         timeout_s: float = 60.0,
         join_s: float = JOIN_S,
     ) -> None:
-        """See `Client.__init__`."""
         self._loop = LoopThread()
         try:
             self._client = self._loop.run(
@@ -283,17 +282,15 @@ class SyncClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
-        """See `Client.close`; may be called twice."""
+        """Close the connection; may be called twice."""
         if self._loop.running:
             self._loop.run(self._client.close())
             self._loop.close()
 
     def list_pipelines(self) -> list[Pipeline]:
-        """See `Client.list_pipelines`."""
         return self._loop.run(self._client.list_pipelines())
 
     def register_task(
@@ -306,7 +303,6 @@ class SyncClient:
         delay_budget_ms: int | None = None,
         trainer_cost_rate: float = 0.0,
     ) -> Task:
-        """See `Client.register_task`."""
         registering = self._client.register_task(
             task_id,
             pipeline=pipeline,
@@ -318,11 +314,9 @@ class SyncClient:
         return self._loop.run(registering)
 
     def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """See `Client.hint`."""
         self._loop.run(self._client.hint(task, size=size))
 
     def put_artifact(self, content: bytes) -> StoredArtifact:
-        """See `Client.put_artifact`."""
         return self._loop.run(self._client.put_artifact(content))
 
     def open_batch(
@@ -335,7 +329,6 @@ class SyncClient:
         deadline_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> SyncBatch:
-        """See `Client.open_batch`."""
         opening = self._client.open_batch(
             task,
             size=size,
@@ -347,7 +340,6 @@ class SyncClient:
         return SyncBatch(self._loop.run(opening), loop=self._loop)
 
     def batch(self, batch_id: str) -> SyncBatch:
-        """See `Client.batch`."""
         return SyncBatch(self._client.batch(batch_id), loop=self._loop)
 
     def score(
@@ -360,7 +352,6 @@ class SyncClient:
         timeout_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> Scores:
-        """See `Client.score`."""
         scoring = self._client.score(
             requests,
             task=task,

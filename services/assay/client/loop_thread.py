@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -98,3 +99,15 @@ class _Steps(Generic[T]):
             self._step.cancel()
         async with self._turn:
             await self._items.aclose()
+
+
+def documented_as(model: type) -> Callable[[type[T]], type[T]]:
+    """Give a class the docstrings of the methods of `model` that it has without an event loop."""
+
+    def documented(kind: type[T]) -> type[T]:
+        for name, own in vars(kind).items():
+            if isinstance(own, FunctionType) and own.__doc__ is None and hasattr(model, name):
+                own.__doc__ = getattr(model, name).__doc__
+        return kind
+
+    return documented

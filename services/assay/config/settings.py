@@ -150,7 +150,7 @@ class RewardSettings(TlsBranch):
 
 
 class StoreSettings(Branch):
-    """Valkey/Redis."""
+    """Where Valkey or Redis is, what is kept there and for how long."""
 
     url: str = ""
     """`redis://`, `rediss://` or `unix://`. Empty: an embedded Valkey in `data_dir`. With `rediss://`

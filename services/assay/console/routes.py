@@ -68,7 +68,7 @@ def _router(feed: Feed, lookup: Lookup, door: Door) -> APIRouter:
 
     @router.get("/batches/{batch_id}", name="ConsoleBatch")
     async def batch(batch_id: str, tenant: Named = "") -> Response:
-        """One batch."""
+        """State of a batch, its stages and its failures."""
         return _Private(await lookup.batch(_viewer(), tenant, batch_id))
 
     @router.get("/batches/{batch_id}/plan", name="ConsolePlan")
@@ -88,7 +88,7 @@ def _router(feed: Feed, lookup: Lookup, door: Door) -> APIRouter:
 
     @router.get("/batches/{batch_id}/request", name="ConsoleRequest")
     async def request(batch_id: str, request_id: str, tenant: Named = "") -> Response:
-        """One request of it."""
+        """State or result of one request of a batch."""
         async with _turn(door):
             return _Private(await lookup.request(_viewer(), tenant, batch_id, request_id))
 

@@ -147,7 +147,6 @@ class HeadWithBody(asyncio.Transport):
         self._due: asyncio.Handle | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """See `asyncio.WriteTransport`."""
         if self._due is not None:
             self._send(data)
         elif bytes(data[: len(STATUS_BEGINS)]) == STATUS_BEGINS:
@@ -183,19 +182,15 @@ class HeadWithBody(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """See `asyncio.BaseTransport`."""
         return self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 as asyncio's
-        """See `asyncio.BaseTransport`."""
         return self._transport.get_extra_info(name, default)
 
     def pause_reading(self) -> None:
-        """See `asyncio.ReadTransport`."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """See `asyncio.ReadTransport`."""
         self._transport.resume_reading()
 
 
@@ -417,12 +412,12 @@ class _Uvicorn(uvicorn.Server):
         self._exiting = asyncio.Event()
 
     def exit(self) -> None:
-        """End `main_loop`."""
+        """Make `main_loop` return."""
         self.should_exit = True
         self._exiting.set()
 
     async def main_loop(self) -> None:
-        """See `uvicorn.Server`, whose tick 0 is the one that renews the date of responses."""
+        """As uvicorn's, whose tick 0 is the one that renews the date of responses."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Tracer(Protocol):
-    """Opens spans."""
+    """Opens spans and records those that have ended."""
 
     def span(self, name: str, *, parent: str = "") -> AbstractContextManager[object]:
         """A span around a block; `parent` is a W3C `traceparent`."""
@@ -46,11 +46,9 @@ class NoTracer:
         ended_ns: int,
         attributes: Mapping[str, str | int],
         parent: str = "",
-    ) -> None:
-        """Record nothing."""
+    ) -> None: ...
 
     def ids(self) -> dict[str, str]:
-        """No ids."""
         return {}
 
     def close(self) -> None:

@@ -57,7 +57,6 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     async def OpenBatch(
         self, request: reward_pb2.OpenBatchRequest, context: Context
     ) -> reward_pb2.OpenBatchResponse:
-        """Open a batch."""
         draft = wire.batch_draft(request)
         batch, created = await self._service.open_batch(current_call().tenant, draft)
         return reward_pb2.OpenBatchResponse(batch=wire.batch(batch), created=created)

@@ -156,7 +156,7 @@ class Link:
             self._has_functions = is_there or isinstance(error, passes)
 
     async def call(self, *command: Argument) -> Reply:
-        """One command."""
+        """Send one command and return its reply."""
         try:
             return await (await self._pipe()).call(command)
         except Exception as error:

@@ -170,7 +170,7 @@ class Store(WorkerStore, Protocol):
         """
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
-        """Raises NotFound."""
+        """The record of a task. Raises NotFound."""
 
     async def open_batch(
         self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
@@ -247,7 +247,7 @@ class Store(WorkerStore, Protocol):
         in proportion to the batch's requests that have not ended: name many at once."""
 
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
-        """Raises NotFound."""
+        """The state of a batch. Raises NotFound."""
 
     async def results(
         self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
@@ -361,7 +361,7 @@ class Store(WorkerStore, Protocol):
         """
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
-        """Oldest first. Raises NotFound."""
+        """The kept plans of a batch, oldest first. Raises NotFound."""
 
     # -- uploads -------------------------------------------------------------------------------
     async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:

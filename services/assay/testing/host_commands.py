@@ -14,7 +14,7 @@ class Now(Protocol):
     """The part of a clock that the store needs."""
 
     def now_ns(self) -> int:
-        """Unix time."""
+        """Unix time in nanoseconds."""
 
 
 class HostCommands(ABC):

@@ -30,7 +30,6 @@ class HostBook:
         """Requests that each judged."""
 
     def put(self, host: HostRecord, lease_ns: int, now_ns: int, owner: str = "") -> bool:
-        """See `Store.put_host`."""
         check_host(host)
         self._kept = {w: kept for w, kept in self._kept.items() if kept.expires_ns > now_ns}
         known = self._kept.get(host.worker)
@@ -45,10 +44,9 @@ class HostBook:
         return known is None
 
     def drop(self, worker: WorkerId) -> bool:
-        """See `Store.drop_host`; returns whether it was there."""
+        """Forget a host; returns whether it was there."""
         return self._kept.pop(worker, None) is not None
 
     def all(self, now_ns: int) -> Sequence[HostRecord]:
-        """See `Store.hosts`."""
         kept = sorted(self._kept.values(), key=lambda one: (one.expires_ns, one.host.worker))
         return [one.host for one in kept if one.expires_ns > now_ns]

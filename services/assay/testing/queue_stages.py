@@ -168,7 +168,6 @@ class StageQueues:
             self.queues[stage].shares.correct(tenant, corrections_us[tenant])
 
     def depth(self, stage: StageName, *, dead_letters: int, now_ns: int) -> StageDepth:
-        """See `Store.depths`."""
         queued = list(self.queues[stage])
         oldest_ns = min((job.enqueued_ns for job in queued), default=now_ns)
         return StageDepth(

@@ -42,7 +42,6 @@ class MemoryArtifacts:
     """Artifacts of one process; see `assay.verifiers.port.Artifacts`."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self.kept: dict[str, bytes] = {}
         self.made = 0
         """The number of artifacts that were made."""

@@ -49,7 +49,6 @@ class BackgroundTasks:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        """See `Spawn`."""
         task = asyncio.create_task(work, name=name)
         self._running[task] = None
         task.add_done_callback(self._done)

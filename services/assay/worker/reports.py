@@ -174,7 +174,7 @@ class Reports:
 
 
 def _end_of_member(said: EndRequest | HandOver | FailAttempt) -> str:
-    """See `FinishGroup`; empty: it goes on."""
+    """What a member of a group ends with; empty: it goes on."""
     if isinstance(said, EndRequest):
         return said.outcome.value
     return Outcome.INFRA_FAILED.value if isinstance(said, FailAttempt) else ""

@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class Supervisor:
-    """Implements `PoolUser`."""
+    """Claims for idle slots, follows what they do, reports the ends. Implements `PoolUser`."""
 
     def __init__(self, definition: StageDefinition, parts: HostParts) -> None:
         self._spec = definition.spec
@@ -454,7 +454,6 @@ class Supervisor:
         slot.kill("its lease was lost")
 
     async def reap(self) -> bool:
-        """See `sweeps.reap`."""
         return await reap(self._parts, self.stage, self._beaten_ns if self._held else None)
 
     # -- the end -------------------------------------------------------------------------------

@@ -30,8 +30,6 @@ class Plain:
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quick:
-    """The same."""
-
     one: int
     two: str = "two"
     three: list[int] = field(default_factory=list)

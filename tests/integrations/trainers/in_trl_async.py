@@ -39,8 +39,7 @@ class NoTransfer:
     def init_weight_transfer(self) -> None:
         """Nothing to open."""
 
-    def pause(self) -> None:
-        """Nothing runs."""
+    def pause(self) -> None: ...
 
     def send_weights(self, iterator: Iterator[Any]) -> None:
         """Read all, as a transfer does."""

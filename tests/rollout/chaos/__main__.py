@@ -61,7 +61,6 @@ class Held:
 
     @classmethod
     def now(cls) -> Held:
-        """Count."""
         own = Path("/proc/self")
         threads: Counter[str] = Counter()
         for task in (own / "task").iterdir():

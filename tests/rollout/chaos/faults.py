@@ -71,7 +71,6 @@ class RewardProcess:
         self._port = self.address.rpartition(":")[2]
 
     async def stop(self) -> None:
-        """Kill it."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(signal.SIGKILL)
             await self._process.wait()

@@ -71,7 +71,6 @@ class Relay:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Close everything."""
         self._server.close()
         self.reset()
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Row:
-    """One rollout."""
-
     ref: RolloutRef
     user_id: int
     reward_id: int
@@ -66,8 +64,6 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """See `EngineStats`."""
-
     submitted: int
     completed: int
     failed: int
@@ -77,8 +73,6 @@ class Counts:
 
 
 class Pause:
-    """See `Held`."""
-
     def __init__(self, engine: ReferenceEngine) -> None:
         self._engine: ReferenceEngine | None = engine
         engine.pauses += 1
@@ -90,7 +84,7 @@ class Pause:
 
 
 class ReferenceEngine:
-    """Satisfies `RolloutEngine`."""
+    """The simplest engine that satisfies `RolloutEngine`."""
 
     def __init__(self, slots: int, *, vocab_size: int, seq_len_max: int) -> None:
         self.vocab_size = vocab_size

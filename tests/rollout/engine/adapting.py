@@ -26,7 +26,7 @@ PROJECTIONS: Final = (K.WQ, K.WK, K.WV, K.WO, K.W_GATE, K.W_UP, K.W_DOWN)
 
 
 class Piece(ct.Structure):
-    """`assay_adapter_piece`."""
+    """Mirror of `assay_adapter_piece`."""
 
     _fields_ = (
         ("tensor", ct.c_uint32),

@@ -60,7 +60,6 @@ class Gateway:
     metrics: Metrics
 
     async def open(self, **body: Any) -> dict[str, Any]:
-        """A session."""
         answer = await self.http.post("/sessions", json=body)
         assert answer.status_code == 201, answer.text
         made: dict[str, Any] = answer.json()

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """A route."""
-
     name: str
     method: str
     path: str

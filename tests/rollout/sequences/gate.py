@@ -27,7 +27,6 @@ class Gate:
             one.transport.abort()
 
     def stop(self) -> None:
-        """End."""
         self.close()
         self._server.close()
 

@@ -88,7 +88,6 @@ class Trace:
 
     @property
     def is_shared(self) -> bool:
-        """Several tenants."""
         return len({batch.tenant for batch in self.batches}) > 1
 
 
@@ -191,7 +190,6 @@ class TraceForks(SimForks):
     """Slots that start when the trace says so."""
 
     async def fork_slot(self, stage: StageName, number: int) -> SimSlot:
-        """At once."""
         slot = TraceSlot(self._node, self._world, stage, self)
         self.slots[slot] = None
         return slot

@@ -320,7 +320,6 @@ class CudaEngine:
     def stage(
         self, version: int, tensors: Iterable[AnyTensor], *, share_max: float = 1.0
     ) -> StagedWeights:
-        """See `DeviceSlots.stage`."""
         self._open()
         return self._slots.stage(version, tensors, share_max)
 
@@ -332,7 +331,6 @@ class CudaEngine:
         base_version: int | None = None,
         share_max: float = 1.0,
     ) -> StagedWeights:
-        """See `DeviceSlots.stage_adapter`."""
         self._open()
         return self._slots.stage_adapter(version, adapter, base_version, share_max)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HoldsPause:
-    """See `Held`; a dropped pause resumes."""
+    """Holds a pause as `Held` does; one that is dropped resumes."""
 
     def __init__(self, holds: Holds) -> None:
         self._holds: Holds | None = holds

@@ -39,7 +39,7 @@ class HoldMode(IntEnum):
 
 
 class Limits(ct.Structure):
-    """`assay_limits`."""
+    """Mirror of `assay_limits`."""
 
     _fields_ = (
         ("slots", ct.c_uint32),
@@ -56,7 +56,7 @@ class Limits(ct.Structure):
 
 
 class Instant(ct.Structure):
-    """`assay_instant`."""
+    """Mirror of `assay_instant`."""
 
     _fields_ = (
         ("stamp", ct.c_uint64),
@@ -67,7 +67,7 @@ class Instant(ct.Structure):
 
 
 class Link(ct.Structure):
-    """`assay_link`."""
+    """Mirror of `assay_link`."""
 
     _fields_ = (
         ("magic", ct.c_uint64),
@@ -131,7 +131,7 @@ class Gauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaStats:
-    """See `EngineStats`; `decode_tokens` and what follows are the kernel's own counts."""
+    """`EngineStats`, of which `decode_tokens` and what follows are the kernel's own counts."""
 
     submitted: int
     completed: int
@@ -287,7 +287,7 @@ class HostLink:
         return self._at(name) + 4 * int(slot * self.limits.seq_max + position)
 
     def gauges(self) -> Gauges:
-        """As `counts`."""
+        """A snapshot; its values may be of two successive steps."""
         return Gauges(*self.head.gauges)
 
     def counts(self) -> Counts:

@@ -101,7 +101,7 @@ class Sizes:
 
     @property
     def dim(self) -> int:
-        """Padded."""
+        """Width of a state, padded to 32."""
         return up(self.config.dim, 32)
 
     @property

@@ -24,7 +24,7 @@ HELD_OUT: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Three digits."""
+    """Three digits to be added."""
 
     digits: tuple[int, int, int]
 

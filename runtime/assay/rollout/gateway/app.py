@@ -83,7 +83,6 @@ class Routes:
 
     # -- of the trainer --------------------------------------------------------------------------
     async def open_session(self, request: Request) -> Response:
-        """Open a session."""
         _owner_only(request)
         body = await _body(request, SessionBody)
         token = shown(_authorization(request)) or None
@@ -92,7 +91,6 @@ class Routes:
         return JSONResponse(views.opened(session, base_url), status_code=201)
 
     async def read_session(self, request: Request) -> Response:
-        """Its state."""
         return JSONResponse(views.state(self._trainer(request)))
 
     async def end_session(self, request: Request) -> Response:
@@ -102,7 +100,7 @@ class Routes:
         return JSONResponse(views.state(session))
 
     async def close_session(self, request: Request) -> Response:
-        """Drop it."""
+        """End a session and drop what is kept of it."""
         session = self._trainer(request)
         self._sessions.close(session)
         return JSONResponse(views.state(session))

@@ -85,8 +85,6 @@ class ChatMessage(TypedDict):
 
 
 class ResponseFormat(Strict):
-    """Only text."""
-
     type: Literal["text"] = "text"
 
 
@@ -172,7 +170,7 @@ class SamplingDefaults(Strict):
 
 
 class SessionBody(Strict):
-    """`POST /sessions`."""
+    """Body of `POST /sessions`."""
 
     session_id: str | None = Field(None, pattern=NAME)
     """Absent: chosen by the gateway."""

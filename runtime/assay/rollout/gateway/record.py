@@ -77,7 +77,7 @@ class Turn:
 
 @dataclass(slots=True, kw_only=True)
 class TurnBranch:
-    """One trajectory."""
+    """Turns that continue one another without a change: one trajectory."""
 
     tokens: TrajectoryTokens
     turns: list[Turn] = field(default_factory=list)

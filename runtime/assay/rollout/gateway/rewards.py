@@ -238,7 +238,7 @@ class SessionRewards:
             on_judged(judged)
 
     async def close(self) -> None:
-        """End everything."""
+        """Wait for the batches that close, then close the desk."""
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await self._desk.close()
 

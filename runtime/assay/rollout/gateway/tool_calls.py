@@ -66,7 +66,7 @@ class Splitter:
         self._begun = False
 
     def push(self, text: str) -> list[str | ToolCall]:
-        """Add text."""
+        """Add text; returns the text and the calls that are complete now."""
         if self._form is None:
             return [text] if text else []
         self._held += text

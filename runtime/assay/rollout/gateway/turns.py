@@ -28,13 +28,9 @@ RETRY_AFTER_S: Final = 1.0
 class EngineOwner(Protocol):
     """The rollout service, as the owner of the engine."""
 
-    def add_guest(self, guest: Guest) -> None:
-        """See `RolloutService`."""
-        ...
+    def add_guest(self, guest: Guest) -> None: ...
 
-    def start_waiting(self) -> None:
-        """See `RolloutService`."""
-        ...
+    def start_waiting(self) -> None: ...
 
     def check(self) -> None:
         """Raise `DependencyDown` when the engine has failed."""

@@ -45,7 +45,7 @@ class EngineStats(Protocol):
 
     @property
     def submitted(self) -> int:
-        """Rollouts accepted."""
+        """Rollouts that were accepted so far."""
         ...
 
     @property

@@ -21,7 +21,7 @@ class ModelShape(ct.Structure):
 
 
 class NativeEngineSettings(ct.Structure):
-    """Settings of an engine."""
+    """Mirror of `assay_engine_settings`."""
 
     _fields_ = (
         *((name, ct.c_uint32) for name in ("n_threads", "batch_max", "step_tokens_max")),

@@ -124,6 +124,6 @@ STATS_WORDS = (
 
 
 class StatsWords(ct.Structure):
-    """`assay_stats`."""
+    """Mirror of `assay_stats`."""
 
     _fields_ = tuple((name, ct.c_uint64) for name in STATS_WORDS)

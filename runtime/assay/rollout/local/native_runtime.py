@@ -236,5 +236,4 @@ class _Kept:
         self._vocabulary = runtime._vocabulary  # noqa: SLF001 - kept alive, not read
 
     def give_back(self) -> None:
-        """See `Lending`."""
         self._engine.give_back()

@@ -60,7 +60,6 @@ class StagedTensor:
 
     @property
     def pieces(self) -> Iterable[memoryview]:
-        """Its bytes."""
         return (bytes_of(self.tensor.data),)
 
 

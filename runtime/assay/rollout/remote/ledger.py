@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """One rollout."""
+    """What is known of a rollout on the server."""
 
     ref: RolloutRef
     group: Group

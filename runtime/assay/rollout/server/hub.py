@@ -39,9 +39,7 @@ log = structlog.get_logger(__name__)
 class StreamingEngine(RolloutEngine, Protocol):
     """An engine whose rollouts can be read while they decode."""
 
-    def peek(self, ref: RolloutRef, start: int = 0, n: int = ...) -> Progress:
-        """See `Runtime.peek`."""
-        ...
+    def peek(self, ref: RolloutRef, start: int = 0, n: int = ...) -> Progress: ...
 
 
 @dataclass(frozen=True, slots=True)

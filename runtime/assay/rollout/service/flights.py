@@ -131,7 +131,6 @@ class Flights:
         """Why the engine makes no more tokens; `None`: it does."""
 
     def add_guest(self, guest: Guest) -> None:
-        """See `RolloutService.add_guest`."""
         self._guest = guest
         self._starters.append(guest.start_next)
 

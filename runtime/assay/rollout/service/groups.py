@@ -70,7 +70,6 @@ class Running:
     """The members that are left were cancelled because the group cannot vary."""
 
     def can_vary(self, minority_min: int) -> bool:
-        """See `assay.core.group.can_vary`."""
         ended = [m.judged for m in self.members if m.decoded is not None]
         rewards = [None if judged is None else judged.reward for judged in ended]
         return can_vary(rewards, self.left, minority_min)

@@ -58,7 +58,6 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name="rollout-pump", daemon=True)
 
     def start(self) -> None:
-        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -91,7 +91,6 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def SubmitPrompts(  # type: ignore[override] # bytes, see RAW
         self, body: bytes, context: Context
     ) -> rollout_pb2.SubmitPromptsResponse:
-        """Accept prompts."""
         request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
         key = _key(request.session_id)
         self._service.spec(key)  # nothing is done for a session that is not open

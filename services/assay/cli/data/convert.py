@@ -45,7 +45,7 @@ class Report:
             named.append(f"{place}: {problem.details}" if problem.details else place)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """The counts and examples as `--json` prints them."""
         reasons = [
             {"reason": reason, "records": count, "examples": self.examples[reason]}
             for reason, count in self.refused.most_common()

@@ -65,7 +65,7 @@ class ForkedPart:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
-        """Send SIGKILL."""
+        """Kill it at once, by SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 

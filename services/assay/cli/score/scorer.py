@@ -39,7 +39,7 @@ class Ledger(Protocol):
     """Receives the fate of each row."""
 
     def finish(self, results: Sequence[Result]) -> None:
-        """These ended."""
+        """Take the results of rows that have ended."""
 
     def refuse(self, bad: BadRow) -> None:
         """The service does not take this one.

@@ -50,7 +50,6 @@ class AsyncHttpClient(AsyncOperations):
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
     ) -> None:
-        """See `HttpClient.__init__`."""
         self._transport = AsyncTransport(
             url,
             token=token_of(token),
@@ -64,7 +63,6 @@ class AsyncHttpClient(AsyncOperations):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close."""
         await self.close()
 
     async def close(self) -> None:
@@ -81,7 +79,6 @@ class AsyncHttpClient(AsyncOperations):
         deadline_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> AsyncHttpBatch:
-        """See `Client.open_batch`."""
         call = calls.open_batch(
             task,
             batch_id=batch_id or uuid.uuid4().hex,
@@ -93,7 +90,6 @@ class AsyncHttpClient(AsyncOperations):
         return self.batch((await self._told(call))["batch"]["batch_id"])
 
     def batch(self, batch_id: str) -> AsyncHttpBatch:
-        """See `Client.batch`."""
         return AsyncHttpBatch(batch_id, transport=self._transport)
 
     async def score(
@@ -106,7 +102,6 @@ class AsyncHttpClient(AsyncOperations):
         timeout_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> Scores:
-        """See `Client.score`."""
         call = calls.score(
             requests,
             task=task,
@@ -128,14 +123,13 @@ class AsyncHttpClient(AsyncOperations):
 
 
 class AsyncHttpBatch(AsyncBatchOperations, Paged):
-    """See `Batch`."""
+    """`Batch` over HTTP."""
 
     def __init__(self, batch_id: str, *, transport: AsyncTransport) -> None:
         self.batch_id = batch_id
         self._transport = transport
 
     async def submit(self, requests: Iterable[Request]) -> Submitted:
-        """See `Batch.submit`."""
         accepted = duplicates = 0
         ready = bodies.reward_requests(list(requests))
         waiting = deque(
@@ -156,7 +150,7 @@ class AsyncHttpBatch(AsyncBatchOperations, Paged):
         return Submitted(accepted=accepted, duplicates=duplicates)
 
     async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
-        """See `Batch.pages`; after a lost connection it resumes from the last page's cursor."""
+        """As of `Batch`; after a lost connection it resumes from the last page's cursor."""
         pauses = self._transport.pauses()
         while True:
             try:

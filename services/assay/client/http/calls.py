@@ -28,20 +28,18 @@ class Call:
 
 
 def put_file(content: bytes) -> Call:
-    """See `Client.put_artifact`."""
     path = f"/v1/artifacts/{hashlib.sha256(content).hexdigest()}"
     headers = {"Content-Type": "application/octet-stream"}
     return Call(method="PUT", path=path, body=content, headers=headers)
 
 
 def open_batch(task: Task | str, *, deadline_s: float | None, **told: object) -> Call:
-    """See `Client.open_batch`; the batch has a name, so that a repeated call opens the same one."""
+    """The batch has a name, so that a repeated call opens the same one."""
     deadline_ms = None if deadline_s is None else round(deadline_s * 1000)
     return post("/v1/batches", task_id=_task_id(task), deadline_ms=deadline_ms, **told)
 
 
 def score(requests: Iterable[Request], *, task: Task | str, **told: object) -> Call:
-    """See `Client.score`."""
     ready = bodies.reward_requests(list(requests))
     body = bodies.joined(ready, task_id=_task_id(task), **told)
     return Call(method="POST", path="/v1/score", body=body, headers=JSON)

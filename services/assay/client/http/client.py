@@ -72,7 +72,6 @@ class HttpClient(Operations):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
@@ -89,7 +88,6 @@ class HttpClient(Operations):
         deadline_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> "HttpBatch":
-        """See `SyncClient.open_batch`."""
         call = calls.open_batch(
             task,
             batch_id=batch_id or uuid.uuid4().hex,
@@ -101,7 +99,6 @@ class HttpClient(Operations):
         return self.batch(self._told(call)["batch"]["batch_id"])
 
     def batch(self, batch_id: str) -> "HttpBatch":
-        """See `SyncClient.batch`."""
         return HttpBatch(batch_id, transport=self._transport)
 
     def score(
@@ -114,7 +111,6 @@ class HttpClient(Operations):
         timeout_s: float | None = None,
         deadline_ns: int | None = None,
     ) -> Scores:
-        """See `SyncClient.score`."""
         call = calls.score(
             requests,
             task=task,
@@ -135,14 +131,13 @@ class HttpClient(Operations):
 
 
 class HttpBatch(BatchOperations):
-    """See `SyncBatch`."""
+    """`SyncBatch` over HTTP."""
 
     def __init__(self, batch_id: str, *, transport: Transport) -> None:
         self.batch_id = batch_id
         self._transport = transport
 
     def submit(self, requests: Iterable[Request]) -> Submitted:
-        """See `SyncBatch.submit`."""
         accepted = duplicates = 0
         ready = bodies.reward_requests(list(requests))
         waiting = deque(
@@ -163,7 +158,7 @@ class HttpBatch(BatchOperations):
         return Submitted(accepted=accepted, duplicates=duplicates)
 
     def pages(self, *, cursor: int = 0) -> Iterator[Page]:
-        """See `SyncBatch.pages`; after a lost connection it resumes from the last page's cursor."""
+        """As of `SyncBatch`; after a lost connection it resumes from the last page's cursor."""
         pauses = self._transport.pauses()
         while True:
             try:
@@ -198,17 +193,14 @@ class HttpBatch(BatchOperations):
             raise DependencyDown("the stream of results ended before its batch")
 
     def results(self, *, cursor: int = 0) -> Iterator[Result]:
-        """See `SyncBatch.results`."""
         for page in self.pages(cursor=cursor):
             yield from page.results
 
     def groups(self, *, cursor: int = 0) -> Iterator[GroupSummary]:
-        """See `SyncBatch.groups`."""
         for page in self.pages(cursor=cursor):
             yield from page.groups
 
     def collect(self) -> Scores:
-        """See `SyncBatch.collect`."""
         results: dict[str, Result] = {}
         groups: dict[str, GroupSummary] = {}
         for page in self.pages():

@@ -34,7 +34,6 @@ class Operation(Generic[T]):
 
 # -- of the service -------------------------------------------------------------------------------
 def list_pipelines() -> Operation[list[Pipeline]]:
-    """See `Client.list_pipelines`."""
     call = Call(method="GET", path="/v1/pipelines")
     return Operation.of(call, lambda told: [bodies.pipeline(one) for one in told["pipelines"]])
 
@@ -42,20 +41,17 @@ def list_pipelines() -> Operation[list[Pipeline]]:
 def register_task(
     task_id: str, settings: Mapping[str, Any] | None, **told: object
 ) -> Operation[Task]:
-    """See `Client.register_task`."""
     call = post("/v1/tasks", task_id=task_id, settings=dict(settings or {}), **told)
     return Operation.of(call, bodies.task)
 
 
 def hint(task: Task | str, size: int) -> Operation[None]:
-    """See `Client.hint`."""
     body = bodies.encoded({"size": size}, "size")
     call = Call(method="POST", path=f"{task_path(task)}/hint", body=body, headers=JSON)
     return Operation(call, lambda _: None)
 
 
 def put_artifact(content: bytes) -> Operation[StoredArtifact]:
-    """See `Client.put_artifact`."""
     return Operation.of(put_file(content), lambda told: bodies.made(StoredArtifact, told))
 
 
@@ -67,7 +63,6 @@ class Operations(ABC):
         """Send it, and read the answer."""
 
     def list_pipelines(self) -> list[Pipeline]:
-        """See `SyncClient.list_pipelines`."""
         return self._done(list_pipelines())
 
     def register_task(
@@ -80,7 +75,6 @@ class Operations(ABC):
         delay_budget_ms: int | None = None,
         trainer_cost_rate: float = 0.0,
     ) -> Task:
-        """See `SyncClient.register_task`."""
         return self._done(
             register_task(
                 task_id,
@@ -93,11 +87,9 @@ class Operations(ABC):
         )
 
     def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """See `SyncClient.hint`."""
         self._done(hint(task, size))
 
     def put_artifact(self, content: bytes) -> StoredArtifact:
-        """See `SyncClient.put_artifact`."""
         return self._done(put_artifact(content))
 
 
@@ -109,7 +101,6 @@ class AsyncOperations(ABC):
         """Send it, and read the answer."""
 
     async def list_pipelines(self) -> list[Pipeline]:
-        """See `Client.list_pipelines`."""
         return await self._done(list_pipelines())
 
     async def register_task(
@@ -122,7 +113,6 @@ class AsyncOperations(ABC):
         delay_budget_ms: int | None = None,
         trainer_cost_rate: float = 0.0,
     ) -> Task:
-        """See `Client.register_task`."""
         return await self._done(
             register_task(
                 task_id,
@@ -135,36 +125,30 @@ class AsyncOperations(ABC):
         )
 
     async def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """See `Client.hint`."""
         await self._done(hint(task, size))
 
     async def put_artifact(self, content: bytes) -> StoredArtifact:
-        """See `Client.put_artifact`."""
         return await self._done(put_artifact(content))
 
 
 # -- of a batch -----------------------------------------------------------------------------------
 def seal(batch_id: str) -> Operation[BatchStatus]:
-    """See `Batch.seal`."""
     return Operation.of(post(f"{batch_path(batch_id)}/seal"), bodies.batch_status)
 
 
 def cancel(batch_id: str) -> Operation[int]:
-    """See `Batch.cancel`."""
     return Operation.of(post(f"{batch_path(batch_id)}/cancel"), _cancelled)
 
 
 def cancel_requests(
     batch_id: str, request_ids: Iterable[str], group_ids: Iterable[str]
 ) -> Operation[int]:
-    """See `Batch.cancel_requests`."""
     path = f"{batch_path(batch_id)}/requests/cancel"
     call = post(path, request_ids=list(request_ids), group_ids=list(group_ids))
     return Operation.of(call, _cancelled)
 
 
 def status(batch_id: str) -> Operation[BatchStatus]:
-    """See `Batch.status`."""
     return Operation.of(Call(method="GET", path=batch_path(batch_id)), bodies.batch_status)
 
 
@@ -182,21 +166,17 @@ class BatchOperations(ABC):
         """Send it, and read the answer."""
 
     def seal(self) -> BatchStatus:
-        """See `SyncBatch.seal`."""
         return self._done(seal(self.batch_id))
 
     def cancel(self) -> int:
-        """See `SyncBatch.cancel`."""
         return self._done(cancel(self.batch_id))
 
     def cancel_requests(
         self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
     ) -> int:
-        """See `SyncBatch.cancel_requests`."""
         return self._done(cancel_requests(self.batch_id, request_ids, group_ids))
 
     def status(self) -> BatchStatus:
-        """See `SyncBatch.status`."""
         return self._done(status(self.batch_id))
 
 
@@ -210,19 +190,15 @@ class AsyncBatchOperations(ABC):
         """Send it, and read the answer."""
 
     async def seal(self) -> BatchStatus:
-        """See `Batch.seal`."""
         return await self._done(seal(self.batch_id))
 
     async def cancel(self) -> int:
-        """See `Batch.cancel`."""
         return await self._done(cancel(self.batch_id))
 
     async def cancel_requests(
         self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
     ) -> int:
-        """See `Batch.cancel_requests`."""
         return await self._done(cancel_requests(self.batch_id, request_ids, group_ids))
 
     async def status(self) -> BatchStatus:
-        """See `Batch.status`."""
         return await self._done(status(self.batch_id))

@@ -68,7 +68,7 @@ class PauseKeeper:
             stream.cancel()
 
     async def close(self) -> None:
-        """Hold none."""
+        """Give up all pauses, and wait until their streams have ended."""
         streams = list(self._streams.values())
         for pause_id in list(self._streams):
             self.leave(pause_id)

@@ -57,7 +57,7 @@ ANY_IPV6: Final = "::"
 
 
 class Front:
-    """One port."""
+    """The front of one port: takes connections and passes them on to gRPC."""
 
     def __init__(
         self,

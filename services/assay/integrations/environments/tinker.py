@@ -71,11 +71,10 @@ class Scored:
         return await super().step(action, extra=extra)  # type: ignore[misc]
 
     def get_question(self) -> str:
-        """See `ProblemEnv`."""
         return self._question
 
     def get_reference_answer(self) -> str:
-        """See `ProblemEnv`; for its log."""
+        """The reference, for Tinker's log."""
         return str(self._label)
 
     def check_answer(self, sample_str: str) -> float:

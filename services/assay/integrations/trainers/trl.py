@@ -193,7 +193,6 @@ class SubmitEnvironments:
         reference: str = "answer",
         **options: Any,
     ) -> None:
-        """See `Reward.__init__`."""
         self.scorer = Scorer.of(scoring, **options)
         self.reference = reference
 

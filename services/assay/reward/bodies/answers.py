@@ -265,7 +265,7 @@ class PipelineBody(Body):
 
 
 class PipelinesBody(Body):
-    """All pipelines."""
+    """The pipelines that this service has."""
 
     pipelines: list[PipelineBody]
 

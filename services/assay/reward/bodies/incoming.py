@@ -56,7 +56,7 @@ class TaskBody(Body):
 
 
 class OpenBatchBody(Body):
-    """Opens a batch."""
+    """`OpenBatchRequest` of reward.proto."""
 
     task_id: str
     batch_id: str = ""

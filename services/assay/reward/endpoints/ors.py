@@ -52,7 +52,7 @@ class _Body(BaseModel):
 
 
 class CreateBody(_Body):
-    """`CreateSession`."""
+    """`CreateSession` of the standard."""
 
     env_name: str | None = None
     task_spec: dict[str, Any] | None = None
@@ -62,26 +62,26 @@ class CreateBody(_Body):
 
 
 class SplitBody(_Body):
-    """`ListTasks`, `NumTasks`."""
+    """`ListTasks` and `NumTasks` of the standard."""
 
     split: str
 
 
 class TaskBody(SplitBody):
-    """`GetTask`."""
+    """`GetTask` of the standard."""
 
     index: int
 
 
 class RangeBody(SplitBody):
-    """`GetTaskRange`."""
+    """`GetTaskRange` of the standard."""
 
     start: int | None = None
     stop: int | None = None
 
 
 class CallBody(_Body):
-    """`ToolCall`."""
+    """`ToolCall` of the standard."""
 
     name: str
     input: dict[str, Any]
@@ -89,14 +89,14 @@ class CallBody(_Body):
 
 
 class CandidateBody(_Body):
-    """`GroupCandidate`."""
+    """`GroupCandidate` of the standard."""
 
     messages: list[dict[str, Any]] = Field(min_length=1)
     metadata: dict[str, Any] | None = None
 
 
 class GroupBody(_Body):
-    """`ScoreGroup`."""
+    """`ScoreGroup` of the standard."""
 
     candidates: list[CandidateBody] = Field(min_length=1, max_length=CANDIDATES_MAX)
     task_id: str | None = None
@@ -111,7 +111,7 @@ class NotJudgedError(Exception):
 
 
 def routes(calling: Calling, environments: Environments, sessions: Sessions) -> APIRouter:
-    """All routes."""
+    """The routes of Open Reward Standard, under `/v1/ors`."""
     router = APIRouter(prefix="/v1/ors")
     _add_sessions(router, environments, sessions)
     _add_service(router, environments)
@@ -160,7 +160,7 @@ def _add_sessions(router: APIRouter, environments: Environments, sessions: Sessi
 def _add_service(router: APIRouter, environments: Environments) -> None:
     @router.get("/health", name="OrsHealth")
     async def health() -> Response:
-        """Answer."""
+        """Whether the service answers."""
         return _json({"status": "ok"})
 
     @router.get("/version", name="OrsVersion")
@@ -231,7 +231,7 @@ def _add_tasks(router: APIRouter, environments: Environments) -> None:
 
     @router.post("/{env}/num_tasks", name="OrsNumTasks")
     async def num_tasks(env: str, body: SplitBody, deployment: Deployment = "") -> Response:
-        """How many."""
+        """Number of the tasks of a split."""
         return _json({"num_tasks": len(named(env, deployment).split(body.split))})
 
     @router.post("/{env}/task", name="OrsTask")

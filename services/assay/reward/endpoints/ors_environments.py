@@ -89,7 +89,7 @@ class Environment:
         return Problem(prompt=prompt, reference=reference_of(spec["reference"]))
 
     def tools(self) -> dict[str, Any]:
-        """`ListToolsOutput`."""
+        """`ListToolsOutput` of the standard."""
         description = f"Submit the final response. {self.definition.spec.description}"
         tool = {
             "name": TOOL,

@@ -125,7 +125,7 @@ class _Body(BaseModel):
 
 
 class RunCodeBody(_Body):
-    """`RunCodeRequest`."""
+    """`RunCodeRequest` of SandboxFusion."""
 
     code: str
     language: str
@@ -138,7 +138,7 @@ class RunCodeBody(_Body):
 
 
 class TestConfigBody(_Body):
-    """`TestConfig`."""
+    """`TestConfig` of SandboxFusion."""
 
     __test__ = False
 
@@ -152,7 +152,7 @@ class TestConfigBody(_Body):
 
 
 class SubmitBody(_Body):
-    """`SubmitRequest`."""
+    """`SubmitRequest` of SandboxFusion."""
 
     dataset: str
     id: int | str

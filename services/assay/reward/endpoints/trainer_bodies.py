@@ -64,7 +64,7 @@ def openrlhf_message(body: object) -> Message:
 
 
 def slime_message(body: object) -> Message:
-    """One sample."""
+    """slime's body, which has one sample."""
     asked = SlimeBody.model_validate(body)
     return _message([_draft(0, asked.response, asked.label, asked.prompt)])
 

@@ -98,7 +98,7 @@ class AggregateBody(BaseModel):
 
 
 class RollResultBody(BaseModel):
-    """Which response."""
+    """Names the request whose result ROLL asks for."""
 
     reward_request_id: str
 

@@ -57,7 +57,6 @@ class Batches:
         self._cancelling: set[asyncio.Task[None]] = set()
 
     async def open_draft(self, tenant: Tenant, draft: BatchDraft) -> tuple[BatchRecord, bool]:
-        """See `RewardService.open_batch`."""
         admission.check_batch(draft, self._clock.now_ns())
         task = await self._tasks.find(tenant, TaskId(draft.task_id))
         admission.check_group_size(draft, task.definition, tenant.quota)
@@ -122,7 +121,6 @@ class Batches:
         )
 
     async def submit(self, tenant: Tenant, batch_id: str, checked: Checked) -> Submitted:
-        """See `RewardService.submit`."""
         batch = admission.batch_name(batch_id)
         task = await self._tasks.of_batch(tenant, batch)
         requests = await self._uploads.resolve(tenant, await checked(task.definition))
@@ -139,7 +137,6 @@ class Batches:
             await self._pace(tenant.tenant_id, len(part))
 
     async def cancel(self, tenant: Tenant, batch_id: BatchId) -> tuple[BatchRecord, int]:
-        """See `RewardService.cancel_batch`."""
         task = await self._tasks.of_batch(tenant, batch_id)
         batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
         self._count_cancelled(tenant, task, cancelled)
@@ -150,7 +147,6 @@ class Batches:
     async def cancel_requests(
         self, tenant: Tenant, batch_id: str, request_ids: Sequence[str], group_ids: Sequence[str]
     ) -> tuple[BatchRecord, int]:
-        """See `RewardService.cancel_requests`."""
         name = admission.batch_name(batch_id)
         if not request_ids and not group_ids:
             raise InvalidRequest("request_ids: name requests or groups", field="request_ids")

@@ -52,7 +52,6 @@ class Results:
     async def page(
         self, tenant: Tenant, batch_id: str, *, cursor: int, results_max: int
     ) -> ResultsPage:
-        """See `RewardService.page`."""
         admission.bounded(cursor, "cursor", most=CURSOR_MAX)
         admission.bounded(results_max, "results_max", least=1, most=PAGE_RESULTS_MAX)
         batch = await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
@@ -61,7 +60,6 @@ class Results:
     async def stream(
         self, tenant: Tenant, batch_id: str, *, cursor: int
     ) -> AsyncGenerator[ResultsPage, None]:
-        """See `RewardService.stream`."""
         admission.bounded(cursor, "cursor", most=CURSOR_MAX)
         name = admission.batch_name(batch_id)
         ended_seen = -1

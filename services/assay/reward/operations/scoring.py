@@ -48,7 +48,6 @@ class Scoring:
     async def score(
         self, tenant: Tenant, draft: ScoreDraft, checked: Checked, stored: Callable[[], None]
     ) -> Scored:
-        """See `RewardService.score`."""
         timeout_s = self._time_left_s(draft)
         task, is_new = await self._tasks.of_score(tenant, draft)
         requests = await self._uploads.resolve(tenant, await checked(task.definition))

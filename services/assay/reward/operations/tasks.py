@@ -65,7 +65,6 @@ class Tasks:
         )
 
     async def register(self, tenant: Tenant, draft: TaskDraft) -> tuple[TaskRecord, bool]:
-        """See `RewardService.register_task`."""
         admission.check_task(draft)
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "task.pipeline")
         record = _record(tenant, definition, draft)

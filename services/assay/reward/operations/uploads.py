@@ -28,7 +28,6 @@ class Uploads:
         self._settings = settings
 
     async def put(self, tenant: Tenant, body: list[bytes], sha256: str = "") -> StoredArtifact:
-        """See `RewardService.put_artifact`."""
         if sha256 and not _SHA256.fullmatch(sha256):
             message = "sha256: 64 hex digits in lower case"
             raise InvalidRequest(message, field="sha256")

@@ -182,7 +182,7 @@ class WorkGateway:
         wait_ms: int,
         left_out: Sequence[TenantId] = (),
     ) -> Claimed:
-        """See `ClaimRequest`.
+        """Wait for work, lease it, or both, as `ClaimRequest` describes.
 
         Raises:
             PermissionDenied: the token does not permit one of the stages.

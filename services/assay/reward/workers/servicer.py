@@ -39,8 +39,6 @@ def caller() -> WorkerPass:
 
 
 class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
-    """Translates messages."""
-
     def __init__(self, gateway: WorkGateway) -> None:
         self._gateway = gateway
 
@@ -85,7 +83,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
     async def Heartbeat(  # type: ignore[override] # noqa: N802 raw
         self, request: bytes, context: Context
     ) -> worker_pb2.HeartbeatResponse:
-        """Renew leases."""
+        """Renew leases; answers with the indexes of those that are lost."""
         del context
         message = parsed_message(worker_pb2.HeartbeatRequest.FromString, request)
         lost = await self._gateway.beat(

@@ -27,7 +27,7 @@ class Filling:
         quota: Quota,
         implicit: TaskRecord | None,
     ) -> tuple[Submitted, bool]:
-        """See `Store.open_filled`; also returns whether more of the batch has to be settled."""
+        """As `Store.open_filled`; also returns whether more of the batch has to be settled."""
         parcel = await self._payloads.parcel(spec.tenant, requests)
         await self._payloads.upload_new(parcel.blobs)
         arguments = (

@@ -57,7 +57,7 @@ OVER: Final = {BatchState.COMPLETE.value, BatchState.CANCELLED.value}
 async def read_open_work(
     names: Sequence[bytes], *, read_piece: ReadPiece, task_of: TaskOf, requests_max: int
 ) -> Sequence[OpenWork]:
-    """See `Store.open_work`; `names` are the batches, in order.
+    """The work of the batches of these names, in their order, as `Store.open_work` describes.
 
     Raises:
         Saturated: more than `requests_max` requests.

@@ -48,7 +48,6 @@ class Opening:
     async def open(
         self, spec: BatchSpec, quota: Quota, implicit: TaskRecord | None
     ) -> tuple[BatchRecord, bool]:
-        """See `Store.open_batch`."""
         reply = await self._link.run(self._open_batch, *self.arguments(spec, quota, implicit))
         if reply[0] not in {b"NEW", b"THERE"}:
             refuse_batch(reply[0], spec, quota)

@@ -23,7 +23,7 @@ LIMITS: Final = frozenset(status.value for status in RunStatus if status.is_limi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOutcome:
-    """The outcome of one test."""
+    """How one test of a program ended, and what it used."""
 
     __test__ = False
 

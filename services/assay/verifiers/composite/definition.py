@@ -39,7 +39,7 @@ class ComponentSettings(Reference):
 
 
 class CompositeSettings(PipelineSettings):
-    """Settings of `composite`."""
+    """The components of a verdict, and how their rewards become one."""
 
     components: dict[Name, ComponentSettings] = Field(min_length=1, max_length=COMPONENTS_MAX)
     """Name -> verifier."""
@@ -57,7 +57,7 @@ class CompositeSettings(PipelineSettings):
 
 
 class CompositeReference(Reference):
-    """Reference of `composite`."""
+    """What each component compares the response with."""
 
     components: dict[Name, dict[str, Any]] = Field(default_factory=dict, max_length=COMPONENTS_MAX)
     """Name -> reference for its verifier; `{}` for those that are left out."""

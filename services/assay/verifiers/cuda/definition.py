@@ -48,7 +48,7 @@ class RewardForm(StrEnum):
 
 
 class CudaSettings(PipelineSettings):
-    """Settings of `cuda`."""
+    """How kernels are compiled, tried and timed, and what speed-up earns."""
 
     extraction: Extraction = Extraction.AUTO
     """Where in the response the program is."""

@@ -50,7 +50,7 @@ def text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFamily:
-    """One family of constraints."""
+    """How the constraints of one kind read their arguments and judge a text."""
 
     follows: Callable[[str, Arguments], bool]
     """Whether a text that is not blank follows the instruction."""

@@ -28,7 +28,7 @@ class Reward(StrEnum):
 
 
 class InstructionsSettings(PipelineSettings):
-    """Settings of `instructions`."""
+    """How strictly instructions are judged, and what following some of them earns."""
 
     reward: Reward = Reward.ALL
     """How several instructions become one reward."""
@@ -71,7 +71,7 @@ class Instruction(BaseModel):
 
 
 class InstructionsReference(Reference):
-    """Reference of `instructions`."""
+    """The instructions that a response has to follow."""
 
     instructions: tuple[Instruction, ...] = Field(min_length=1, max_length=INSTRUCTIONS_MAX)
     """All that the prompt asks for."""

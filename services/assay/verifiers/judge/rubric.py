@@ -51,7 +51,7 @@ class Criterion(Reference):
         return self
 
     def scores(self) -> Mapping[str, float]:
-        """Answer -> score."""
+        """The score of each answer; without given ones, from 0 to 1 in equal steps."""
         if isinstance(self.choices, dict):
             return self.choices
         last = len(self.choices) - 1

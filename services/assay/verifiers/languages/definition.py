@@ -96,7 +96,6 @@ class JavaSettings(CompiledSettings):
     """`--release` of the compiler; empty: that of the installed one."""
 
     def flags(self) -> Flags:
-        """The release."""
         return Flags(standard=self.release)
 
 

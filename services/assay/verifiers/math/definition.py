@@ -35,7 +35,7 @@ ANSWER_CPU_S_MAX: Final = 2.0
 
 
 class MathSettings(PipelineSettings):
-    """Settings of `math`."""
+    """Where the answer is looked for, and what counts as equal."""
 
     strategies: tuple[Strategy, ...] = Field(
         default=(
@@ -71,7 +71,7 @@ class MathSettings(PipelineSettings):
 
 
 class MathReference(Reference):
-    """Reference of `math`."""
+    """The right answers of a problem."""
 
     answers: tuple[str, ...] = Field(min_length=1, max_length=64)
     """Right answers, plain or LaTeX; the response passes when it equals one of them."""

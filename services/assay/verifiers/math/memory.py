@@ -45,7 +45,6 @@ class Remembered(Generic[P, R]):
         return known[0]
 
     def cache_clear(self) -> None:
-        """Forget everything."""
         self._known: TenantCache[object, tuple[R]] = TenantCache(weight_max=self._entries_max)
 
 

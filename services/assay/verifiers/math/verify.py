@@ -126,7 +126,6 @@ class LateImports:
     """Records every import of a module that is not loaded; changes nothing."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._names: set[str] = set()
 
     def find_spec(

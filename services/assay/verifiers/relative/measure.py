@@ -38,7 +38,6 @@ class MeasureHandler:
         return [_handed_over(*pair) for pair in zip(verdicts, works, strict=True)]
 
     def close(self) -> None:
-        """Close both."""
         self._extract.close()
         self._verify.close()
 

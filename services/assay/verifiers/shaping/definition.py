@@ -16,7 +16,7 @@ SHAPE: Final = StageName("shape")
 
 
 class ShapeSettings(PipelineSettings):
-    """Settings of `shape`."""
+    """Which form and which length of a response earn what."""
 
     form: ResponseForm = ResponseForm.NONE
     """Which form counts: `reward_pass` if the response has it, `reward_fail` if not."""
@@ -39,7 +39,7 @@ class ShapeSettings(PipelineSettings):
 
 
 class ShapeReference(Reference):
-    """Reference of `shape`."""
+    """The length of the response, where the trainer gives it."""
 
     length: int | None = Field(default=None, ge=0, le=1_000_000_000)
     """Length of the response in tokens, where `length_unit` is `given`."""

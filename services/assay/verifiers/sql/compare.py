@@ -36,7 +36,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRule:
-    """What counts."""
+    """What counts when two results are compared."""
 
     ordered: bool
     duplicates: bool

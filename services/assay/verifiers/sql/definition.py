@@ -46,7 +46,7 @@ class RowOrder(StrEnum):
 
 
 class SqlSettings(PipelineSettings):
-    """Settings of `sql`."""
+    """Which engine runs the queries, and what of their results counts."""
 
     engine: Engine = Engine.SQLITE
     """Which engine runs setup and queries; `duckdb` needs the extra `assay[duckdb]`."""
@@ -81,7 +81,7 @@ class Database(Reference):
 
 
 class SqlReference(Reference):
-    """Reference of `sql`."""
+    """The databases, and the right query or its rows."""
 
     databases: tuple[Database, ...] = Field(
         default=(Database(),), min_length=1, max_length=DATABASES_MAX

@@ -65,7 +65,7 @@ class Reply:
 
 
 class SqlHandler:
-    """Judges queries."""
+    """Runs each query on the reference's databases, and compares results."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._sandbox = context.sandbox

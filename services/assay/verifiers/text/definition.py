@@ -57,7 +57,7 @@ class TextReference(Reference):
 
 
 class ExactSettings(PipelineSettings):
-    """Settings of `exact`."""
+    """Where the answer is looked for, and which differences do not count."""
 
     strategies: tuple[Strategy, ...] = Field(default=(Strategy.WHOLE,), min_length=1)
     """Where the answer is looked for, in this order."""
@@ -68,14 +68,14 @@ class ExactSettings(PipelineSettings):
 
 
 class ExactReference(TextReference):
-    """Reference of `exact`."""
+    """The right answers, word for word."""
 
     answers: tuple[str, ...] = Field(min_length=1, max_length=1_000)
     """The response passes when it equals one of them."""
 
 
 class ChoiceSettings(PipelineSettings):
-    """Settings of `choice`."""
+    """Where the label is looked for."""
 
     strategies: tuple[Strategy, ...] = Field(
         default=(
@@ -92,7 +92,7 @@ class ChoiceSettings(PipelineSettings):
 
 
 class ChoiceReference(TextReference):
-    """Reference of `choice`."""
+    """The right label, and all labels."""
 
     answer: str = Field(min_length=1, max_length=64)
     """The right label."""
@@ -115,7 +115,7 @@ class RegexFlag(StrEnum):
 
 
 class RegexReference(TextReference):
-    """Reference of `regex`."""
+    """The pattern that a response has to match."""
 
     pattern: str = Field(min_length=1, max_length=_PATTERN_CHARS_MAX)
     """In the syntax of Python's `re`."""
@@ -138,7 +138,7 @@ class RegexReference(TextReference):
 
 
 class JsonSchemaSettings(PipelineSettings):
-    """Settings of `json_schema`."""
+    """Where in the response the JSON is."""
 
     fenced: bool = True
     """Use the last fenced block of the response named `json`, otherwise its last fenced block, if
@@ -146,7 +146,7 @@ class JsonSchemaSettings(PipelineSettings):
 
 
 class JsonSchemaReference(TextReference):
-    """Reference of `json_schema`."""
+    """The schema that the JSON has to satisfy."""
 
     json_schema: dict[str, Any] | StrictBool = Field(alias="schema")
     """JSON Schema. `$schema` selects the dialect: draft 4, 6, 7, 2019-09 or 2020-12."""

@@ -54,11 +54,9 @@ class Findings:
         return len(self._shares)
 
     def at_share(self, room: int) -> frozenset[TenantId]:
-        """See `AuditShares`."""
         return self._shares.at_share(room)
 
     def is_full(self, room: int) -> bool:
-        """See `AuditShares`."""
         return self._shares.is_full(room)
 
     def admit(self, held: HeldClaim) -> bool:

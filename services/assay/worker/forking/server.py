@@ -179,7 +179,7 @@ class RootServer:
 
 
 def slot_settings(packed: bytes) -> SlotSettings:
-    """Undo `packed_settings`."""
+    """The settings that `packed_settings` packed."""
     wanted: Any = unpack(packed)
     return SlotSettings(
         sandbox=SandboxSettings.model_validate_json(wanted[0]),

@@ -65,7 +65,6 @@ class LimitWatch:
         return half_s if self._spec.cpu_s_max is None else min(half_s, self._spec.cpu_s_max)
 
     def close(self) -> None:
-        """Stop checking."""
         if self._look_next is not None:
             self._look_next.cancel()
 

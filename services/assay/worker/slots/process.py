@@ -62,7 +62,7 @@ class ForkedSlot(Protocol):
 
 
 class SlotProcess(asyncio.Protocol):
-    """One slot."""
+    """The host's side of one slot: its process, the messages to and from it."""
 
     def __init__(
         self,

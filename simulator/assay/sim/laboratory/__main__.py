@@ -24,7 +24,6 @@ SEEDS_MAX = 100
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
     made = argparse.ArgumentParser(
         prog="python -m assay.sim.laboratory",
         description=__doc__,

@@ -35,7 +35,6 @@ class Totals:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run seeds."""
     parser = argparse.ArgumentParser(prog="assay.sim.platform", description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=1, help="number of seeds, starting at --seed")

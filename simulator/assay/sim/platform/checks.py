@@ -67,7 +67,6 @@ class Known(Witness):
         self._holds: dict[str, dict[Lease, None]] = defaultdict(dict)
 
     def on_call(self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """See `Witness.on_call`."""
         if name != "beat":
             return
         over = [
@@ -80,7 +79,6 @@ class Known(Witness):
             self._world.findings.append(finding)
 
     def on_answer(self, command: SimulatedCall) -> None:
-        """See `Witness.on_answer`."""
         node, answer = command.node, command.answer
         if isinstance(answer, AssayError):
             return
@@ -100,7 +98,6 @@ class Known(Witness):
                 self.follows[node] = not answer.leads
 
     def on_command(self, command: SimulatedCall) -> None:
-        """See `Witness.on_command`."""
         self._given_up(command)
         if command.name != "reap" or _may_lose_time(self._world):
             return

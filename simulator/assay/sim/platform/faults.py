@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One event."""
+    """One fault of a schedule: what, when and where."""
 
     kind: Kind
     at_s: float

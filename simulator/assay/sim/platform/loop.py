@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers_set = 0
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Virtual time in seconds."""
         return self._now_s
 
     def call_soon(  # type: ignore[override]  # asyncio's stub binds the arguments' types
@@ -75,7 +75,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,  # noqa: ANN401 - asyncio's own
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """See asyncio."""
         if self.is_closed():
             raise RuntimeError("the loop is closed")
         handle = asyncio.Handle(callback, args, self, context)

@@ -37,7 +37,7 @@ class NodeClock(Clock):
 
 
 class Node:
-    """One process."""
+    """A process of the platform, which can be killed and cut off."""
 
     def __init__(self, name: str, seed: str, loop: asyncio.AbstractEventLoop) -> None:
         self.name = name

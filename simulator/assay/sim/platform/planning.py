@@ -72,7 +72,6 @@ class SimPlanningProcess(PlanningProcess):
         self.asked: list[Snapshot] = []
 
     async def up(self) -> None:
-        """See `PlanningProcess.up`."""
         if not self._is_up:
             await asyncio.sleep(START_S * self._node.random.random())
             self._node.check()
@@ -81,7 +80,6 @@ class SimPlanningProcess(PlanningProcess):
             self._session = self._new_planning() if self._new_planning is not None else None
 
     async def decide(self, snapshot: Snapshot) -> Decision:
-        """See `PlanningProcess.decide`."""
         await self.up()
         await asyncio.sleep(THINK_S_MAX * self._node.random.random())
         self._node.check()
@@ -95,11 +93,9 @@ class SimPlanningProcess(PlanningProcess):
         orders_ahead(snapshot, decision)
         return replace(decision, planning_ns=int(self._node.random.random() * THINK_S_MAX * 1e9))
 
-    async def rest(self) -> None:
-        """See `PlanningProcess.rest`."""
+    async def rest(self) -> None: ...
 
     async def stop(self) -> None:
-        """See `PlanningProcess.stop`."""
         self._is_up = False
 
 

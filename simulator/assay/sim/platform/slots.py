@@ -67,11 +67,9 @@ class SimBlocked(BlockedTime):
         self._seen_ns = 0
 
     def begin(self, now_ns: int) -> None:
-        """See `BlockedTime.begin`."""
         self._seen_ns = now_ns
 
     def look(self, now_ns: int, *, due_ns: int, has_answered: int | None = None) -> None:
-        """See `BlockedTime.look`."""
         if self._slot.deed is Deed.SLEEP:
             self.blocked_ns += now_ns - self._seen_ns
         self._seen_ns = now_ns

@@ -71,7 +71,7 @@ class ServerClock:
         self.fixed_ns: int | None = None
 
     def now_ns(self) -> int:
-        """Unix time."""
+        """Unix time in nanoseconds."""
         if self.fixed_ns is not None:
             return self.fixed_ns
         return EPOCH_NS + round(self._loop.time() * 1e9) + self.offset_ns

@@ -83,8 +83,7 @@ class SimLife(Life):
     def __init__(self, predecessor: WorkerId | None) -> None:
         self.predecessor = predecessor
 
-    def end(self) -> None:
-        """See `Life.end`."""
+    def end(self) -> None: ...
 
 
 class MemoryCache(ArtifactCache):
@@ -94,11 +93,9 @@ class MemoryCache(ArtifactCache):
         self._kept: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
-        """See `ArtifactCache.get`."""
         return self._kept.get(key)
 
     def put(self, key: str, content: bytes) -> None:
-        """See `ArtifactCache.put`."""
         self._kept[key] = content
 
 
@@ -335,7 +332,6 @@ class World:
                 self.findings.append(error)
 
     def start(self) -> None:
-        """Start everything."""
         for number in range(self.shape.apis):
             self.start_api(f"api{number}")
         for number in range(self.shape.hosts):

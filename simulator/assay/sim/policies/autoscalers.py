@@ -71,7 +71,7 @@ class TickingPolicy(PoolPolicy, ABC):
 
     @abstractmethod
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """Desired workers."""
+        """The number of workers that the autoscaler wants now."""
 
 
 class Window:
@@ -114,7 +114,6 @@ class Hpa(TickingPolicy):
         return view.running / self.utilisation
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """One reconciliation."""
         ready = max(view.idle + view.running, 1)
         wanted = self.load(view)
         if abs(wanted / ready - 1) <= HPA_TOLERANCE:
@@ -150,7 +149,6 @@ class Keda(Hpa):
         return view.waiting / self.items_per_worker
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """One reconciliation."""
         if view.waiting + view.running > 0:
             self.active_ns[pool] = now_ns
         if view.target == 0:
@@ -194,7 +192,6 @@ class Kpa(TickingPolicy):
         return 0
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """One reconciliation."""
         present = view.running + view.waiting
         self.stable[pool].add(now_ns, present)
         self.panic[pool].add(now_ns, present)

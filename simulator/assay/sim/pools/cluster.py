@@ -25,7 +25,7 @@ class StartUp:
     sigma: float = 0.1
 
     def draw(self, random: np.random.Generator, count: int) -> Ints:
-        """(count,) nanoseconds."""
+        """Start-up times of `count` workers in nanoseconds."""
         if not (np.isfinite(self.median_s) and self.median_s >= 0):
             raise InvalidRequest(f"median_s is {self.median_s}", field="startup.median_s")
         drawn = self.median_s * np.exp(self.sigma * random.normal(size=count))
@@ -34,7 +34,7 @@ class StartUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Infrastructure failures."""
+    """How often workers die, and how often a request is tried."""
 
     worker_deaths_per_s: float = 0.0
     """Hazard of a worker while it runs a request; the request is delivered again."""

@@ -29,7 +29,7 @@ class StageUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """Result of one batch."""
+    """How one batch ended, beside what it would have taken alone."""
 
     task: int
     iteration: int
@@ -44,7 +44,7 @@ class BatchResult:
 
     @property
     def in_time(self) -> bool:
-        """d <= D."""
+        """Whether the extra delay is within the budget: d <= D."""
         return self.extra_delay_s <= self.budget_s
 
 

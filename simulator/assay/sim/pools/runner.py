@@ -45,7 +45,7 @@ HISTORY_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Simulation parameters."""
+    """What a simulation has beside the policy and the workload."""
 
     seed: int = 0
     fcfs: bool = False
@@ -361,7 +361,7 @@ class Runner:
         )
 
     def summarize(self) -> Result:
-        """All results."""
+        """The results of all batches, and the worker-seconds of the pools."""
         batches = tuple(
             self.batch_result(task, iteration)
             for task, loads in enumerate(self.workload.batches)
@@ -389,7 +389,6 @@ class Runner:
         )
 
     def batch_result(self, task: int, iteration: int) -> BatchResult:
-        """Result of one batch."""
         state, place = self.world.state, self.world.places[task][iteration]
         load = self.workload.batches[task][iteration]
         took = int(state.completed_ns[place.batch] - state.opened_ns[place.batch])

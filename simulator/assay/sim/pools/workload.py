@@ -42,7 +42,7 @@ class Drift:
 
 
 def steady(value: float) -> Drift:
-    """No drift."""
+    """A value that does not change."""
     return Drift(first=value, last=value)
 
 

@@ -79,7 +79,7 @@ class FixedClock:
         self.ns = 0
 
     def now_ns(self) -> int:
-        """Unix time."""
+        """Unix time in nanoseconds."""
         return self.ns
 
 

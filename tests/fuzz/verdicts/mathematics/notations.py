@@ -113,7 +113,6 @@ def signed(rng: random.Random) -> Spellings:
 
 
 def fraction(rng: random.Random) -> Spellings:
-    """Proper fractions."""
     below = rng.choice((3, 7, 9, 11, 13, 17))
     value = Fraction(rng.randint(1, 60), below)
     while value.denominator == 1:
@@ -163,7 +162,6 @@ def fraction(rng: random.Random) -> Spellings:
 
 
 def mixed(rng: random.Random) -> Spellings:
-    """Mixed numbers."""
     whole, below = rng.randint(2, 30), rng.choice((5, 7, 8, 9))
     top = rng.choice([t for t in range(1, below) if Fraction(t, below).denominator == below])
     value = whole + Fraction(top, below)
@@ -269,7 +267,6 @@ def scientific(rng: random.Random) -> Spellings:
 
 
 def percentage(rng: random.Random) -> Spellings:
-    """Percentages."""
     value = rng.randint(11, 98)
     if value % 10 == 0:
         value += 3
@@ -440,7 +437,6 @@ def time(rng: random.Random) -> Spellings:
 
 
 def date(rng: random.Random) -> Spellings:
-    """Days."""
     at, day, year = rng.randrange(len(_MONTHS)), rng.randint(13, 28), rng.randint(1900, 2099)
     month, number = _MONTHS[at], (1, 3, 4, 7, 10, 12)[at]
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th") if day not in (11, 12, 13) else "th"
@@ -565,7 +561,6 @@ def union(rng: random.Random) -> Spellings:
 
 
 def integers(rng: random.Random) -> Spellings:
-    """Several answers."""
     values = rng.sample(range(-40, 99), rng.randint(2, 4))
     shuffled = values[1:] + values[:1]
     words = list(map(str, values))
@@ -651,7 +646,6 @@ def point(rng: random.Random) -> Spellings:
 
 
 def matrix(rng: random.Random) -> Spellings:
-    """Matrices."""
     a, b, c, d = rng.sample(range(-9, 30), 4)
     rows = f"{a} & {b} \\\\ {c} & {d}"
     same = [f"\\begin{{{kind}}} {rows} \\end{{{kind}}}" for kind in ("pmatrix", "bmatrix")]
@@ -680,7 +674,6 @@ def matrix(rng: random.Random) -> Spellings:
 
 
 def surd(rng: random.Random) -> Spellings:
-    """Roots."""
     a, b = rng.randint(2, 20), rng.choice((2, 3, 5, 6, 7, 10, 11, 13))
     same = [
         f"{a}\\sqrt{{{b}}}",
@@ -780,7 +773,6 @@ def polynomial(rng: random.Random) -> Spellings:
 
 
 def equation(rng: random.Random) -> Spellings:
-    """Lines."""
     a, b = rng.randint(2, 12), rng.randint(1, 20)
     same = (
         f"y={a}x+{b}",
@@ -841,7 +833,6 @@ def inequality(rng: random.Random) -> Spellings:
 
 
 def complex_number(rng: random.Random) -> Spellings:
-    """Complex numbers."""
     a, b = rng.randint(1, 30), rng.randint(2, 30)
     if a == b:
         b += 1
@@ -1071,7 +1062,6 @@ def factorial(rng: random.Random) -> Spellings:
 
 
 def repeating(rng: random.Random) -> Spellings:
-    """Repeating decimals."""
     block = rng.randint(12, 98)
     if block % 11 == 0:
         block += 1
@@ -1105,7 +1095,6 @@ def repeating(rng: random.Random) -> Spellings:
 
 
 def power(rng: random.Random) -> Spellings:
-    """Powers."""
     a, b = rng.choice((2, 3, 5, 7)), rng.randint(4, 9)
     value = a**b
     same = (
@@ -1135,7 +1124,6 @@ def power(rng: random.Random) -> Spellings:
 
 
 def assignment(rng: random.Random) -> Spellings:
-    """Named values."""
     value, name = rng.randint(2, 400), rng.choice("xnkabt")
     same = (
         f"{name}={value}",

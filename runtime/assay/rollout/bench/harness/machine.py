@@ -30,7 +30,6 @@ class Machine:
     """Load average over the last minute when the bench began; above 0, the cores were not free."""
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

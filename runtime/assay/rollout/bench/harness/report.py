@@ -63,7 +63,6 @@ class Report:
         self.left_out[what] = why
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON."""
         return {
             "title": self.title,
             "command": self.command,

@@ -55,7 +55,6 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        """None yet."""
         self._entries: list[tuple[object, int]] = []
         self._told: dict[int, str | tuple[object, ...]] = {}
         """`id` -> the contents that both sides know: those of a list of atoms, or a text."""

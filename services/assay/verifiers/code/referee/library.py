@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         """What makes the values of the wire forms inside of one."""
 
         def many(self, forms: WireForm, depth: int) -> list[Value]:
-            """Their values."""
+            """The values of several forms, at one depth."""
 
 
 _PATHS: Final[dict[str, type[pathlib.PurePath]]] = {

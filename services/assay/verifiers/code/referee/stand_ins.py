@@ -71,7 +71,6 @@ class Printed(io.TextIOBase):
         self._send = send
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def write(self, text: str) -> int:
