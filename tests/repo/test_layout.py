@@ -76,3 +76,15 @@ def test_files_are_short() -> None:
         if (length := path.read_text("utf-8").count("\n")) > FILE_LINES_MAX
     ]
     assert long == []
+
+
+def test_pauses_double_in_one_place() -> None:
+    """Back-off is `assay.core.tools.backoff`; the client's, which draws, is its own."""
+    doubling = re.compile(r"2(?:\.0)? ?\*\* ?min\(|<< ?min\(")
+    found = {
+        str(path.relative_to(ROOT))
+        for source in ("services", "runtime", "simulator")
+        for path in (ROOT / source).rglob("*.py")
+        if doubling.search(path.read_text("utf-8"))
+    }
+    assert found == {"services/assay/core/tools/backoff.py"}

@@ -13,7 +13,6 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from assay.core.errors import (
 )
 from assay.core.ids import GroupId, PipelineName, RequestId
 from assay.core.records import Artifact, NewRequest
+from assay.core.tools.framing import HEAD, FramingError, body_bytes
 from assay.reward import wire
 from assay.reward.admission import RequestCheck
 from assay.reward.bodies.incoming import ScoreBody, SubmitBody
@@ -65,7 +65,6 @@ FIELD_BYTES_MAX: Final = 64 * 1024
 """A longer field of a request follows its frame unpacked: receiving it does not hold the
 interpreter's lock, unpacking it would."""
 FRAME_BYTES_MAX: Final = 2**31
-_LENGTH: Final = struct.Struct(">Q")
 
 
 class Form(StrEnum):
@@ -173,7 +172,7 @@ def send(channel: socket.socket, *parts: object) -> None:
         OSError: the peer is gone.
     """
     packed = pack(parts)
-    channel.sendall(_LENGTH.pack(len(packed)))
+    channel.sendall(HEAD.pack(len(packed)))
     channel.sendall(packed)
 
 
@@ -184,10 +183,10 @@ def receive(channel: socket.socket) -> list[object]:
         EOFError: the peer is gone.
         OSError: likewise, or it took too long.
     """
-    (length,) = _LENGTH.unpack(exactly(channel, _LENGTH.size))
-    if length > FRAME_BYTES_MAX:
-        message = f"a frame of {length} bytes"
-        raise OSError(message)
+    try:
+        length = body_bytes(exactly(channel, HEAD.size), bytes_max=FRAME_BYTES_MAX)
+    except FramingError as error:
+        raise OSError(str(error)) from error
     frame = unpack(exactly(channel, length))
     if not isinstance(frame, list) or not frame:
         raise OSError("not a frame")

@@ -17,6 +17,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from assay.core.tools.backoff import pause_s
 from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
 from assay.rollout.layout import PauseMode, Stop
 from assay.rollout.remote.dialects import check_part
@@ -158,7 +159,7 @@ class Decoder:
 
     def _backoff_s(self, failures: int) -> float:
         least, most = self._options.backoff_s_min, self._options.backoff_s_max
-        return float(min(most, least * 2 ** min(failures - 1, 20)))
+        return pause_s(failures, first_s=least, longest_s=most)
 
     async def _request(self, row: Row) -> None:
         await self._gate.wait()

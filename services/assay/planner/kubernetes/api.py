@@ -18,6 +18,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.rest import RESTResponse
 
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
+from assay.core.tools.backoff import pause_s
 from assay.edge.clock import Clock
 from assay.planner.kubernetes.pods import Json, part, whole
 from assay.planner.kubernetes.pool import FIELD_MANAGER
@@ -299,5 +300,5 @@ def _parsed(content: bytes) -> Json:
 
 async def pause(clock: Clock, error: AssayError, failures: int) -> None:
     """Wait before the next attempt: as long as the server says, else longer each time."""
-    wait_s = error.retry_after_s or min(0.2 * 2 ** min(failures, 10), 10.0)
+    wait_s = error.retry_after_s or pause_s(failures + 1, first_s=0.2, longest_s=10.0)
     await clock.sleep(wait_s)

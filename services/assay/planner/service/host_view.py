@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.core.hosts.record import SLOTS_MAX, HostRecord
 from assay.core.ids import StageName, WorkerId
+from assay.core.tools.backoff import pause_s
 from assay.planner.session.messages import HostState, Machine, PoolState, Startup
 from assay.v1 import worker_pb2
 
@@ -19,7 +20,7 @@ AWAY_NS: Final = 3 * 10**9
 REFUSED_NS: Final = 10**9
 """A host that answered before, and whose port refused connections for this long, is dead: the
 machine answers, and its process does not listen any more."""
-UNANSWERED_NS_MAX: Final = 10 * 10**9
+UNANSWERED_S_MAX: Final = 10.0
 """Longest time between two looks at a host that does not answer."""
 STUBBORN_NS: Final = 30 * 10**9
 """How long a host that did not take a size is asked for no more than it has."""
@@ -113,8 +114,8 @@ class HostView:
         if gone:
             self.refused_ns, self.due_ns = self.refused_ns or now_ns, 0
         else:
-            wait_ns = 10**9 << min(self.misses, 10)
-            self.refused_ns, self.due_ns = 0, now_ns + min(wait_ns, UNANSWERED_NS_MAX)
+            wait_s = pause_s(self.misses, first_s=2.0, longest_s=UNANSWERED_S_MAX)
+            self.refused_ns, self.due_ns = 0, now_ns + int(wait_s * 1e9)
 
     def room(self, stage: StageName, now_ns: int) -> int:
         """Most slots of a stage that it may be asked for."""

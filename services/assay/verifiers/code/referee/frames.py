@@ -1,4 +1,8 @@
-"""Length-prefixed JSON messages between candidate and referee."""
+"""Length-prefixed JSON messages between candidate and referee.
+
+The same frames as `assay.core.tools.framing`, in a module of its own: nothing of `assay.core` is
+loaded beside a candidate.
+"""
 
 from __future__ import annotations
 
