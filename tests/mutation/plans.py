@@ -97,7 +97,7 @@ PLAN_MUTANTS: Final = (
     *_of(
         "lease",
         LEADER,
-        ("shell_parts",),
+        ("leader", "controller"),
         ("self._until_ns = asked_ns + good_ns", "self._until_ns = asked_ns + 2 * good_ns"),
         ("            else:\n                self._until_ns = 0\n", ""),
         ('        """Let a standby take over at once."""\n        self._until_ns = 0\n', '        """Let a standby take over at once."""\n'),
@@ -169,7 +169,7 @@ PLAN_MUTANTS: Final = (
     *_of(
         "starts",
         "services/assay/planner/service/stage_limits.py",
-        ("shell_parts",),
+        ("stage_limits",),
         ("if pool.ready == 0 and pool.startup_cold_ns is not None:", "if pool.startup_cold_ns is not None:"),
         ("startup_ns = max(startup_ns, pool.startup_cold_ns)", "startup_ns = pool.startup_cold_ns"),
         ("startup_ns = startup_at(p50_ns, p90_ns, sigmas)", "startup_ns = p90_ns"),
@@ -177,7 +177,7 @@ PLAN_MUTANTS: Final = (
     *_of(
         "memory",
         "services/assay/planner/service/stage_limits.py",
-        ("shell_parts",),
+        ("stage_limits",),
         ("<= MEMORY_RISK:", "<= 0.01:"),
         ("if share >= 1 or peaks == 0:", "if True:"),
         ("for k in range(min(peaks, slots) + 1)", "for k in range(min(peaks, slots))"),

@@ -15,7 +15,8 @@ TESTS: Final = {
     "services/assay/store/": STORE,
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
-        "tests/worker/test_pure.py", "tests/worker/test_culprits.py",
+        "tests/worker/test_slot_frames.py", "tests/worker/test_slot_verdicts.py",
+        "tests/worker/test_assignments.py", "tests/worker/test_culprits.py",
         "tests/sim/platform/test_refused_claims.py",
         "tests/worker/test_host.py", "tests/worker/test_host_process.py",
     ),
@@ -24,7 +25,9 @@ TESTS: Final = {
         "tests/reward/test_admission.py", "tests/reward/test_outages.py",
     ),
     "services/assay/planner/": (
-        "tests/planner/test_plan.py", "tests/planner/test_shell_parts.py",
+        "tests/planner/test_plan.py", "tests/planner/test_leader.py",
+        "tests/planner/test_controller.py", "tests/planner/test_history_feed.py",
+        "tests/planner/test_stage_limits.py", "tests/planner/test_plan_log.py",
         "tests/planner/test_loop.py", "tests/planner/test_live.py",
     ),
 }  # fmt: skip

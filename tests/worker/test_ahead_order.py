@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import cast
 
-from tests.worker.test_pure import held
+from tests.worker.claims import held
 
 from assay.worker.ahead import Ahead
 from assay.worker.assignment import AHEAD_HOLDS, Assignment, HeldClaim, Waiting

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.worker.test_pure import claim
+from tests.worker.claims import claim
 
 from assay.core.ids import PipelineName, TenantId, kept_for, owner_of
 from assay.core.records import Claim

@@ -10,8 +10,8 @@ from typing import Never
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.worker.claims import claim
 from tests.worker.hosts import Judged, RunHost, StartHost, Trainer, until
-from tests.worker.test_pure import claim
 
 from assay.core.ids import StageName, TenantId
 from assay.core.outcome import Outcome
