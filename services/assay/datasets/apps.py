@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from assay.datasets.code_tests import PYTHON, call_tests, first_python, limits, stdin_tests
+from assay.datasets.code_tests import PYTHON, call_tests, first_python, limits, paired, stdin_tests
 from assay.datasets.port import Record, Refused, Row, Source, identity, json_of, parsed, text
 
 
@@ -17,9 +17,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     outputs = tests.get("outputs") if isinstance(tests, dict) else None
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise Refused("no `inputs` and `outputs` under `input_output`")
-    if len(inputs) != len(outputs):
-        raise Refused("inputs and outputs differ in number", f"{len(inputs)}, {len(outputs)}")
-    pairs = list(zip(inputs, outputs, strict=True))
+    pairs = paired(inputs, outputs)
     function = tests.get("fn_name")
     if isinstance(function, str) and function:
         reference = call_tests(function, pairs, unwrapped=True)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from assay.datasets.code_tests import CPP, PYTHON, is_python, limits, stdin_tests
+from assay.datasets.code_tests import CPP, PYTHON, is_python, limits, paired, stdin_tests
 from assay.datasets.port import Record, Refused, Row, Source, identity, text
 
 _TESTS: Final = ("public_tests", "private_tests", "generated_tests")
@@ -38,9 +38,7 @@ def _pairs(record: Record, key: str) -> list[tuple[Any, Any]]:
     outputs = value.get("output") if isinstance(value, dict) else None
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise Refused(f"no tests under `{key}`")
-    if len(inputs) != len(outputs):
-        raise Refused("inputs and outputs differ in number", f"{len(inputs)}, {len(outputs)}")
-    return list(zip(inputs, outputs, strict=True))
+    return paired(inputs, outputs)
 
 
 def _seconds(value: object) -> object:

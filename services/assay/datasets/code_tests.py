@@ -67,6 +67,17 @@ def literal_tests(function: str, pairs: Iterable[tuple[Sequence[str], str]]) -> 
     return {"calls": {"function": function, "values": "python", "cases": _counted(cases)}}
 
 
+def paired(inputs: list[Any], outputs: list[Any]) -> list[tuple[Any, Any]]:
+    """Each input with its output.
+
+    Raises:
+        Refused: there are more of one than of the other.
+    """
+    if len(inputs) != len(outputs):
+        raise Refused("inputs and outputs differ in number", f"{len(inputs)}, {len(outputs)}")
+    return list(zip(inputs, outputs, strict=True))
+
+
 def _counted(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not tests:
         raise Refused("no tests")

@@ -1,11 +1,14 @@
 """IFBench and files in its form: each instruction is judged by the pipeline `instructions`."""
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from assay.datasets.port import Record, Refused, Row, Source, identity, text
 from assay.verifiers.instructions.definition import Instruction
+
+UNFIT: Final = "arguments that do not fit their instruction"
+"""Why a record is refused; the detail names the instruction."""
 
 
 def convert(record: Record, line: int, pipeline: str) -> Row:
@@ -43,9 +46,7 @@ def _asked(name: object, given: object) -> dict[str, Any]:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         if why.startswith("id:") or not isinstance(name, str):
             raise Refused(f"no pipeline judges {str(name)[:80]}") from None
-        raise Refused(
-            "arguments that do not fit their instruction", f"{name[:80]}: {why}"
-        ) from None
+        raise Refused(UNFIT, f"{name[:80]}: {why}") from None
     return one
 
 

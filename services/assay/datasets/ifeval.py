@@ -6,7 +6,7 @@ regular expression can judge together (`detectable_format:json_format` is its op
 
 from typing import Any, Final
 
-from assay.datasets.ifbench import asked_of
+from assay.datasets.ifbench import UNFIT, asked_of
 from assay.datasets.port import Record, Refused, Row, Source, identity, text
 from assay.verifiers.instructions.arguments import ArgumentError
 from assay.verifiers.instructions.expressions import EXPRESSIONS, look_ahead
@@ -45,7 +45,7 @@ def _look_ahead(name: str, given: dict[str, Any]) -> str:
     try:
         return look_ahead(name, given)
     except ArgumentError as error:
-        raise Refused("arguments that do not fit their instruction", f"{name}: {error}") from None
+        raise Refused(UNFIT, f"{name}: {error}") from None
 
 
 SOURCE: Final = Source(

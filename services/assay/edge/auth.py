@@ -35,6 +35,8 @@ from assay.edge.clock import Clock
 
 DEFAULT_TENANT: Final = TenantId("default")
 OPERATOR: Final = TenantId("operator")
+EXPIRED: Final = "authorization: this token has expired"
+OF_ANOTHER: Final = "authorization: the certificate is that of another tenant"
 SEVERAL: Final = 2
 """How many tenants a file stands for at least: their number may change."""
 _DIGEST_FORM = re.compile(r"[0-9a-fA-F]{64}")
@@ -169,7 +171,7 @@ class Tenants:
         if tenant is None:
             raise Unauthenticated("authorization: no tenant has this token")
         if owners and tenant.tenant_id not in owners:
-            raise Unauthenticated("authorization: the certificate is that of another tenant")
+            raise Unauthenticated(OF_ANOTHER)
         return tenant
 
 
@@ -371,7 +373,7 @@ def _of_token(tokens: Mapping[bytes, _Known], authorization: str, now_ns: int) -
     if known is None:
         return None
     if now_ns >= known.expires_ns:
-        raise Unauthenticated("authorization: this token has expired")
+        raise Unauthenticated(EXPIRED)
     return known.tenant
 
 

@@ -30,6 +30,8 @@ from assay.edge.auth import OwnLimits
 
 T = TypeVar("T")
 
+READING: Final = "reading a part of the answer"
+"""What takes too long where a client does not read."""
 RETRY_AFTER_S: Final = 0.25
 """Retry delay for a call that finds the service full; clients add their own jitter."""
 READS_MAX: Final = 2

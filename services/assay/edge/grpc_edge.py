@@ -32,7 +32,7 @@ from assay.edge.auth import in_url, one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.connections.messages import Incoming, answering, counted
 from assay.edge.connections.traffic import Traffic
-from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
+from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, READING, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -331,7 +331,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
     async def _written(self, message: Any, context: Context) -> None:  # noqa: ANN401 a message
         writing = context.write(message)
-        await within(writing, seconds=self._limits.body_s_max, what="reading a part of the answer")
+        await within(writing, seconds=self._limits.body_s_max, what=READING)
 
     async def _given(
         self, handler: Handler, arrival: Arrival, admitted: Call, incoming: Incoming

@@ -22,7 +22,7 @@ from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, no
 from assay.edge.access.rules import ANYONE, Rule, RuleOf, rule_of_operation
 from assay.edge.auth import one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
-from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
+from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, READING, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
@@ -100,8 +100,7 @@ class _HttpEdge:
         async def sending(message: Message) -> None:
             nonlocal started
             started = True
-            what = "reading a part of the answer"
-            await within(send(message), seconds=self._body_s_max, what=what)
+            await within(send(message), seconds=self._body_s_max, what=READING)
 
         arrival = self._arrival(scope)
         with self._guard.call(arrival) as call:

@@ -465,7 +465,7 @@ class CudaEngine:
             self._news.notify_all()
         self._watch.stop()
         if not self._slots.close(timeout_s):
-            raise EngineLent("a thread stages weights into this engine; let it end first")
+            raise EngineLent.staging()
         if not self.machine.close(timeout_s):
             raise WorkerStalled(f"the kernel did not end within {timeout_s:g} s")
 

@@ -22,7 +22,7 @@ RolloutError
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from assay.core import errors as core
 
@@ -96,12 +96,28 @@ class InvalidWeights(RolloutError, core.InvalidRequest):
         super().__init__(f"{field}: {problem}: {detail}", field=field)
         self.problem = problem
 
+    @classmethod
+    def of_checksum(cls, field: str) -> Self:
+        """A tensor's bytes are not those of its checksum."""
+        return cls(field, WeightsProblem.CHECKSUM, "the checksum of its bytes differs")
+
 
 class WeightsNotReady(RolloutError, core.FailedPrecondition):
     """The version to activate is in neither slot, or another thread stages."""
 
     def __init__(self, message: str, *, field: str = "policy_version") -> None:
         super().__init__(message, field=field)
+
+    @classmethod
+    def of_one_slot(cls) -> Self:
+        """The engine has no second slot of weights."""
+        return cls("the engine was made with weight_slots=1")
+
+    @classmethod
+    def unstaged(cls, version: int, ready: int | None) -> Self:
+        """A version is to be activated, and another, or none, is staged."""
+        held = "nothing" if ready is None else f"version {ready}"
+        return cls(f"version {version} is not staged; the second slot has {held}")
 
 
 class RuntimeClosed(RolloutError, core.FailedPrecondition):
@@ -110,6 +126,11 @@ class RuntimeClosed(RolloutError, core.FailedPrecondition):
 
 class EngineLent(RolloutError, core.FailedPrecondition):
     """A runtime uses the engine: it can be neither closed nor given to another runtime."""
+
+    @classmethod
+    def staging(cls) -> Self:
+        """A thread stages weights into the engine that is to be closed."""
+        return cls("a thread stages weights into this engine; let it end first")
 
 
 class WorkerStalled(RolloutError, core.DeadlinePassed):

@@ -26,6 +26,7 @@ from assay.core.errors import (
 )
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
+from assay.edge.auth import OF_ANOTHER
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.gateway.record import TurnRecord
 from assay.rollout.interface.checks import check_sampling, check_stops
@@ -116,7 +117,7 @@ class SessionCallers:
             return self._tenants.authenticate(authorization, certificate)
         tenant = self.session(authorization).tenant
         if self._of_another(tenant, certificate):
-            raise Unauthenticated("authorization: the certificate is that of another tenant")
+            raise Unauthenticated(OF_ANOTHER)
         return tenant
 
     def _of_another(self, tenant: Tenant, certificate: Iterable[str]) -> bool:

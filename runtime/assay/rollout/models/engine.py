@@ -272,7 +272,7 @@ class Engine(Lending):
     def _stage(self, version: int, run: Callable[[], StagedWeights]) -> StagedWeights:
         check_integer("version", version, 0, U32_MAX)
         if self.settings.weight_slots < 2:
-            raise WeightsNotReady("the engine was made with weight_slots=1")
+            raise WeightsNotReady.of_one_slot()
         if not self._staging.acquire(blocking=False):
             raise WeightsNotReady("another thread stages weights")
         try:
@@ -322,7 +322,7 @@ class Engine(Lending):
         if not self._address:
             return
         if not self._staging.acquire(blocking=False):
-            raise EngineLent("a thread stages weights into this engine; let it end first")
+            raise EngineLent.staging()
         try:
             self.lend()  # never returned: from now on no runtime can borrow it
             self._address = 0

@@ -452,8 +452,8 @@ class Slots:
             WeightsNotReady: names the version that is.
         """
         if self.ready is None or self.ready.version != version:
-            held = "nothing" if self.ready is None else f"version {self.ready.version}"
-            raise WeightsNotReady(f"version {version} is not staged; the second slot has {held}")
+            ready = None if self.ready is None else self.ready.version
+            raise WeightsNotReady.unstaged(version, ready)
 
     def swapped(self) -> None:
         """The slots were exchanged."""

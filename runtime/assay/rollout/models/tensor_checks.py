@@ -169,8 +169,7 @@ class Checksums:
         found = "" if self._sha256 is None else self._sha256.hexdigest()
         if found != (self._one.sha256 or "").lower():
             where = where_of(self._one.kind, self._one.layer)
-            detail = "the checksum of its bytes differs"
-            raise InvalidWeights(where, WeightsProblem.CHECKSUM, detail)
+            raise InvalidWeights.of_checksum(where)
         return self._digest.hexdigest()
 
 

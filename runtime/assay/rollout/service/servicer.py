@@ -196,8 +196,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             return  # the server says what it has
         ready, active = self._weights.ready_version, self._service.status().policy_version
         if version not in {ready, active}:
-            held = "nothing" if ready is None else f"version {ready}"
-            raise WeightsNotReady(f"version {version} is not staged; the second slot has {held}")
+            raise WeightsNotReady.unstaged(version, ready)
 
     async def GetVersion(
         self, request: rollout_pb2.GetVersionRequest, context: Context

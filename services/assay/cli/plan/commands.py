@@ -38,8 +38,9 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(as_dict(answer))
         return
-    process = f"planning process {answer.planning_process}"
-    out.print(f"{answer.why}; {process}", highlight=False)
+    state = answer.planning_process
+    process = "not running" if state == "down" else state
+    out.print(f"{answer.why}; planning process {process}", highlight=False)
     for one in answer.conditions:
         out.print(f"{one.stage}: {one.condition}: {one.details}", highlight=False)
     if not answer.plan.made_ns:

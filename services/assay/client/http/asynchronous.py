@@ -186,7 +186,7 @@ class AsyncHttpBatch(AsyncBatchOperations, Paged):
                 last = bool(told["last"])
                 yield bodies.page(told)
         if not last:
-            raise DependencyDown("the stream of results ended before its batch")
+            raise DependencyDown(bodies.CUT_SHORT)
 
     async def _done(self, operation: Operation[T]) -> T:
         return operation.read(await self._transport.call(operation.call))

@@ -29,6 +29,8 @@ from assay.core.tools.response import response_bytes
 
 T = TypeVar("T")
 
+CUT_SHORT: Final = "the stream of results ended before its batch"
+"""Raised as `DependencyDown`; the next stream resumes."""
 BY_REASON: Final[Mapping[str, type[AssayError]]] = {
     error.reason: error for error in AssayError.__subclasses__()
 }

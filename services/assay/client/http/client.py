@@ -190,7 +190,7 @@ class HttpBatch(BatchOperations):
                 last = bool(told["last"])
                 yield bodies.page(told)
         if not last:
-            raise DependencyDown("the stream of results ended before its batch")
+            raise DependencyDown(bodies.CUT_SHORT)
 
     def results(self, *, cursor: int = 0) -> Iterator[Result]:
         for page in self.pages(cursor=cursor):

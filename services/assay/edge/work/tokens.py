@@ -22,7 +22,7 @@ from assay.core.errors import Unauthenticated
 from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.records import Quota
 from assay.edge.access.watched import Watched
-from assay.edge.auth import Tenant, presented_token
+from assay.edge.auth import EXPIRED, Tenant, presented_token
 from assay.edge.clock import Clock
 
 KEY_CHARS_MIN: Final = 32
@@ -159,7 +159,7 @@ class WorkerCallers:
         del certificate
         one = self._read(self.keys, presented_token(authorization))
         if self._clock.now_ns() >= one.expires_ns:
-            raise Unauthenticated("authorization: this token has expired")
+            raise Unauthenticated(EXPIRED)
         return WorkerCaller(
             tenant_id=TenantId(f"worker:{one.worker or one.name}"),
             quota=Quota(),

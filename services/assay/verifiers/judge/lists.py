@@ -20,7 +20,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.verifiers.judge.asking import UNBLAMED, Judges, Manner, NoVerdict, question_of, shown
 from assay.verifiers.judge.conversation import Unreadable, list_messages, read_ranking
-from assay.verifiers.judge.pairs import win_shares
+from assay.verifiers.judge.pairs import ALONE, win_shares
 from assay.verifiers.judge.provider import JudgeError
 from assay.verifiers.port import GroupWork, HandlerContext, Work, resource_limited
 from assay.verifiers.total import total
@@ -217,8 +217,6 @@ def _ended(work: Work, share: float, *, is_alone: bool) -> Ended:
     return Ended(
         outcome=Outcome.SCORED,
         reward=settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share,
-        evidence=Evidence(
-            verdict="scored", error="compared with no other response" if is_alone else ""
-        ),
+        evidence=Evidence(verdict="scored", error=ALONE if is_alone else ""),
         rescorable=False,
     )

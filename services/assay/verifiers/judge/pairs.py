@@ -23,6 +23,8 @@ from assay.verifiers.total import total
 if TYPE_CHECKING:
     from assay.verifiers.judge.definition import PairReference, PairSettings
 
+ALONE: Final = "compared with no other response"
+"""Evidence of a response that no comparison reached."""
 _CALLS_MAX: Final = 16
 
 
@@ -88,7 +90,7 @@ class PairHandler:
                 reward=settings.reward_fail + span * (shares[at] if at in set(fitting) else 0.0),
                 evidence=Evidence(
                     verdict="scored" if at in set(fitting) else "too_long",
-                    error="" if at in met else "compared with no other response",
+                    error="" if at in met else ALONE,
                 ),
                 rescorable=False,
             )

@@ -46,7 +46,7 @@ def workload_of(traces: Sequence[Mapping[str, Any]], *, past: int = 1) -> Worklo
         past_loads.append(tuple(batches[:past]))
         loads.append(tuple(batches[past:]))
     if not tasks:
-        message = f"no task has more than {past} batches"
+        message = f"a replay needs a task with at least {past + 1} batches"
         raise InvalidRequest(message, field="traces")
     cores = {
         stage: core for lines in by_task.values() for stage, core in per_stage(lines[-1], "cores")

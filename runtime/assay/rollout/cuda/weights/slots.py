@@ -76,7 +76,7 @@ class DeviceSlots:
             WeightsNotReady: another thread stages, or there is one slot of weights.
         """
         if self._params.weights[1] == 0:
-            raise WeightsNotReady("the engine was made with weight_slots=1")
+            raise WeightsNotReady.of_one_slot()
 
         def run(active: StagedPlace) -> tuple[StagedWeights, StagedPlace]:
             place = StagedPlace(weights=1 - active.weights)

@@ -29,6 +29,7 @@ from assay.core.errors import FailedPrecondition
 from assay.core.tools.safetensors import Stored, pieces
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.models.staging import StagedWeights
+from assay.rollout.service.weights.forms import checked_sha256
 from assay.rollout.service.weights.parts import Assembly, Head, PushKind, PushSpec, whole_tensors
 from assay.rollout.service.weights.shared import tensors_in
 
@@ -194,11 +195,7 @@ class _Files:
     def take(self, assembly: Assembly) -> None:
         """Keep a complete tensor, if its checksum is right."""
         head, data = assembly.head, assembly.data
-        found = hashlib.sha256(data).hexdigest()
-        if head.sha256 and found != head.sha256.lower():
-            detail = "the checksum of its bytes differs"
-            raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
-        self._sums[head.name] = found
+        self._sums[head.name] = checked_sha256(head, data)
         self.bytes += len(data)
         stored = Stored(head.dtype, head.shape, data)
         if self._adapter:

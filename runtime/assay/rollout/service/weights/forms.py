@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.errors import InvalidWeights
 from assay.rollout.models.adapters import AdaptedProjection, Adapter
 from assay.rollout.models.model import DType, Tensor
 
@@ -38,8 +38,7 @@ def checked_sha256(head: Head, data: memoryview) -> str:
     """
     found = hashlib.sha256(data).hexdigest()
     if head.sha256 and found != head.sha256.lower():
-        detail = "the checksum of its bytes differs"
-        raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
+        raise InvalidWeights.of_checksum(head.where)
     return found
 
 
