@@ -1,4 +1,4 @@
-"""A second plan and `distrs` in two trees by turns: python -m benchmarks.planner.turns
+"""A second plan and `distrs` in two trees, in alternating runs: python -m benchmarks.planner.turns
 
 With `--baseline BASE`, the root of a checkout of another commit.
 

@@ -160,7 +160,7 @@ async def test_parts_that_do_not_end_hold_nothing_after_their_time(size: int) ->
             assert await rig.send(parts(1, KIB)) == saturated, "they hold their places"
             ahead.jump(0.02 * limit_s)
             await until(lambda: rig.door.held(Kind.UPLOAD) == 0)
-            for _ in range(2 * SLOTS):  # what they still send is read for this long, by turns
+            for _ in range(2 * SLOTS):  # the rest of each is read for this long
                 ahead.jump(grpc_edge.DISCARD_S_MAX)
                 await rig.send(parts(1, KIB))
             ends = await asyncio.gather(*halves)

@@ -62,6 +62,9 @@ BANNED = {
     r"\blets? go of\b": "closes, releases",
     r"\bonce more\b": "again",
     r"\bstands (?:in|at) (?:the|its|their|each|an?)\b(?! (?:place|way|queue|line)\b)": "is in",
+    r"\bdearer\b|\b(?:a|the) dear(?:est)?\b|\bdear (?:stages?|tenants?|parts?)\b": "expensive",
+    r"\bseldom\b": "rarely",
+    r"\bby turns\b": "alternating, one after the other",
     r"(?<!<= )\bsince then\b|\bmended since\b": "state what holds now",
 }
 """Pattern -> what to write instead."""

@@ -20,7 +20,7 @@ from typing import Final
 from assay.store.library import library_of
 
 AS_FUNCTIONS: Final = frozenset({"claim", "finish", "open_filled", "stage", "submit"})
-"""What every request needs; the others are called seldom."""
+"""What every request needs; the others are called rarely."""
 _INCLUDE: Final = re.compile(r"^--@include ([a-z_]+\.lua)$", re.MULTILINE)
 
 

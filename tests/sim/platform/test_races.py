@@ -67,7 +67,7 @@ class Stage:
 
 
 def test_what_a_newcomer_was_charged_too_much_is_given_back_at_the_expense_of_who_came_meanwhile():
-    """Its first requests cost as much as a dear tenant's, as far as is known."""
+    """Its first requests cost as much as an expensive tenant's, as far as is known."""
     stage = Stage(dict.fromkeys(NAMES, 1.0))
     stage.push(DEAR, 3.0)
     stage.claim()

@@ -3,7 +3,7 @@
 A slot is never moved: growing adds where the least is used, shrinking takes from hosts with idle
 slots first and among them where the most is used. So a host that comes is filled by what is added,
 and one that goes loses only its own. Where hosts differ in cost, the cheaper one is filled first,
-as far as its cores reach, and the dearer one emptied first.
+as far as its cores reach, and the more expensive one emptied first.
 """
 
 import heapq

@@ -515,4 +515,4 @@ _SPOILERS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 LAZY_SPOILERS: Final = frozenset({"memory"})
-"""Kinds that cost seconds; drawn seldom."""
+"""Kinds that cost seconds; drawn rarely."""
