@@ -25,7 +25,7 @@ class Refusals:
         """Its size was refused; returns the seconds until it is tried again."""
         times = self._times.get(stage, 0)
         self._times[stage] = times + 1
-        pause_s = min(AGAIN_S * 2 ** min(times, 10), AGAIN_S_MAX)
+        pause_s = min(AGAIN_S * 2.0 ** min(times, 10), AGAIN_S_MAX)
         self._due_s[stage] = now_s + pause_s
         return pause_s
 
