@@ -223,7 +223,7 @@ ROLLOUTS = Board(
         Panel(title="Staleness of groups", unit="short", series=quantiles("assay_rollout_staleness_versions"), help="In versions of the policy."),
         Panel(title="Time of a push of weights", unit="s", series=quantiles("assay_weights_stage_seconds", "kind"), help=""),
         Panel(title="Pause of an activation", unit="s", series=quantiles("assay_weights_pause_seconds"), help=""),
-        Panel(title="Turns of agents", unit="short", series={"{{how}}": f"sum by (how) (rate(assay_gateway_turns_total[{RATE}]))"}, help=""),
+        Panel(title="Turns of agents", unit="short", series={"{{how}}": f"sum by (how) (rate(assay_gateway_turns_total[{RATE}]))"}, help="Empty where no agents work.", rare=True),
     ),
 )  # fmt: skip
 

@@ -1,7 +1,10 @@
 """What the world does to a planner of pods: objects of any size, storms of errors, other clocks."""
 
+import contextlib
 import copy
+import random
 import time
+from typing import Any
 
 import pytest
 from tests.kubernetes.api_server import ApiServer, Fault
@@ -9,6 +12,7 @@ from tests.kubernetes.cluster import Cluster, not_placed, ready, until
 from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunScaler, Scaling
 
+from assay.core.errors import AssayError
 from assay.edge.clock import Clock
 
 RUN = "python.run"
@@ -111,3 +115,89 @@ async def test_a_planner_with_a_wrong_clock_is_as_patient_as_any(
         return (await hasty.pool(RUN)).slots_max == 0
 
     await until(is_exhausted, "after its patience")
+
+
+# -- lives and faults that are drawn -------------------------------------------------------------
+
+
+STATUSES: list[Any] = [
+    {}, {"phase": "Pending"}, {"phase": "Unknown"}, {"phase": "Failed", "reason": "Evicted"},
+    {"phase": "Succeeded"}, {"phase": 7, "conditions": "none"}, {"conditions": [None, 3, {}]},
+    {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]},
+    {"phase": "Running", "containerStatuses": [{"restartCount": 9, "state": {"waiting": None}}]},
+    {"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    {"phase": "Running", "conditions": [{"type": "Ready", "lastTransitionTime": "yesterday"}]},
+]  # fmt: skip
+FAULTS = [400, 401, 403, 404, 405, 409, 410, 415, 422, 429, 500, 502, 503, 504]
+CALLS = [("GET", "/pods"), ("GET", "/deployments"), ("PATCH", "/scale")]
+"""Of the scaler, and of no one else here."""
+AFTER = ["0", "0.05", "-5", "nan", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"]
+
+
+class Drawn:
+    """A cluster to which anything happens, and the scaler that has to live with it."""
+
+    def __init__(self, server: ApiServer, cluster: Cluster, scaling: Scaling, seed: int) -> None:
+        self.server, self.cluster, self.scaling = server, cluster, scaling
+        self.draw = random.Random(seed)
+        self.pods: list[str] = []
+
+    async def step(self) -> None:
+        match self.draw.choice(["size", "look", "fault", "come", "go", "change", "cut", "compact"]):
+            case "size":
+                with contextlib.suppress(AssayError):
+                    await self.scaling.resize(RUN, self.draw.randint(0, 9))
+            case "look":
+                with contextlib.suppress(AssayError):
+                    await self.scaling.scaler.pools()
+            case "fault":
+                after = self.draw.choice(AFTER)
+                method, part = self.draw.choice(CALLS)
+                self.server.faults.append(
+                    Fault(
+                        method=method,
+                        part=part,
+                        status=self.draw.choice(FAULTS),
+                        times=self.draw.randint(1, 3),
+                        headers={"Retry-After": after} if self.draw.random() < 0.5 else {},
+                    )
+                )
+            case "come":
+                status = self.draw.choice([*STATUSES, ready(time.time())])
+                self.pods.append(await self.cluster.add_pod(RUN, status))
+            case "go" if self.pods:
+                await self.cluster.remove_pod(self.pods.pop(self.draw.randrange(len(self.pods))))
+            case "change" if self.pods:
+                await self.cluster.set_status(
+                    self.draw.choice(self.pods), self.draw.choice(STATUSES)
+                )
+            case "cut":
+                self.server.cut_watches()
+            case "compact":
+                self.server.compact()
+
+
+@pytest.mark.fake_api
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_the_api_server_did_the_truth_is_known_when_it_answers_again(
+    server: ApiServer, cluster: Cluster, run_scaler: RunScaler, seed: int
+) -> None:
+    """Only the errors of a scaler come out of it meanwhile, and none ends it."""
+    name = await cluster.deploy(RUN)
+    scaling = run_scaler(RUN, stale_s=0.3)
+    await until(lambda: is_ready(scaling, 0), "it is seen")
+    drawn = Drawn(server, cluster, scaling, seed)
+    for _ in range(80):
+        await drawn.step()
+    server.faults.clear()
+    for pod in drawn.pods:
+        await cluster.set_status(pod, ready(time.time()))
+    await until(lambda: is_ready(scaling, len(drawn.pods)), f"seed {seed}: all are seen")
+
+    async def is_sized() -> bool:
+        with contextlib.suppress(AssayError):
+            await scaling.resize(RUN, 5)
+        return await cluster.replicas(name) == 5
+
+    await until(is_sized, f"seed {seed}: it is sized")

@@ -178,8 +178,8 @@ def test_an_image_is_built_and_its_service_says_what_it_lacks(role: str, tmp_pat
         pytest.skip(f"needs buildah, and {BASE}: a base image that it can reach")
     layout = f"oci:{tmp_path / 'image'}:{role}"
     command = [
-        builder, "build", "--isolation=chroot", "--build-arg", f"BASE={base}", "--target", role,
-        "-f", str(RECIPE), "-t", f"assay-test/{role}", str(ROOT),
+        builder, "build", "--isolation=chroot", "--layers", "--build-arg", f"BASE={base}",
+        "--target", role, "-f", str(RECIPE), "-t", f"assay-test/{role}", str(ROOT),
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
     subprocess.run([builder, "push", f"assay-test/{role}", layout], check=True, capture_output=True)

@@ -1,7 +1,6 @@
 """The alerts, judged by Prometheus' own tool."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.monitoring.alert_cases import CASES, FIRST_OF_THEIR_KIND
+from tests.monitoring.prometheus import program
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "helm" / "assay" / "rules" / "alerts.yaml"
@@ -16,11 +16,8 @@ AT = "20m"
 
 
 def promtool() -> str:
-    """Debian's `prometheus` has it; skipped where it is not installed."""
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
-    return found
+    """Debian's `prometheus` has it."""
+    return program("promtool")
 
 
 def alerts() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from scripts.boards import BOARDS, Board, Panel
 from scripts.generate_dashboards import OUT, generate
 from tests.e2e.commands import assay, platform_up
+from tests.monitoring.drawn import draw_where_wanted, turns_min
 from tests.monitoring.prometheus import asked, running_prometheus
 from tests.monitoring.test_alerts import RULES, alerts
 
@@ -99,8 +100,9 @@ async def test_every_panel_has_data_under_a_real_load(tmp_path: Path) -> None:
             await asyncio.to_thread(load, data, turn)
             await asyncio.sleep(3)  # some scrapes
             left = await asyncio.to_thread(empty, url)
-            if not left:
+            if not left and turn + 1 >= turns_min(TURNS_MAX):
                 break
+        await draw_where_wanted(url, [board for board in BOARDS if not board.of_rollouts])
         assert left == []
         for rule in alerts().values():
             await asyncio.to_thread(asked, url, rule["expr"])

@@ -118,6 +118,16 @@ SERVICE_MUTANTS: Final = (
         ("    elif now.ready:\n        before.waited_s", "    else:\n        before.waited_s"),
     ),
     *_of(
+        "word of a host",
+        "planner/session/conduct.py",
+        ("planner/test_conduct",),
+        ("pool.desired if self.asked is None else min(pool.desired, self.asked)", "pool.desired"),
+        ("pool.ready >= (pool.desired if self.asked is None else self.asked)", "pool.ready >= pool.desired"),
+        ("or pool.ready > self.ready_most", "or pool.ready != self.ready_most"),
+        ("if self.failures >= FAILURES_MAX:\n            self._offend", "if False:\n            self._offend"),
+        ("        self.offences += 1", "        self.offences = 1"),
+    ),
+    *_of(
         "seen by the planner",
         "planner/session/progress.py",
         ("planner/test_progress",),

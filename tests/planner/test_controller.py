@@ -1,5 +1,7 @@
 """The controller: what it leaves alone and what it holds."""
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -8,6 +10,7 @@ from tests.planner.leading import HandClock, lead
 from tests.planner.snapshots import COMPILE, RUN, S
 
 from assay.config.settings import PlannerSettings
+from assay.core.errors import InvalidRequest
 from assay.core.ids import BatchId
 from assay.core.records import BatchSpec, Quota
 from assay.edge.clock import Clock
@@ -20,6 +23,7 @@ from assay.planner.session.messages import (
     SetSlots,
     Snapshot,
 )
+from assay.planner.session.refusals import AGAIN_S, AGAIN_S_MAX, Refusals
 from assay.testing.memory_store import MemoryStore
 
 
@@ -83,6 +87,54 @@ class AwaitingProcess(PlanningProcess):
         return Decision(
             ready=True, why="", wake_after_ns=S, slots=slots, awaits=self.answers.pop(0)
         )
+
+
+class RefusingScaler(LosingScaler):
+    """Refuses so many sizes of one stage."""
+
+    def __init__(self, clock: HandClock, times: int) -> None:
+        super().__init__(clock, 0)
+        self.left = times
+        self.tried: list[tuple[str, float]] = []
+
+    async def resize(self, stage, slots):
+        self.tried.append((stage, self.clock.at_ns / S))
+        if stage == COMPILE and self.left:
+            self.left -= 1
+            raise InvalidRequest("Forbidden: not ours", field="slots")
+        return await super().resize(stage, slots)
+
+
+async def test_a_size_that_is_refused_is_tried_again_soon_and_then_less_often():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = RefusingScaler(clock, times=7)
+    settings, metrics = PlannerSettings(lease_s=1e6), Metrics()
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=PlanningProcess(settings, clock=clock, metrics=metrics),
+        limits_of=lambda pools: snapshots.limits(least=2), history_batches=4, clock=clock,
+        metrics=metrics,
+    )  # fmt: skip
+    begun_s = clock.at_ns / S
+    while scaler.left or not scaler.resized.count(COMPILE):
+        await planner._lease.renew()
+        wake_after_s = await planner.step()
+        clock.at_ns += round(min(wake_after_s, 1e3) * S)
+    tried = [round(at_s - begun_s, 3) for stage, at_s in scaler.tried if stage == COMPILE]
+    pauses = [after - before for before, after in itertools.pairwise(tried)]
+    assert pauses == [AGAIN_S, 1.0, 2.0, 4.0, 8.0, AGAIN_S_MAX, AGAIN_S_MAX]
+    assert scaler.resized.count(RUN) >= len(tried), "the others are sized all along"
+
+
+def test_what_was_refused_and_is_not_wanted_any_more_wakes_no_one():
+    refusals = Refusals()
+    assert refusals.refused(COMPILE, 100.0) == AGAIN_S
+    assert (refusals.is_due(COMPILE, 100.0), refusals.is_due(RUN, 100.0)) == (False, True)
+    assert refusals.next_s(100.0) == AGAIN_S
+    assert refusals.next_s(100.0 + AGAIN_S) == math.inf
+    refusals.forget()
+    assert refusals.refused(COMPILE, 101.0) == AGAIN_S, "it begins again"
 
 
 class KeepingScaler(LosingScaler):

@@ -20,15 +20,15 @@ from assay.core.ids import StageName, WorkerId
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
 from assay.planner.service import hosts as hosts_module
-from assay.planner.service.host_view import (
-    AWAY_NS,
-    CALM_NS,
+from assay.planner.service.host_view import AWAY_NS, CALM_NS, HostView, state_of
+from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, Costs, HostsScaler, LocalHost
+from assay.planner.session.conduct import (
+    CHANGES_MAX,
+    FAILURES_MAX,
+    LATE_NS_MIN,
     SHORT_NS,
     STUBBORN_NS,
-    HostView,
-    state_of,
 )
-from assay.planner.service.hosts import OTHERS_AT_ONCE_MAX, Costs, HostsScaler, LocalHost
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
@@ -60,8 +60,11 @@ class Said(worker_pb2_grpc.PoolServiceServicer):
         self.asked: list[int] = []
         self.shown: set[str] = set()
         self.accepts = ""
-        self.hangs = False
+        self.hangs = self.hangs_on_sizes = False
         self.waiting = 0
+        self.drops = False
+        """Its stage, while it is asked for a size, which it then refuses."""
+        self.looked_at = asyncio.Event()
 
     async def _admit(self, context: Any) -> None:
         metadata = dict(context.invocation_metadata() or ())
@@ -69,16 +72,23 @@ class Said(worker_pb2_grpc.PoolServiceServicer):
         if self.accepts and metadata.get("authorization") != f"Bearer {self.accepts}":
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "another's")
         if self.hangs:
-            self.waiting += 1
+            self.waiting, self.hangs = self.waiting + 1, not self.hangs_on_sizes
             await asyncio.Event().wait()
 
     async def ListPools(self, request: Any, context: Any) -> worker_pb2.ListPoolsResponse:
         await self._admit(context)
+        self.looked_at.set()
         return worker_pb2.ListPoolsResponse(pools=self.pools, worker=self.worker)
 
     async def ResizePool(self, request: Any, context: Any) -> worker_pb2.ResizePoolResponse:
+        self.hangs = self.hangs_on_sizes
         await self._admit(context)
         self.asked.append(request.slots)
+        if self.drops:
+            self.pools = []
+            self.looked_at.clear()
+            await self.looked_at.wait()
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "what stage?")
         if self.obeys:
             ready = request.slots if self.pretends else 0
             pool = worker_pb2.StagePool(
@@ -527,3 +537,89 @@ def test_an_idle_host_is_looked_at_less_often_until_its_record_changes() -> None
     view.answered(now_ns)
     view.missed(now_ns + 1, gone=False)  # it was asked, and did not answer
     assert not view.counts(now_ns + AWAY_NS)
+
+
+# -- hosts whose word changes ------------------------------------------------------------------
+
+
+async def test_a_host_that_takes_sizes_and_forgets_them_is_asked_no_more(scene: Scene) -> None:
+    """Each time it says that it took the size, and at the next look it has another one."""
+    liar, honest = await scene.host("a-liar", cores=64), await scene.host("b-honest")
+    await scene.scaler.pools()
+    for _ in range(12):
+        await scene.scaler.resize(ONE, 6)
+        liar.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=1, slots_ready=1)]
+        await scene.scaler.pools()
+    assert len(liar.asked) == CHANGES_MAX
+    assert honest.asked[-1] == 5
+
+
+async def test_a_host_that_answers_looks_and_hangs_on_sizes_delays_three_of_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts_module, "CALL_S_MAX", 0.2)
+    liar, honest = await scene.host("a-liar", cores=64), await scene.host("b-honest")
+    liar.hangs_on_sizes = True
+    await scene.scaler.pools()
+    for slots in range(4, 12):
+        scene.clock.ahead_ns += 2 * AWAY_NS
+        await scene.scaler.pools()
+        await scene.scaler.resize(ONE, slots)
+        assert honest.asked[-1] >= slots - 1
+    assert liar.waiting == FAILURES_MAX
+
+
+async def test_a_host_that_answers_for_another_stage_or_drops_this_one_meanwhile_took_nothing(
+    scene: Scene,
+) -> None:
+    liar, honest = await scene.host("a-liar", cores=64), await scene.host("b-honest")
+    await scene.scaler.pools()
+    liar.obeys = False
+    liar.pools = [worker_pb2.StagePool(stage="anothers", slots_desired=6, slots_ready=6)]
+    assert (await scene.scaler.resize(ONE, 6)).desired == 6
+    (pool,) = await scene.scaler.pools()
+    assert (pool.stage, pool.ready, honest.asked[-1]) == (ONE, 0, 5)
+    assert (await scene.scaler.resize(ONE, 8)).desired == 8
+
+
+async def test_a_host_that_drops_a_stage_while_it_is_asked_for_it_took_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts_module, "LOOK_EVERY_S", 0.05)
+    liar, honest = await scene.host("a-liar", cores=64), await scene.host("b-honest")
+    await scene.scaler.pools()
+    liar.drops = True
+    assert (await scene.scaler.resize(ONE, 6)).desired == 6
+    assert (len(liar.asked), honest.asked[-1]) == (1, 6)
+
+
+async def test_slots_that_no_one_asked_for_are_no_slots(scene: Scene) -> None:
+    liar, honest = await scene.host("a-liar"), await scene.host("b-honest")
+    await scene.scaler.pools()
+    liar.obeys = False
+    liar.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=5_000, slots_ready=5_000)]
+    for _ in range(3):
+        (pool,) = await scene.scaler.pools()
+        await scene.scaler.resize(ONE, 6)
+    assert pool.desired <= 6
+    assert pool.ready <= 7
+    assert len(liar.asked) == 1
+    assert honest.asked == []
+
+
+async def test_slots_that_start_late_are_placed_elsewhere_meanwhile(scene: Scene) -> None:
+    late, honest = await scene.host("a-late", cores=64), await scene.host("b-honest")
+    honest.pretends = True
+    for said in (late, honest):
+        said.pools[0].starts_measured, said.pools[0].startup_p90_s = 9, 0.5
+    await scene.scaler.pools()
+    await scene.scaler.resize(ONE, 6)
+    assert (late.asked, honest.asked) == ([5], [])
+    late.pools[0].starts_measured, late.pools[0].startup_p90_s = 9, 0.5
+    await scene.scaler.pools()
+    scene.clock.ahead_ns += LATE_NS_MIN
+    assert await scene.desired() == 1
+    assert (await scene.scaler.resize(ONE, 6)).desired == 6
+    assert (late.asked, honest.asked) == ([5], [6]), "it goes on starting them"
+    late.pools[0].slots_ready = 5
+    assert await scene.desired() == 11

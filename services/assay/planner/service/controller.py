@@ -6,6 +6,7 @@ changes; never more often than `STEPS_APART_S`. Invariants:
 * pools, orders and batches are changed only while the lease certainly holds, checked before each;
 * when the store or the pools cannot be reached, pools stay as they are; what does not answer is
   named by `why_not_ready`;
+* a size that is refused is tried again soon, then less and less often (`refusals`);
 * the planning process is asked only when requests could have to wait for a slot;
 * while no plan is fresh, pools hold at least what waits and runs (`floor`), and with a plan a stage
   where something waits is never left without a slot.
@@ -50,6 +51,7 @@ from assay.planner.session.messages import (
     resting,
 )
 from assay.planner.session.plan_view import PlanView  # noqa: TC001
+from assay.planner.session.refusals import Refusals
 from assay.store.port import Store
 
 STEPS_APART_S: Final = 0.1
@@ -104,6 +106,7 @@ class Controller:
         self._history = HistoryFeed(store, batches_max=history_batches)
         self._plan_log = PlanLog(store)
         self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_KEPT_MAX)
+        self._refusals = Refusals()
         self._wake = asyncio.Event()
         self._why = "no step was taken yet"
         self._draining = False
@@ -187,6 +190,7 @@ class Controller:
 
     def look_again(self) -> None:
         """Something has changed that the store does not report."""
+        self._refusals.forget()
         self._wake.set()
 
     async def stop(self) -> None:
@@ -243,10 +247,14 @@ class Controller:
             self._why = error.message
         else:
             self._is_fresh_for(wake_after_s if not self._why else -GRACE_S)
-            return wake_after_s
+            return min(wake_after_s, self._refusals.next_s(self._now_s))
         self._is_fresh_for(-GRACE_S)
         log.warning("cannot_plan", why=self._why)
         return RETRY_S
+
+    @property
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ns() / 1e9
 
     def _is_fresh_for(self, seconds: float) -> None:
         self._fresh_until_ns = self._clock.monotonic_ns() + int((seconds + GRACE_S) * 1e9)
@@ -359,10 +367,18 @@ class Controller:
         for one in slots:
             if not self.leading:
                 return
+            if not self._refusals.is_due(one.stage, self._now_s):
+                continue
             try:
                 await self._scaler.resize(one.stage, one.slots)
             except InvalidRequest as error:
-                log.warning("not_resized", stage=one.stage, slots=one.slots, why=error.message)
+                again_s = self._refusals.refused(one.stage, self._now_s)
+                log.warning(
+                    "not_resized", stage=one.stage, slots=one.slots, again_s=again_s,
+                    why=error.message,
+                )  # fmt: skip
+            else:
+                self._refusals.taken(one.stage)
 
     async def _prioritize(self, decision: Decision) -> None:
         for one in decision.priorities:

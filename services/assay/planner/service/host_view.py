@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median_high
+from types import MappingProxyType
 from typing import Final
 
 from assay.core.hosts.record import SLOTS_MAX, HostRecord
 from assay.core.ids import StageName, WorkerId
 from assay.core.tools.backoff import pause_s
+from assay.planner.session.conduct import SHORT_NS, Conduct
 from assay.planner.session.messages import HostState, Machine, PoolState, Startup
 from assay.v1 import worker_pb2
 
@@ -22,14 +24,10 @@ REFUSED_NS: Final = 10**9
 machine answers, and its process does not listen any more."""
 UNANSWERED_S_MAX: Final = 10.0
 """Longest time between two looks at a host that does not answer."""
-STUBBORN_NS: Final = 30 * 10**9
-"""How long a host that did not take a size is asked for no more than it has."""
-SHORT_NS: Final = 150 * 10**9
-"""A host on which no slot of those missing became ready for this long starts none: a slot may take
-two minutes to start."""
 STARTUP_S_MAX: Final = 120.0
 """The longest that a host lets a slot start; one that says more is not believed."""
 STARTS_KEPT_MAX: Final = 64
+NO_STARTS: Final[Mapping[StageName, int]] = MappingProxyType({})
 STARTS_MIN: Final = 3
 """Fewer measured starts do not replace the settings' value."""
 
@@ -55,10 +53,10 @@ class HostView:
     """When it is looked at again."""
     listed_ns: int = 0
     """When the store had its record last."""
-    stubborn: dict[StageName, int] = field(default_factory=dict)
-    """Until when it is asked for no more of a stage than it has."""
-    short: dict[StageName, int] = field(default_factory=dict)
-    """Since when it has fewer slots of a stage than it was asked for, and none became ready."""
+    conduct: dict[StageName, Conduct] = field(default_factory=dict)
+    """How it keeps its word, by stage."""
+    sizes_asked: int = 0
+    """Begins and ends of calls for a size; an answer to a look that one of them crossed is old."""
 
     @property
     def is_registered(self) -> bool:
@@ -84,20 +82,27 @@ class HostView:
         # One that never answered may listen elsewhere: its address may be wrong.
         return bool(self.pools) and self.refused_ns > 0 and now_ns - self.refused_ns >= REFUSED_NS
 
-    def believed(self, stage: StageName, now_ns: int) -> int:
+    def believed(self, stage: StageName) -> int:
         """Slots of a stage that it has or will have soon."""
-        pool = self.pools[stage]
-        since_ns = self.short.get(stage, now_ns)
-        return pool.ready if now_ns - since_ns >= SHORT_NS else pool.desired
+        return self._conduct(stage).believed(self.pools[stage])
 
-    def said(self, pools: Mapping[StageName, PoolState], now_ns: int) -> None:
-        """Note its pools."""
-        before, self.pools = self.pools, pools
-        self.short = {
-            stage: self.short.get(stage, now_ns) if _as_short(before.get(stage), pool) else now_ns
-            for stage, pool in pools.items()
-            if pool.ready < pool.desired
-        }
+    def ready(self, stage: StageName, now_ns: int) -> int:
+        """Those that it has."""
+        return self._conduct(stage).ready(self.pools[stage], now_ns)
+
+    def said(
+        self,
+        pools: Mapping[StageName, PoolState],
+        now_ns: int,
+        patience_ns: Mapping[StageName, int] = NO_STARTS,
+    ) -> None:
+        """Note its pools; `patience_ns`: see `conduct.patience_with`."""
+        self.pools = pools
+        for stage, pool in pools.items():
+            self._conduct(stage).said(pool, now_ns, patience_ns.get(stage, SHORT_NS))
+
+    def _conduct(self, stage: StageName) -> Conduct:
+        return self.conduct.setdefault(stage, Conduct())
 
     def answered(self, now_ns: int) -> None:
         """It answered a look."""
@@ -119,21 +124,28 @@ class HostView:
 
     def room(self, stage: StageName, now_ns: int) -> int:
         """Most slots of a stage that it may be asked for."""
-        if self.stubborn.get(stage, 0) > now_ns:
-            return self.pools[stage].desired
-        believed = self.believed(stage, now_ns)
-        if believed < self.pools[stage].desired:
-            return believed
-        return self.record.slots_max
+        return self._conduct(stage).room(self.pools[stage], self.record.slots_max, now_ns)
 
-    def obeyed(self, stage: StageName, wanted: int, state: PoolState, now_ns: int) -> bool:
+    def is_to_be_asked(self, stage: StageName, wanted: int, now_ns: int) -> bool:
+        """Whether a new size is to be sent to it."""
+        return self._conduct(stage).is_to_be_asked(wanted, self.pools[stage], now_ns)
+
+    def obeyed(
+        self,
+        stage: StageName,
+        wanted: int,
+        state: PoolState,
+        now_ns: int,
+        patience_ns: Mapping[StageName, int] = NO_STARTS,
+    ) -> bool:
         """Note what it said to a new size; returns whether it took it."""
-        self.said({**self.pools, stage: state}, now_ns)
-        if state.desired == wanted:
-            self.stubborn.pop(stage, None)
-            return True
-        self.stubborn[stage] = now_ns + STUBBORN_NS
-        return False
+        self.pools = {**self.pools, stage: state}
+        return self._conduct(stage).took(wanted, state, now_ns, patience_ns.get(stage, SHORT_NS))
+
+    def did_not_resize(self, stage: StageName, now_ns: int) -> None:
+        """It did not answer a new size. It is not counted on before it answers a look."""
+        self._conduct(stage).failed(now_ns)
+        self.answered_ns = 0
 
 
 def checked(
@@ -172,11 +184,6 @@ def startup_of(pools: Sequence[PoolState]) -> Startup:
     middle = median_high(sorted((one.p90_ns, one.p50_ns) for one in measured))
     count = sum(one.measured for one in measured)
     return Startup(measured=count, p50_ns=middle[1], p90_ns=middle[0])
-
-
-def _as_short(before: PoolState | None, now: PoolState) -> bool:
-    """Whether it was asked for the same before, and no slot became ready since."""
-    return before is not None and (before.desired, before.ready) == (now.desired, now.ready)
 
 
 def _time_of(seconds: float) -> int:

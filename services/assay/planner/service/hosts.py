@@ -32,6 +32,7 @@ from assay.planner.service.host_view import (
     state_of,
     unregistered,
 )
+from assay.planner.session.conduct import patience_with
 from assay.planner.session.messages import HostState, Machine, PoolState
 from assay.planner.session.placement import HostSlots, place
 from assay.planner.session.trust import Reading, Trust
@@ -121,6 +122,8 @@ class HostsScaler:
         self._trusted_ns = 0
         """When progress was looked at last."""
         self._views: dict[WorkerId, HostView] = {}
+        self._patience_ns: dict[StageName, int] = {}
+        """How long missing slots of a stage count, as of the last sums."""
         self._hosts = HostConnections(operator)
         self._asking: dict[WorkerId, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
@@ -160,7 +163,7 @@ class HostsScaler:
             changes = [
                 self._ask_for(view, stage, placed[worker])
                 for worker, view in views.items()
-                if placed[worker] != view.pools[stage].desired
+                if view.is_to_be_asked(stage, placed[worker], now_ns)
             ]
             if all(await asyncio.gather(*changes)):
                 break
@@ -221,11 +224,12 @@ class HostsScaler:
         known = [view.record for view in serving if view.record.cores]
         now_ns = self._clock.monotonic_ns()
         startup = startup_of([view.pools[stage] for view in serving])
+        self._patience_ns[stage] = patience_with(startup)
         return PoolState(
             stage=stage,
-            desired=sum(view.believed(stage, now_ns) for view in serving),
-            ready=sum(view.pools[stage].ready for view in serving),
-            busy=sum(view.pools[stage].busy for view in serving),
+            desired=sum(view.believed(stage) for view in serving),
+            ready=sum(view.ready(stage, now_ns) for view in serving),
+            busy=sum(min(view.pools[stage].busy, view.ready(stage, now_ns)) for view in serving),
             slots_max=sum(view.room(stage, now_ns) for view in serving) if known else None,
             startup_ns=startup.p90_ns if startup.measured else None,
             startup=startup,
@@ -265,7 +269,7 @@ class HostsScaler:
         )
         return HostSlots(
             host=view.record.worker,
-            slots=view.believed(stage, now_ns),
+            slots=view.believed(stage),
             busy=view.pools[stage].busy,
             room=view.room(stage, now_ns),
             others=others / cores,
@@ -360,6 +364,7 @@ class HostsScaler:
         """One look at one host."""
         lane = self._few if view.counts(self._clock.monotonic_ns()) else self._few_others
         async with lane:
+            sizes_asked = view.sizes_asked
             try:
                 stub = await self._hosts.stub(view.record)
                 request = worker_pb2.ListPoolsRequest()
@@ -373,7 +378,8 @@ class HostsScaler:
             if view.is_registered and not is_of(view.record.worker, answer.worker):
                 view.refused_ns = view.refused_ns or now_ns  # its successor has its port
                 return
-            view.said(checked(view.record, answer.pools), now_ns)
+            if view.sizes_asked == sizes_asked:
+                view.said(checked(view.record, answer.pools), now_ns, self._patience_ns)
             view.sandbox_mode = answer.sandbox_mode[:NAME_CHARS_MAX]
             view.answered(now_ns)
 
@@ -409,28 +415,43 @@ class HostsScaler:
     async def _ask_for(self, view: HostView, stage: StageName, slots: int) -> bool:
         """Returns whether it took the size."""
         async with self._few:
-            request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
+            view.sizes_asked += 1
             try:
-                stub = await self._hosts.stub(view.record)
-                answer = await stub.ResizePool(
-                    request, timeout=CALL_S_MAX, metadata=self._hosts.shown_to(view.record)
-                )
+                said = await self._answer_to(view, stage, slots)
             except grpc.aio.AioRpcError as error:
-                if error.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
-                    now = view.pools[stage]
-                else:
-                    await self._missed(view, error)
-                    view.answered_ns = 0  # not counted on before it answers again
-                    return False
-            else:
-                now = state_of(answer.pool)
-            took = view.obeyed(stage, slots, now, self._clock.monotonic_ns())
+                await self._missed(view, error)
+                view.did_not_resize(stage, self._clock.monotonic_ns())
+                return False
+            finally:
+                view.sizes_asked += 1
+            # A look may have learned meanwhile that it serves the stage no more.
+            none = state_of(worker_pb2.StagePool(stage=stage))
+            now = said or view.pools.get(stage, none)
+            now_ns = self._clock.monotonic_ns()
+            took = view.obeyed(stage, slots, now, now_ns, self._patience_ns)
             if not took:
                 log.warning(
                     "size_not_taken", worker=view.record.worker, stage=stage, slots=slots,
                     desired=now.desired,
                 )  # fmt: skip
             return took
+
+    async def _answer_to(self, view: HostView, stage: StageName, slots: int) -> PoolState | None:
+        """What it says to a new size; `None`: it refuses, or speaks of another stage.
+
+        Raises:
+            AioRpcError: it does not answer.
+        """
+        request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
+        stub = await self._hosts.stub(view.record)
+        shown = self._hosts.shown_to(view.record)
+        try:
+            answer = await stub.ResizePool(request, timeout=CALL_S_MAX, metadata=shown)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
+                return None
+            raise
+        return state_of(answer.pool) if answer.pool.stage == stage else None
 
     def _address_in_file(self) -> str:
         try:

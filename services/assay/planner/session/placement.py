@@ -4,6 +4,9 @@ A slot is never moved: growing adds where the least is used, shrinking takes fro
 slots first and among them where the most is used. So a host that comes is filled by what is added,
 and one that goes loses only its own. Where hosts differ in cost, the cheaper one is filled first,
 as far as its cores reach, and the more expensive one emptied first.
+
+A pool that grows to `WITNESSED_MIN` slots or more has one of them on another host: what a host says
+can only be compared with what another one does (`session.trust`).
 """
 
 import heapq
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _ROUNDING: Final = 1e-9
+WITNESSED_MIN: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +55,20 @@ def place(slots: int, hosts: Sequence[HostSlots]) -> Mapping[str, int]:
     change = slots - sum(placed.values())
     if change > 0:
         _grow(placed, hosts, change)
+        if sum(placed.values()) >= WITNESSED_MIN:
+            _share_with_one(placed, hosts)
     else:
         _shrink(placed, hosts, -change)
     return placed
+
+
+def _share_with_one(placed: dict[str, int], hosts: Sequence[HostSlots]) -> None:
+    """Where one host has all slots, another one gets one of those that were added."""
+    (first, *more) = [name for name, slots in placed.items() if slots]
+    others = [one for one in hosts if one.host != first and one.room]
+    if not more and others:
+        other = min(others, key=lambda one: (one.price(1), one.used(1), one.host))
+        placed[first], placed[other.host] = placed[first] - 1, 1
 
 
 def _grow(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> None:
