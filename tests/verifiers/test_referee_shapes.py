@@ -1,5 +1,6 @@
 """Python's protocols between tests and program: right programs pass, and agreeing ones do not."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -20,8 +21,9 @@ def test_a_right_program_passes_tests_that_use_it_as_python_allows(
         assert ended.reward == 1.0, (code, ended.evidence)
 
 
-@pytest.mark.parametrize("name", ["f", "Find_Max"])
-@pytest.mark.parametrize("program", FORGERS)
+@pytest.mark.parametrize(
+    ("program", "name"), zip(FORGERS, itertools.cycle(("f", "Find_Max")), strict=False)
+)
 def test_a_program_that_agrees_with_everything_passes_no_test_of_a_value(
     judge: Judge, program: str, name: str
 ) -> None:
@@ -32,6 +34,7 @@ def test_a_program_that_agrees_with_everything_passes_no_test_of_a_value(
         {"asserts": {"code": tests}},
         extraction="raw",
         partial_credit=True,
+        cpu_s=1.0,  # a list of lists takes all that it has
     )
     assert ended.reward == 0.0, ended.evidence
 
