@@ -74,7 +74,7 @@ ACCEPTED: Final = [
             "            pass\n        return _kept(self, self._assay_link",
         ),
         (
-            "        if not _is_object(self) or not _is_object(other):\n            return NotImplemented\n",
+            "        if not _is_object(self) or not _is_programs(other):\n            return NotImplemented\n",
             "",
         ),
         (

@@ -49,7 +49,7 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
 
     def method(self: Proxy, other: object) -> Value:
         one, two = (other, self) if swapped else (self, other)
-        if not _is_object(other) and (operation in _ORDER or not self._assay_own):
+        if not _is_programs(other) and (operation in _ORDER or not self._assay_own):
             return NotImplemented
         return _kept(self, self._assay_link.ask("operator", operation, one, two))
 
@@ -85,6 +85,11 @@ def _unary(operation: str) -> Callable[[Proxy], Value]:
 
 def _is_object(value: object) -> bool:
     return isinstance(value, Proxy) and not isinstance(value, CallableProxy | IteratorProxy)
+
+
+def _is_programs(value: object) -> bool:
+    """Whether it is an object of the program, or data that stands for one."""
+    return _is_object(value) or _proxy_in(value) is not None
 
 
 class Proxy:
@@ -160,7 +165,7 @@ class Proxy:
     def __eq__(self, other: object) -> Value:
         if self is other:
             return True
-        if not _is_object(self) or not _is_object(other):
+        if not _is_object(self) or not _is_programs(other):
             return NotImplemented
         return self._assay_link.ask("equal", self, other) is True
 
