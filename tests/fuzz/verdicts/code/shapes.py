@@ -2105,6 +2105,35 @@ class Case(unittest.TestCase):
         self.assertEqual({Money}(4).half, 2.0)
         self.assertLess({Money}(1), {Money}(2))
 """
+_COUNTS: Final = {
+    "a class whose iteration begins anew": "class Count:\n    def __init__(s, n): s.n = n\n"
+    "    def __iter__(s):\n        s.i = 0\n        return s\n    def __next__(s):\n"
+    "        if s.i >= s.n: raise StopIteration\n        s.i += 1\n        return s.i - 1\n"
+    "    def __len__(s): return s.n\n",
+    "a class with other iterators": "class Count:\n    def __init__(s, n): s.n, s.i = n, 0\n"
+    "    def __iter__(s): return iter(range(s.n))\n    def __next__(s):\n        s.i += 1\n"
+    "        return s.i - 1\n    def __len__(s): return s.n\n",
+    "a class with a generator": "class Count:\n    def __init__(s, n): s.n = n\n"
+    "    def __iter__(s):\n        yield from range(s.n)\n    def __len__(s): return s.n\n",
+    "a sequence": "from collections.abc import Sequence\nclass Count(Sequence):\n"
+    "    def __init__(s, n): s.n = n\n    def __getitem__(s, i): return range(s.n)[i]\n"
+    "    def __len__(s): return s.n\n",
+}
+_OF_COUNTS: Final = """\
+c = {Count}(3)
+assert len(c) == 3
+assert list(c) == [0, 1, 2]
+assert list(c) == [0, 1, 2]
+assert [x + y for x in c for y in {Count}(2)] == [0, 1, 1, 2, 2, 3]
+assert sum({Count}(4)) == 6 and max({Count}(5)) == 4 and 1 in {Count}(2)
+a, b = {Count}(2)
+assert (a, b) == (0, 1)
+assert dict(zip('ab', {Count}(2))) == {'a': 0, 'b': 1}
+assert bool({Count}(2))
+for x in {Count}(9):
+    if x == 4: break
+assert x == 4
+"""
 _WAYS: Final = (
     ("", "{}"),
     ("from solution import {}\n", "{}"),
@@ -2129,4 +2158,5 @@ SHAPES: Final = (
     *_PROTOCOLS,
     *_derived("Stack", _STACKS, _OF_STACKS),
     *_derived("Money", _MONIES, _OF_MONEY),
+    *_derived("Count", _COUNTS, _OF_COUNTS),
 )
