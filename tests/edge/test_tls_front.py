@@ -201,6 +201,26 @@ async def test_what_breaks_a_bound_is_cut_over_tls_too(
         await pipelines(channel, "a")
 
 
+async def test_clients_that_do_not_come_to_terms_hold_no_address_off(
+    run_api: RunApi, tmp_path: Path
+) -> None:
+    """One with another authority that tries again and again, and one that speaks no TLS."""
+    port = await opened(run_api, tmp_path, tenants=TENANTS)
+    for _ in range(20):
+        with pytest.raises(ssl.SSLError):
+            await asyncio.open_connection(port.host, port.port, ssl=ssl.create_default_context())
+        reader, writer = await asyncio.open_connection(port.host, port.port)
+        writer.write(PREFACE + SETTINGS)
+        with suppress(ConnectionError):
+            async with asyncio.timeout(WAIT_S):
+                while await reader.read(65_536):
+                    pass
+        writer.close()
+    assert port.running.api.server.connections.cut == 0
+    async with port.channel() as channel:
+        await pipelines(channel, "a")
+
+
 async def test_the_pace_of_new_streams_is_that_of_a_tenant(
     run_api: RunApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
-from assay.edge.connections.tls import TlsSession
+from assay.edge.connections.tls import NoSession, TlsSession
 from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
@@ -270,8 +270,11 @@ class _Client(asyncio.BufferedProtocol):
             self._write(FAREWELL)
             self._transport.close()
             return
-        except Broken as broken:
+        except NoSession:
             self._write(b"")
+            self._transport.close()
+            return
+        except Broken as broken:
             self._cut(str(broken))
             return
         if passed:

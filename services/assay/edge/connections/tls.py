@@ -49,6 +49,10 @@ def server_tls(
     return context
 
 
+class NoSession(Broken):
+    """The two do not come to terms: no TLS, or no certificate that the other believes."""
+
+
 class TlsSession:
     """The server's side of TLS on one connection."""
 
@@ -69,7 +73,8 @@ class TlsSession:
         """The client has sent this; returns what it says.
 
         Raises:
-            Broken: it does not speak TLS, shows no certificate, or sends too much of either.
+            NoSession: it does not speak TLS, shows no certificate, or does not believe ours.
+            Broken: its handshake is too long, or what it says behind it is malformed.
         """
         self._incoming.write(data)
         self.small_records = 0
@@ -78,7 +83,8 @@ class TlsSession:
         except ssl.SSLWantReadError:
             return b""
         except ssl.SSLError as error:
-            raise Broken(f"TLS: {error.reason}") from None
+            kind = Broken if self._is_shaken else NoSession
+            raise kind(f"TLS: {error.reason}") from None
 
     def _shaken(self, received: int) -> bool:
         if self._is_shaken:

@@ -193,15 +193,15 @@ class GrpcConnections:
         self._taken_up_s = self._time_s()
         found = self._account(_peer(peer))
         found.taken_up = True
+        found.foreign = self.fronted and _peer(peer) not in self.origins
         return found
 
     def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
         if found is None:
             found = self._accounts[peer] = Traffic(since_s=self._time_s(), address=peer[0])
-            found.foreign = self.fronted and peer not in self.origins
-            if (origin := self.origins.get(peer)) is not None:
-                found.address, found.opened = origin.address, origin.opened
+        if (origin := self.origins.get(peer)) is not None:  # it may come after a first look
+            found.address, found.opened = origin.address, origin.opened
         return found
 
     @property
