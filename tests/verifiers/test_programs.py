@@ -77,6 +77,11 @@ FENCES_INSIDE = "f\n    ```python\n    g\n    ```\nh\n"
         ("- ```python\n  if x:\n    y\n  ```", AUTO, LAST, "if x:\n  y\n"),
         ("1. ```python\n   x\n   ```", AUTO, LAST, "x\n"),
         ("```python\nx\n- ```\ny\n```", AUTO, LAST, "x\n- ```\ny\n"),
+        # Line ends.
+        ("```python\r\nx\r\ny\r\n```", AUTO, LAST, "x\ny\n"),
+        ("x\r\ny\r\n", AUTO, LAST, "x\ny\n"),
+        ("x\r\ny\n", AUTO, LAST, "x\r\ny\n"),
+        ("x\r\ny", RAW, LAST, "x\r\ny"),
         # Sessions.
         ("```python\nx\n```\n```python\n>>> x\n6\n```", AUTO, LAST, "x\n"),
         ("```python\n>>> x\n6\n```", AUTO, LAST, ">>> x\n6\n"),

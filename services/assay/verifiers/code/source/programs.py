@@ -68,6 +68,8 @@ def program_of(
     if extraction is Extraction.RAW:
         return response
     response = response.removeprefix(_BYTE_ORDER_MARK)
+    if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
+        response = response.replace("\r\n", "\n")
     response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
     found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
