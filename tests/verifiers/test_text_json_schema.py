@@ -278,7 +278,7 @@ def test_what_breaks_a_limit_of_the_judge_is_a_resource_limit(judge: Judge) -> N
         ("\ufeff```json\n1\n```", "1"),
         ("```json\n{}```", "{}"),
         ("```json\n{}\n", "{}"),
-        ("So: ```json\n{}\n```", "{}\n"),
+        ("So: ```json\n{}\n```", "\n{}\n"),
         ("So: ```{}``` it is", "{}"),
         ("> ```json\n> {}\n> ```", "{}"),
         ('{"a": "```", "b": "```"}', '{"a": "```", "b": "```"}'),
