@@ -2106,7 +2106,7 @@ class Case(unittest.TestCase):
         self.assertLess({Money}(1), {Money}(2))
 """
 _COUNTS: Final = {
-    "a class whose iteration begins anew": "class Count:\n    def __init__(s, n): s.n = n\n"
+    "a class whose iteration begins again": "class Count:\n    def __init__(s, n): s.n = n\n"
     "    def __iter__(s):\n        s.i = 0\n        return s\n    def __next__(s):\n"
     "        if s.i >= s.n: raise StopIteration\n        s.i += 1\n        return s.i - 1\n"
     "    def __len__(s): return s.n\n",
