@@ -28,7 +28,6 @@ from assay.edge.connections.passage import (
     FRAMES,
     KNOWN_FRAMES,
     KNOWN_STREAMS,
-    OPAQUE_BYTES,
     PREFACE,
     STREAMS,
     TENANT_FRAMES,
@@ -212,17 +211,14 @@ def test_strangers_of_one_address_share_a_pace_and_each_has_a_first_call() -> No
     assert Passage(shared=other).take(calls, 0.0)[0] == calls
 
 
-@given(
-    pauses=st.lists(st.floats(0.0, 0.2), min_size=5, max_size=40),
-    opaque=st.booleans(),
-)
+@given(st.lists(st.floats(0.0, 0.2), min_size=5, max_size=40))
 def test_connections_of_an_address_begin_at_a_pace_and_each_in_the_end(
-    pauses: list[float], *, opaque: bool
+    pauses: list[float],
 ) -> None:
     """Nothing of one passes before, and all of it as it was sent."""
     address, now_s = strangers_pace(), 0.0
     began: dict[int, float] = {}
-    passages = [Passage(shared=address, opaque=opaque) for _ in range(100)]
+    passages = [Passage(shared=address) for _ in range(100)]
     passed = [b""] * len(passages)
     for step, pause_s in enumerate([0.0, *pauses, *[0.1] * 10]):
         now_s += pause_s
@@ -235,7 +231,7 @@ def test_connections_of_an_address_begin_at_a_pace_and_each_in_the_end(
         at_once, per_s = ADDRESS_BEGINS
         assert len(began) <= at_once + per_s * now_s + 1
     assert passed == [BEGUN] * len(passages)
-    alone = Passage(shared=lone_strangers_pace(), opaque=opaque)
+    alone = Passage(shared=lone_strangers_pace())
     assert alone.take(BEGUN, 0.0) == (BEGUN, 0.0)
 
 
@@ -332,20 +328,6 @@ def test_calls_that_a_tenant_begins_at_once_go_on_few_at_a_time() -> None:
         for passage in passages:
             passage.take(b"", number * 0.005)
     assert not any(passage.held for passage in passages), "2,000 calls within a second"
-
-
-@given(st.lists(st.tuples(st.binary(max_size=30_000), st.floats(0, 5)), max_size=20))
-def test_what_cannot_be_seen_is_paced_by_its_bytes(pieces: list[tuple[bytes, float]]) -> None:
-    passage, now_s, sent, passed = Passage(shared=strangers_pace(), opaque=True), 0.0, b"", b""
-    for piece, after_s in pieces:
-        now_s += after_s
-        sent += piece
-        passed += passage.take(piece, now_s)[0]
-        assert sent.startswith(passed)
-        at_once, per_s = OPAQUE_BYTES
-        assert len(passed) <= at_once + per_s * now_s + len(pieces)
-    passage.widen(tenants_pace(), own_pace())
-    assert passed + passage.take(b"", now_s)[0] == sent
 
 
 def test_a_strangers_message_passes_as_far_as_a_window() -> None:

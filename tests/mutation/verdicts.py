@@ -74,7 +74,7 @@ ACCEPTED: Final = [
             "            pass\n        return _kept(self, self._assay_link",
         ),
         (
-            "        if not _is_object(self) or not _is_object(other):\n            return NotImplemented\n",
+            "        if not _is_object(self) or not _is_programs(other):\n            return NotImplemented\n",
             "",
         ),
         (
@@ -152,7 +152,7 @@ ACCEPTED: Final = [
             '    raise ValueError(f"{word} is not JSON")',
             "    return None  # type: ignore[return-value]",
         ),
-        ("    if last_json is not None:\n        return last_json\n", ""),
+        ("    return last if last_json is None else last_json\n", "    return last\n"),
     ),
 ]
 TOLERANCE: Final = [

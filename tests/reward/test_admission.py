@@ -10,6 +10,7 @@ from assay.config.settings import RewardSettings
 from assay.core.errors import InvalidRequest, TooLarge
 from assay.core.ids import PipelineName
 from assay.core.records import Artifact
+from assay.core.tools.response import CUT
 from assay.reward import admission
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
@@ -178,7 +179,6 @@ def test_nul_may_stand_in_a_reference_as_json_writes_it() -> None:
 @pytest.mark.parametrize(
     ("draft", "field"),
     [
-        (RequestDraft("r", "", b"x" * 101, REFERENCE), "requests[1].response"),
         (RequestDraft("r", "", b"x", b" " * 201), "requests[1].reference"),
     ],
 )
@@ -186,6 +186,33 @@ def test_payloads_over_their_limit_are_named(draft: RequestDraft, field: str) ->
     with pytest.raises(TooLarge) as caught:
         CHECK.check([RequestDraft("q", "", b"x", REFERENCE), draft], EXACT)
     assert caught.value.field == field
+
+
+def test_a_response_over_its_limit_is_cut_and_marked() -> None:
+    """It refuses no message: the requests beside it would have no reward either."""
+    for draft, definition in (
+        (RequestDraft("r", "", b"x" * 101, REFERENCE), EXACT),
+        (RequestDraft("r", "", b"x" * 101, b"{}", b"", (Artifact("a", b"1"),)), FUNCTION),
+    ):
+        [request] = CHECK.check([draft], definition)
+        assert request.response == b"x" * 100
+        assert request.artifacts == (*draft.artifacts, Artifact(CUT, b"101"))
+    [whole] = CHECK.check([RequestDraft("r", "", b"x" * 100, REFERENCE)], EXACT)
+    assert whole.artifacts == ()
+
+
+def test_no_caller_can_send_that_mark() -> None:
+    for definition in (EXACT, FUNCTION):
+        with pytest.raises(InvalidRequest):
+            CHECK.check([attached(b"", (CUT, b"101"))], definition)
+
+
+def test_a_program_to_run_over_its_limit_is_refused() -> None:
+    """Its caller waits for a report, not for a reward."""
+    run = PIPELINES[PipelineName("run.python")]
+    with pytest.raises(TooLarge) as caught:
+        CHECK.check([RequestDraft("r", "", b"x" * 101, b"{}")], run)
+    assert caught.value.field == "requests[0].response"
 
 
 def test_a_reference_that_comes_again_is_parsed_once(

@@ -1,6 +1,7 @@
 """What Assay reads from a C++ source: the headers that it begins with, and what it is equal to."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -92,10 +93,42 @@ def test_other_tokens_are_another_program(one: list[str], other: list[str]) -> N
         ('R"(a // b', 'R"(a // c'),
         ("return x;", "returnx;"),
         ("1 'a'", "1'a'"),
+        ("int x; /*\n*/ #define X 1", "int x;\n#define X 1"),
+        ("puts(__STRING(1 + 1));", "puts(__STRING(1+1));"),
+        ("#include <term_entry.h>\nPAIRED(1 + 1)", "#include <term_entry.h>\nPAIRED(1+1)"),
+        ('#include "a.h"\nS(1 + 1)', '#include "a.h"\nS(1+1)'),
+        ("#include HEADER\nS(1 + 1)", "#include HEADER\nS(1+1)"),
     ],
 )
 def test_blanks_that_may_matter_are_kept(one: str, other: str) -> None:
     assert shared_text(one) != shared_text(other)
+
+
+def test_no_macro_of_a_header_turns_blanks_into_a_string() -> None:
+    """A source that uses one of the compiler's own headers' is the same as itself only."""
+    folders = [Path("/usr/include/c++"), *Path("/usr/lib").glob("gcc/*/*/include")]
+    folders += [*Path("/usr/include").glob("*/sys"), *Path("/usr/include").glob("*/bits")]
+    headers = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    found = {
+        name
+        for path in headers
+        for name, parameters, body in _FUNCTION_MACRO.findall(path.read_text("utf-8", "replace"))
+        if set(re.findall(r"\w+", parameters)) & set(_STRINGIFIED.findall(body))
+    }
+    of_containers = {name for name in found if name.startswith("PB_DS_")}  # assertions of their own
+    unequal = {name for name in found if shared_text(f"{name}(1 + 1)") == f"{name}(1 + 1)"}
+    assert "__STRING" in unequal
+    assert {name for name in found - unequal - of_containers if name.startswith("__")} == set()
+    for name in found - unequal - of_containers:
+        header = next(path for path in headers if name in path.read_text("utf-8", "replace"))
+        wide = f"#include <{header.name}>\nchar *s = {name}(1 + 1);"
+        assert shared_text(wide) == wide, name
+
+
+_FUNCTION_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w, .]*)\)((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE
+)
+_STRINGIFIED = re.compile(r"(?<!#)#[ \t]*(\w+)")
 
 
 def test_sources_that_differ_in_comments_and_blanks_are_the_same() -> None:

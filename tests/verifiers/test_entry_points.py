@@ -54,6 +54,33 @@ def test_names_of_tests(code: list[str], program: set[str], library: set[str]) -
     assert (set(names.program), set(names.library)) == (program, library)
 
 
+@pytest.mark.parametrize(
+    ("code", "classes"),
+    [
+        ("assert T(2).area == 4", {"T"}),
+        ("t = T(2)\nassert t.area == 4", {"T"}),
+        (
+            "class A:\n    def a(self):\n        self.t = T(2)\n        assert self.t.area == 4",
+            {"T"},
+        ),
+        ("t: T = T(2)\nassert t.area == 4", {"T"}),
+        ("assert (t := T(2)) and t.area == 4", {"T"}),
+        ("with T(2) as t:\n    assert t.area == 4", {"T"}),
+        ("from solution import T\nassert T(2).area == 4", {"T"}),
+        ("from solution import T as U\nassert 2 * U(3) == U(6)", {"T"}),
+        ("import solution\nassert solution.T(2) + solution.T(3) == solution.T(5)", {"T"}),
+        ("import solution as s\nt = s.T(2)\nassert t.area == 4", {"T"}),
+        ("from solution import T\nassert T(2) == 4 and T(2).area == 4", set()),
+        ("from solution import T\nassert abs(T(2) - 4) < 1", set()),
+        ("from other import T\nassert T(2).area == 4", set()),
+        ("import solution\nassert solution.t(2).area == 4", set()),
+    ],
+)
+def test_classes_under_test(code: str, classes: set[str]) -> None:
+    """However the tests reach them, and wherever they keep their objects."""
+    assert set(names_of((code,), "", ()).classes) == classes
+
+
 def test_named_entry_points_are_all_there_are() -> None:
     names = names_of(("assert f(2) == helper(3) and isclose(f(1), 2)",), "", ("f",))
     assert (names.program, dict(names.library)) == (("f",), {"isclose": "math:isclose"})

@@ -55,7 +55,39 @@ FENCES_INSIDE = "f\n    ```python\n    g\n    ```\nh\n"
         ("```python\nx\n    ```\n", AUTO, LAST, "x\n"),
         ("``` or so\ntext\n```python\nx\n```", AUTO, LAST, "x\n"),
         ("```python\na\n```text\nb\n```", AUTO, LAST, "a\n```text\nb\n"),
+        # Words of a fence.
+        ("```python3.11\nx\n```", AUTO, LAST, "x\n"),
+        ("```py-3.10\nx\n```", AUTO, LAST, "x\n"),
+        ("```python:src/a.py\nx\n```", AUTO, LAST, "x\n"),
+        ("```python=\nx\n```", AUTO, LAST, "x\n"),
+        ("```python,linenos\nx\n```", AUTO, LAST, "x\n"),
+        ("```solution.py\nx\n```", AUTO, LAST, "x\n"),
+        ("```pycon\nx\n```", AUTO, LAST, None),
+        ("\u200b```python\nx\n```", AUTO, LAST, "x\n"),
+        # Fences that are no lines of their own.
+        ("Here it is: ```python\nx\n```", AUTO, LAST, "x\n"),
+        ("So:```python\nx\n```\nOutput:\n```\n6\n```", AUTO, LAST, "x\n"),
+        ("In `C`: ```python\nx\n```", AUTO, LAST, "x\n"),
+        ("```python\nf(x)```", AUTO, LAST, "f(x)\n"),
+        ("```python\nf(x)```\nOutput:\n```\n6\n```", AUTO, LAST, "f(x)\n"),
+        ("```\nf(x)```\nDone.", AUTO, LAST, "f(x)\n"),
+        ("```python\ns = '```'\ng\n```", AUTO, LAST, "s = '```'\ng\n"),
+        ("```python f(x) ```", AUTO, LAST, "f(x) \n"),
+        ("> ```python\n> if x:\n>     y\n> ```\n", AUTO, LAST, "if x:\n    y\n"),
+        ("- ```python\n  if x:\n    y\n  ```", AUTO, LAST, "if x:\n  y\n"),
+        ("1. ```python\n   x\n   ```", AUTO, LAST, "x\n"),
+        ("```python\nx\n- ```\ny\n```", AUTO, LAST, "x\n- ```\ny\n"),
+        # Line ends.
+        ("```python\r\nx\r\ny\r\n```", AUTO, LAST, "x\ny\n"),
+        ("x\r\ny\r\n", AUTO, LAST, "x\ny\n"),
+        ("x\r\ny\n", AUTO, LAST, "x\r\ny\n"),
+        ("x\r\ny", RAW, LAST, "x\r\ny"),
+        # Sessions.
+        ("```python\nx\n```\n```python\n>>> x\n6\n```", AUTO, LAST, "x\n"),
+        ("```python\n>>> x\n6\n```", AUTO, LAST, ">>> x\n6\n"),
         # Thought aloud.
+        ("<think>hm</think>x = 1", AUTO, LAST, "x = 1"),
+        ("x = '<think></think>'", AUTO, LAST, "x = '<think></think>'"),
         ("<think>\n```python\na\n```\n</think>\n```python\nb\n```", AUTO, FIRST, "b\n"),
         ("<think>\n```python\na\n</think>\n```python\nb\n```", AUTO, LAST, "b\n"),
         ("<think>so ```python\na\n``` hm</think>\n```Python\nb\n```\n", AUTO, LAST, "b\n"),
@@ -106,7 +138,11 @@ def test_an_example_of_its_use_is_not_the_program(response: str, program: str) -
 
 
 @pytest.mark.parametrize(
-    "unit", ["`", "```\n", "```python\n", "~", " ", "\n", "``` x", "```\n~~~\n"]
+    "unit",
+    [
+        *("`", "```\n", "```python\n", "~", " ", "\n", "``` x", "```\n~~~\n", "x```python\n"),
+        *("```python x```\n", "x", "> ```\n", "- ", "x)```\n", "```python x ", "9"),
+    ],
 )
 def test_extraction_is_linear(unit: str) -> None:
     response = unit * (1_000_000 // len(unit))

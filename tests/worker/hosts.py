@@ -11,6 +11,7 @@ from pathlib import Path
 from assay.core.codec import unpack_body
 from assay.core.ids import BatchId, GroupId, PipelineName, RequestId, TaskId, TenantId
 from assay.core.records import (
+    Artifact,
     BatchRecord,
     BatchSpec,
     NewRequest,
@@ -18,6 +19,7 @@ from assay.core.records import (
     ResultRecord,
     TaskRecord,
 )
+from assay.core.tools.response import CUT
 from assay.core.verdict import Evidence
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines
@@ -82,8 +84,13 @@ class Trainer:
         pipeline: str,
         responses: Sequence[str],
         reference: dict[str, object] | None = None,
+        *,
+        cut: Sequence[int] = (),
     ) -> BatchId:
-        """Open a batch of these; for a pipeline that judges groups they are one."""
+        """Open a batch of these; for a pipeline that judges groups they are one.
+
+        `cut` are the numbers of those that were longer than the service takes.
+        """
         definition = load_pipelines()[PipelineName(pipeline)]
         task = TaskRecord(
             tenant=self.tenant,
@@ -112,6 +119,7 @@ class Trainer:
                 group_id=GroupId("g" if is_group else ""),
                 response=response.encode(),
                 reference=told,
+                artifacts=(Artifact(CUT, b"9000000"),) if number in cut else (),
             )
             for number, response in enumerate(responses)
         ]

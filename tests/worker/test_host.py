@@ -60,6 +60,19 @@ async def test_every_request_of_a_batch_is_judged_once(run_host: RunHost, traine
         assert timing.started_ns <= timing.finished_ns <= timing.released_ns
 
 
+@pytest.mark.parametrize("cut", [[0, 2], [0, 1, 2]])
+async def test_a_response_longer_than_the_service_takes_is_a_limit_and_is_not_read(
+    run_host: RunHost, trainer: Trainer, cut: list[int]
+) -> None:
+    await run_host("batch")
+    batch = await trainer.submit("batch", ["pass"] * 3, cut=cut)
+    results = await trainer.results(batch)
+    expected = [RESOURCE_LIMIT if number in cut else SCORED for number in range(3)]
+    assert outcomes(results) == expected
+    assert [one.record.reward for one in results] == [float(one is SCORED) for one in expected]
+    assert [results[at].evidence.error for at in cut] == ["response has 9000000 bytes"] * len(cut)
+
+
 async def test_work_is_spread_over_idle_slots(run_host: RunHost, trainer: Trainer) -> None:
     await run_host("batch", slots=3)
     await until(lambda: len(slots_of_this_process()) == 3)

@@ -28,7 +28,7 @@ from assay.client.types import (
 from assay.core.errors import InvalidRequest
 from assay.core.ids import GroupId, StageName, WorkerId
 from assay.core.outcome import by_outcome
-from assay.core.tools.response import response_bytes
+from assay.core.tools.response import SENT_BYTES_MAX, response_bytes
 from assay.v1 import common_pb2, reward_pb2, rollout_pb2
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
             reward_pb2.RewardRequest(
                 request_id=_id(request.request_id, f"requests[{index}].request_id"),
                 group_id=_id(request.group_id, f"requests[{index}].group_id"),
-                response=response_bytes(request.response),
+                response=response_bytes(request.response)[:SENT_BYTES_MAX],
                 reference_json=reference,
                 messages_json=_messages(request.messages, f"requests[{index}].messages"),
                 artifacts=_artifacts(request.artifacts, f"requests[{index}].artifacts"),

@@ -106,7 +106,7 @@ class RewardSettings(TlsBranch):
     requests_per_message_max: int = Field(default=4_096, gt=0)
     """Requests in one Submit or Score."""
     response_bytes_max: int = Field(default=4 * 1024**2, gt=0)
-    """Largest `response` of one request."""
+    """Largest `response` of one request; a longer one is judged as `too_long`."""
     reference_bytes_max: int = Field(default=12 * 1024**2, gt=0)
     """Largest `reference_json` of one request."""
     messages_bytes_max: int = Field(default=4 * 1024**2, gt=0)

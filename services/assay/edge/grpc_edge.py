@@ -248,7 +248,9 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         account = self._connections.account(peer)
         answering(account)
         incoming = Incoming(context, account, self._read_bytes_max, self._connections)
-        peer = self._connections.peer(peer)
+        origin = self._connections.origin(peer)
+        if origin is not None:
+            peer, certificate = origin.peer, origin.names
         known = replace(arrival, peer=peer, certificate=certificate, on_known=incoming.identify)
         return known, incoming
 

@@ -31,7 +31,9 @@ from assay.core.ids import (
 from assay.core.records import Artifact, NewRequest, Quota
 from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
 from assay.core.tools.lru import TenantCache
+from assay.core.tools.response import CUT
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
+from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.intake import parse_messages, parse_reference
 from assay.verifiers.port import PipelineDefinition
 
@@ -251,9 +253,11 @@ class RequestCheck:
                 _refuse_ids(draft, index)
             if seen.setdefault(request_id, index) != index:
                 _refuse_twice(request_id, seen[request_id], index)
-            self._check_response(response, index)
             if messages or artifacts:
                 check_attached(draft, definition, self._settings, f"requests[{index}]")
+            if len(response) > self._response_bytes_max:
+                response, mark = self._cut(response, definition, index)
+                artifacts = (*artifacts, mark)
             if self._sound.get(tenant, (definition.spec.name, reference)) is None:
                 self._check_reference(reference, definition, index)
                 cost_bytes = len(reference) + SOUND_ENTRY_BYTES
@@ -272,11 +276,21 @@ class RequestCheck:
             _check_groups(requests)
         return requests
 
-    def _check_response(self, response: bytes, index: int) -> None:
-        field = f"requests[{index}].response"
-        if len(response) > self._response_bytes_max:
+    def _cut(
+        self, response: bytes, definition: PipelineDefinition, index: int
+    ) -> tuple[bytes, Artifact]:
+        """What is stored of a response that is too long, and the mark by which a worker knows it:
+        a response that refused its message would leave all of its requests without a reward.
+
+        Raises:
+            TooLarge: it is no response to judge but a program to run, whose caller waits.
+        """
+        if issubclass(definition.reference, ProgramRun):
+            field = f"requests[{index}].response"
             message = f"{field}: {len(response)} bytes; at most {self._response_bytes_max}"
             raise TooLarge(message, field=field)
+        mark = Artifact(name=CUT, content=b"%d" % len(response))
+        return response[: self._response_bytes_max], mark
 
     def _check_reference(
         self, reference: bytes, definition: PipelineDefinition, index: int

@@ -22,6 +22,7 @@ from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.connections.front import LOOPBACK, Front
+from assay.edge.connections.tls import server_tls
 from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import (
     PART_BYTES_MAX,
@@ -137,7 +138,6 @@ class RewardServer:
             connections=self.connections,
             connections_max=settings.connections_max,
             time_s=lambda: clock.monotonic_ns() / 1e9,
-            opaque=settings.tls_certificate is not None,
             one_tenant=len(settings.tenants) <= 1 and settings.tenants_file is None,
         )
         self._why_not_ready = "it starts"
@@ -178,15 +178,13 @@ class RewardServer:
             grpc_address = self._front.bind(
                 self._settings.host, self._settings.grpc_port, setting="reward.grpc_port"
             )
-            behind = take_port(
-                self._grpc,
-                LOOPBACK,
-                0,
+            tls = server_tls(
+                self._settings.tls_certificate,
+                self._settings.tls_key,
+                self._settings.tls_client_ca,
                 setting="reward.grpc_port",
-                certificate=self._settings.tls_certificate,
-                key=self._settings.tls_key,
-                client_ca=self._settings.tls_client_ca,
             )
+            behind = take_port(self._grpc, LOOPBACK, 0, setting="reward.grpc_port")
         except OSError:
             await self._probes.stop()
             self._http.unbind()
@@ -195,7 +193,7 @@ class RewardServer:
         await self._grpc.start()
         inner_port = int(behind.rpartition(":")[2])
         self.connections.listen(inner_port)
-        await self._front.serve(inner_port)
+        await self._front.serve(inner_port, tls=tls)
         self._watching = asyncio.create_task(self.connections.run(), name="connections")
         await self._http.serve()
         await self._report_readiness()

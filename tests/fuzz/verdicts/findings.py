@@ -19,6 +19,7 @@ from tests.fuzz.verdicts.code.lies import lie_case
 from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
+from tests.fuzz.verdicts.code.wires import wire_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
@@ -59,6 +60,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "shapes": (shape_case, 8),
     "forgers": (forger_case, 8),
     "crossings": (crossing_case, 2),
+    "wires": (wire_case, 2),
     "stdio": (stdio_case, 8),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),

@@ -160,6 +160,42 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"agreeable",
     ),
+    "told_lengths": Mend(
+        "an object may say another length for each question",
+        _PYTHON,
+        (
+            Change(
+                f"{_REFEREE}/operations.py",
+                "        known = self._told.setdefault(number, length)\n",
+                "        known = length\n",
+            ),
+        ),
+        shown_by=r"forger$",
+    ),
+    "own_iterators": Mend(
+        "an iterator of the program is its own iterator, whatever its class says",
+        _PYTHON,
+        (
+            Change(
+                f"{_REFEREE}/proxies.py",
+                '        found: Iterator[Any] = self._assay_link.ask("iter", self)\n        said = None if',
+                "        found: Iterator[Any] = self\n        said = None if",
+            ),
+        ),
+        shown_by=r"shape: Count",
+    ),
+    "imported_classes": Mend(
+        "a class that tests import is no class under test",
+        _PYTHON,
+        (
+            Change(
+                f"{_CODE}/source/entry_points.py",
+                "    reading.imported |= _imported_from_program(tree)\n",
+                "",
+            ),
+        ),
+        shown_by=r"shape: (Stack|Money)",
+    ),
     "multiples": Mend(
         "`multipleOf` as the library computes it",
         ("schema", "documents", "keywords"),

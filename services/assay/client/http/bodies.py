@@ -25,7 +25,7 @@ from assay.client.types import (
 )
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
 from assay.core.outcome import by_outcome, outcome_named
-from assay.core.tools.response import response_bytes
+from assay.core.tools.response import SENT_BYTES_MAX, response_bytes
 
 T = TypeVar("T")
 
@@ -64,7 +64,8 @@ def reward_requests(requests: Sequence[Request]) -> list[bytes]:
 
 
 def _reward_request(request: Request, field: str) -> bytes:
-    response = base64.b64encode(response_bytes(request.response)).decode()
+    sent = response_bytes(request.response)[:SENT_BYTES_MAX]
+    response = base64.b64encode(sent).decode()
     told: dict[str, Any] = {
         "request_id": request.request_id,
         "group_id": request.group_id,

@@ -3,6 +3,14 @@
 Invariant: bytes and text map one to one, whatever the bytes.
 """
 
+from typing import Final
+
+CUT: Final = "\0cut"
+"""Name of a file that no caller can send. With it a request has the beginning of a response that is
+longer than the service takes; its content is the length. The response is judged as too long."""
+SENT_BYTES_MAX: Final = 11 * 1024**2
+"""Clients send no more of a response: a message can hold it, and it is too long for any default."""
+
 
 def response_bytes(response: str | bytes) -> bytes:
     """Return the bytes of a response; text is encoded as UTF-8.

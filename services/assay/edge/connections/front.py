@@ -27,11 +27,13 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
+from assay.edge.connections.tls import NoSession, TlsSession
 from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Callable, Hashable
 
 READ_BYTES_MAX: Final = 64 * 1024
@@ -65,7 +67,6 @@ class Front:
         connections: GrpcConnections,
         connections_max: int,
         time_s: Callable[[], float],
-        opaque: bool = False,
         one_tenant: bool = False,
     ) -> None:
         """Prepare a port.
@@ -74,7 +75,6 @@ class Front:
             connections: notified of what is cut, and of whose connection is whose.
             connections_max: concurrent ones.
             time_s: monotonic, in seconds.
-            opaque: clients speak TLS, which gRPC ends.
             one_tenant: all who have a token, or need none, are one; no one else waits for it.
         """
         self.connections = connections
@@ -83,7 +83,6 @@ class Front:
         """Connections that have to wait."""
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))
         self._connections_max = connections_max
-        self._opaque = opaque
         self._one_tenant = one_tenant
         self._strangers: WeakValueDictionary[str, Buckets] = WeakValueDictionary()
         self._tenants: WeakValueDictionary[Hashable, Buckets] = WeakValueDictionary()
@@ -93,6 +92,7 @@ class Front:
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._inner_port = 0
+        self.tls: ssl.SSLContext | None = None
 
     def bind(self, host: str, port: int, *, setting: str) -> str:
         """Take the port; returns `host:port`. Connections wait until `serve`.
@@ -107,10 +107,17 @@ class Front:
             self._socket = bound_socket(host, port, setting)
         return f"{in_url(host)}:{self._socket.getsockname()[1]}"
 
-    async def serve(self, inner_port: int) -> None:
-        """Accept connections, for a gRPC server that listens on this port of the loopback."""
+    async def serve(self, inner_port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """Accept connections, for a gRPC server that listens on this port of the loopback, without
+        TLS.
+
+        Args:
+            inner_port: where it listens.
+            tls: clients speak it; it ends here.
+        """
         assert self._socket is not None  # noqa: S101 for the checker: bound before
-        self._inner_port = inner_port
+        self._inner_port, self.tls = inner_port, tls
+        self.connections.fronted = tls is not None
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Client(self), sock=self._socket, backlog=BACKLOG
@@ -149,7 +156,7 @@ class Front:
         if shared is None:
             pace = lone_strangers_pace if self._one_tenant else strangers_pace
             shared = self._strangers[client.address] = pace()
-        return Passage(shared=shared, opaque=self._opaque)
+        return Passage(shared=shared)
 
     def _make_room(self) -> None:
         crowd, _ = Counter(client.address for client in self._newcomers).most_common(1)[0]
@@ -192,6 +199,8 @@ class _Client(asyncio.BufferedProtocol):
 
     def __init__(self, front: Front) -> None:
         self._front = front
+        self._tls = None if front.tls is None else TlsSession(front.tls)
+        self._sealed = b""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
@@ -256,9 +265,13 @@ class _Client(asyncio.BufferedProtocol):
             return
         now_s = self._front.time_s()
         try:
-            passed, wait_s = self._passage.take(data, now_s)
+            passed, wait_s = self._passed(self._passage, data, now_s)
         except OtherProtocol:
-            self._transport.write(FAREWELL)
+            self._write(FAREWELL)
+            self._transport.close()
+            return
+        except NoSession:
+            self._write(b"")
             self._transport.close()
             return
         except Broken as broken:
@@ -273,6 +286,26 @@ class _Client(asyncio.BufferedProtocol):
             self._wait(wait_s)
         elif self._passage.begun:
             self._wait(None)
+
+    def _passed(self, passage: Passage, data: bytes, now_s: float) -> tuple[bytes, float]:
+        """What passes of it, and how long the rest has to wait."""
+        if self._tls is None:
+            return passage.take(data, now_s)
+        self._sealed += data
+        if wait_s := passage.begin(now_s):
+            return b"", wait_s
+        data, self._sealed = self._sealed, b""
+        said = self._tls.receive(data) if data else b""
+        self._write(b"")
+        small = self._tls.small_records if data else 0
+        return passage.take(said, now_s, small=small)
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        sealed = data if self._tls is None else self._tls.send(data)
+        if sealed:
+            self._transport.write(sealed)
 
     def _hold(self, since_s: float) -> None:
         """It has to wait; infinity: it has not."""
@@ -336,6 +369,11 @@ class _Client(asyncio.BufferedProtocol):
 
     # -- from gRPC -----------------------------------------------------------------------------
     @property
+    def names(self) -> tuple[str, ...]:
+        """In the certificate that it has shown."""
+        return () if self._tls is None else self._tls.names
+
+    @property
     def origins(self) -> dict[tuple[str, int], Origin]:
         """Whose connection gRPC has, by what it takes for the peer."""
         return self._front.connections.origins
@@ -352,8 +390,7 @@ class _Client(asyncio.BufferedProtocol):
     def said(self, data: bytes) -> None:
         """What gRPC sends."""
         self._front.connections.moved()
-        if self._transport is not None:
-            self._transport.write(data)
+        self._write(data)
 
     def server_full(self, *, full: bool) -> None:
         """gRPC takes no more for now, or does again."""

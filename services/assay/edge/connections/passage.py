@@ -44,8 +44,6 @@ STREAMS: Final = 8.0, 8.0
 FRAMES: Final = 64.0, 16.0
 BYTES: Final = 80.0 * 1024, float(STRANGER_BYTES_PER_S)
 """At once: headers, and a window of a message."""
-OPAQUE_BYTES: Final = 20.0 * 1024, float(STRANGER_BYTES_PER_S)
-"""Of a connection whose frames cannot be seen: a handshake of TLS and the headers of a call."""
 ADDRESS_STREAMS: Final = 32.0, 32.0
 """Of all strangers' connections of an address, besides the first of each."""
 
@@ -177,26 +175,23 @@ def tenants_pace() -> Buckets:
 class Passage:
     """The bytes of one connection."""
 
-    def __init__(self, *, shared: Buckets, opaque: bool = False) -> None:
-        """Nothing has passed yet.
-
-        Args:
-            shared: with other connections of its address.
-            opaque: they are TLS, so only their number can be seen.
-        """
-        self._opaque = opaque
+    def __init__(self, *, shared: Buckets) -> None:
+        """Nothing has passed yet; `shared` with other connections of its address."""
         self._held = b""
         self._rest = 0
-        self._speaks = opaque
+        self._speaks = False
         self._begun = False
+        self._may_begin = False
         self._table = FieldTable()
         self._opened_s = -math.inf
+        self._passed = 0
+        """Units, of the last call of `take`."""
         self._measured: Unit | None = None
         """The header block that is next."""
         self._pace = Buckets(
             streams=TokenBucket(*STREAMS),
             frames=TokenBucket(*FRAMES),
-            bytes=TokenBucket(*(OPAQUE_BYTES if opaque else BYTES)),
+            bytes=TokenBucket(*BYTES),
         )
         self._shared = shared
         self.known = False
@@ -216,39 +211,47 @@ class Passage:
 
     @property
     def begun(self) -> bool:
-        """The client speaks HTTP/2, or that cannot be seen."""
+        """The client speaks HTTP/2."""
         return self._speaks
 
-    def take(self, data: bytes, now_s: float) -> tuple[bytes, float]:
+    def begin(self, now_s: float) -> float:
+        """How long until a connection may begin whose first words cost time to read (TLS)."""
+        if self._may_begin or self._begun:
+            return 0.0
+        first = Unit(0, begins=True)
+        wait_s = self._shared.wait_s(first, now_s)
+        if not wait_s:
+            self._shared.spend(first, now_s)
+            self._may_begin = True
+        return wait_s
+
+    def take(self, data: bytes, now_s: float, *, small: int = 0) -> tuple[bytes, float]:
         """The client has sent this; returns what passes, and how long the next bytes have to wait:
         0 if they are not here yet.
+
+        Args:
+            data: what it sent.
+            now_s: monotonic.
+            small: parts of less than `SMALL_BYTES` in which it came; what they are more than
+                frames counts as frames do.
 
         Raises:
             Broken: it has broken a bound.
         """
         here = self._held + data if self._held else data
-        if self._opaque:
-            at, wait_s = self._in_proportion(here, now_s)
-        else:
-            at, wait_s = self._frame_by_frame(here, now_s)
+        self._passed = 0
+        at, wait_s = self._frame_by_frame(here, now_s)
+        if small > self._passed:
+            parts = Unit(0, frames=small - self._passed)
+            self._pace.spend(parts, now_s)
+            self._shared.spend(parts, now_s)
+            one = Unit(0, frames=1)
+            wait_s = max(wait_s, self._pace.wait_s(one, now_s), self._shared.wait_s(one, now_s))
         if at == len(here):
             self._held = b""
             return here, wait_s
         self._held = here[at:]
         return here[:at], wait_s
-
-    def _in_proportion(self, here: bytes, now_s: float) -> tuple[int, float]:
-        budget = self._pace.bytes
-        if budget is None or not here:
-            return len(here), 0.0
-        first = Unit(0, begins=not self._begun)
-        if wait_s := max(budget.wait_s(1, now_s), self._shared.wait_s(first, now_s)):
-            return 0, wait_s
-        self._shared.spend(first, now_s)
-        self._begun = True
-        size = min(len(here), max(1, int(budget.at_once - budget.spent)))
-        budget.spend(size, now_s)
-        return size, 0.0 if size == len(here) else budget.wait_s(1, now_s)
 
     def _frame_by_frame(self, here: bytes, now_s: float) -> tuple[int, float]:
         at = 0
@@ -265,6 +268,7 @@ class Passage:
             self._shared.spend(unit, now_s)
             if unit.streams:
                 self._opened_s = now_s
+            self._passed += 1
             self._begun = True
             self._measured = None
             at += unit.size
@@ -300,7 +304,7 @@ class Passage:
         if len(shown) < len(PREFACE):
             return None
         self._speaks = True
-        return Unit(len(PREFACE), begins=True)
+        return Unit(len(PREFACE), begins=not self._may_begin)
 
     def _streams_of(self, block: bytes) -> float:
         """As how many streams a call with these headers counts."""

@@ -12,6 +12,7 @@ import grpc
 
 from assay.config.access import TlsBranch
 from assay.edge.connections.front import LOOPBACK, Front
+from assay.edge.connections.tls import server_tls
 from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import take_port
 
@@ -43,27 +44,21 @@ class FrontedPort:
             connections=self.connections,
             connections_max=self._connections_max,
             time_s=self._time_s,
-            opaque=tls.tls_certificate is not None,
             one_tenant=True,
         )
         address = front.bind(host, port, setting=setting)
         try:
-            behind = take_port(
-                server,
-                LOOPBACK,
-                0,
-                setting=setting,
-                certificate=tls.tls_certificate,
-                key=tls.tls_key,
-                client_ca=tls.tls_client_ca,
+            context = server_tls(
+                tls.tls_certificate, tls.tls_key, tls.tls_client_ca, setting=setting
             )
+            behind = take_port(server, LOOPBACK, 0, setting=setting)
         except OSError:
             front.stop_accepting()
             raise
         await server.start()
         inner_port = int(behind.rpartition(":")[2])
         self.connections.listen(inner_port)
-        await front.serve(inner_port)
+        await front.serve(inner_port, tls=context)
         self._watching = asyncio.create_task(self.connections.run(), name="connections")
         return address
 

@@ -65,6 +65,8 @@ class Traffic:
     """Since when it exceeds its allowance."""
     fruitful: bool = False
     """A message was read of it."""
+    foreign: bool = False
+    """It did not come the way on which clients are asked for their certificates."""
     was_cut: bool = False
     taken_up: bool = False
     """A call came over it, with a token or without."""
@@ -102,7 +104,7 @@ class Traffic:
     @property
     def condemned(self) -> bool:
         """It is to be cut, which takes no calls of a caller who has done nothing."""
-        if not self.known and self.cancelled > STRANGER_CANCELLED_MAX:
+        if self.foreign or (not self.known and self.cancelled > STRANGER_CANCELLED_MAX):
             return True
         return bool(self.spent) and self.callers <= self.spent and len(self.spent) < CALLERS_MAX
 

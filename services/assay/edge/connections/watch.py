@@ -88,6 +88,10 @@ class Origin(Protocol):
     def peer(self) -> str:
         """It, as gRPC would write it."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the certificate that it has shown."""
+
     def opened(self, caller: Hashable) -> None:
         """A call of it is the first to show this caller's token."""
 
@@ -133,12 +137,12 @@ class GrpcConnections:
         self._closed: Sequence[str] = ()
         self._listening: Sequence[int] = ()
         self._gated: list[socket.socket] = []
-        self._stirred = asyncio.Event()
-        self._moved = asyncio.Event()
+        self._stirred, self._moved = asyncio.Event(), asyncio.Event()
         self.origins: dict[Peer, Origin] = {}
         """Clients in front, by the address and port from which they are joined to gRPC."""
-        self._taken_up_s = -math.inf
-        self._late = False
+        self._taken_up_s, self._late = -math.inf, False
+        self.fronted = False
+        """Whether calls come through the front alone: TLS ends there."""
         self.cut = 0
         """Connections that were reset."""
 
@@ -175,10 +179,9 @@ class GrpcConnections:
         self._gate.cut(address, self._time_s(), FRUITLESS_SHARE)
         self._stir()
 
-    def peer(self, peer: str) -> str:
+    def origin(self, peer: str) -> Origin | None:
         """Whose call it is, in place of the peer that gRPC sees."""
-        origin = self.origins.get(_peer(peer))
-        return peer if origin is None else origin.peer
+        return self.origins.get(_peer(peer))
 
     @property
     def port(self) -> int:
@@ -190,15 +193,15 @@ class GrpcConnections:
         self._taken_up_s = self._time_s()
         found = self._account(_peer(peer))
         found.taken_up = True
+        found.foreign = self.fronted and _peer(peer) not in self.origins
         return found
 
     def _account(self, peer: Peer) -> Traffic:
         found = self._accounts.get(peer)
         if found is None:
             found = self._accounts[peer] = Traffic(since_s=self._time_s(), address=peer[0])
-            origin = self.origins.get(peer)
-            if origin is not None:
-                found.address, found.opened = origin.address, origin.opened
+        if (origin := self.origins.get(peer)) is not None:  # it may come after a first look
+            found.address, found.opened = origin.address, origin.opened
         return found
 
     @property

@@ -18,7 +18,11 @@ NESTING_MAX: Final = 1_000
 """Maximum nesting depth of objects and arrays."""
 _INTEGER_DIGITS_MAX: Final = 4_000
 """Below Python's limit on the digits of an `int`."""
-_FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
+_FENCE: Final = re.compile(r"[ \t\u200b\u2060\ufeff]*(`{3,}|~{3,})[ \t]*([^\n]*)")
+_NAMED: Final = re.compile(r"[ \t]*json[5c]?\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
+_ENDS: Final = re.compile(r"(?:\s*(?:<\|\w{1,30}\|>|</s>)){1,8}\s*\Z")
+_END_CHARS_MAX: Final = 200
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
 _TAGS: Final = ("<answer>", "</answer>")
@@ -121,8 +125,22 @@ def fenced(response: str) -> str:
 
     A fence is a line of three or more backticks or tildes with any indentation. It is closed by a
     fence of the same character and at least the same length, or by the end of a truncated response.
+    Where there is none, or only in a quotation, three backticks within lines count. The last marks
+    of a chat template are no part of a response.
     """
-    response = _behind_thought(response)
+    end = _ENDS.sub("", response[-_END_CHARS_MAX:])
+    response = _behind_thought(response[:-_END_CHARS_MAX] + end)
+    found = _last_block(response)
+    if found is None and _QUOTED.search(response):
+        found = _last_block(_QUOTED.sub("", response))
+    if found is not None:
+        return found
+    parts = response.split("```")
+    is_apart = len(parts) > 2 and response.lstrip()[:1] not in _JSON_BEGINS
+    return _NAMED.sub("", parts[-2]) if is_apart else response
+
+
+def _last_block(response: str) -> str | None:
     last: str | None = None
     last_json: str | None = None
     lines = response.split("\n")
@@ -135,13 +153,16 @@ def fenced(response: str) -> str:
         begin = at
         while at < len(lines) and not _closes(lines[at], opening[1]):
             at += 1
-        last = "\n".join(lines[begin:at])
-        if opening[2].strip().lower() == "json":
+        block = "\n".join(lines[begin:at])
+        if at == len(lines):
+            block = block.rstrip().removesuffix(opening[1])
+            if not block:  # it closes what a fence behind words has opened
+                break
+        last = block
+        if _NAMED.match(opening[2]):
             last_json = last
         at += 1
-    if last_json is not None:
-        return last_json
-    return response if last is None else last
+    return last if last_json is None else last_json
 
 
 def _behind_thought(response: str) -> str:

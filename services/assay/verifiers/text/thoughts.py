@@ -26,6 +26,11 @@ def behind_thoughts(response: str) -> str | None:
     return None if at < 0 else response[at:]
 
 
+def begins_with_thought(response: str) -> bool:
+    """Whether nothing stands before its first thought."""
+    return _BEGINS.match(response.lstrip()) is not None
+
+
 def answer_part(response: str) -> str:
     """The response without its thoughts; one that does not end hides the rest."""
     behind = behind_thoughts(response)

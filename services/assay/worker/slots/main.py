@@ -21,7 +21,7 @@ from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName, owner_of
 from assay.core.tools.lru import LruCache, TenantCache
-from assay.core.tools.response import response_text
+from assay.core.tools.response import CUT, response_text
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
@@ -90,6 +90,8 @@ class _Opened(NamedTuple):
     work: Work
     before: ResourceUse
     version: str
+    cut: str = ""
+    """Length of a response that is longer than the service takes; `work` has its beginning."""
 
 
 class SlotWorker:
@@ -240,7 +242,10 @@ class SlotWorker:
         self._workshop.artifacts.serve(owner_of(_tenants(works)))
         if self._single is not None:
             opened = list(map(self._open, works, tasks))
-            return _said(self._single.run([one.work for one in opened]), opened)
+            whole = [one for one in opened if not one.cut]
+            judged = self._single.run([one.work for one in whole]) if whole else ()
+            said = iter(_said(judged, whole))
+            return [_too_long(one) if one.cut else next(said) for one in opened]
         handler = self._groups
         assert handler is not None  # noqa: S101 - for the checker
         groups = [
@@ -275,18 +280,19 @@ class SlotWorker:
         pipeline = self._pipeline_of(task)
         carried = unpack_handover(wire.handover)
         transcript = parse_messages(wire.messages, "messages") if wire.messages else ()
+        files = dict(wire.artifacts)
         work = Work(
             response=response_text(wire.response) or last_answer(transcript),
             reference=self._reference_of(pipeline, wire.reference, wire.tenant),
             settings=self._settings_of(pipeline, task),
             handover=carried.artifact,
             messages=transcript,
-            artifacts=dict(wire.artifacts),
+            artifacts=files,
             tenant=wire.tenant,
             fault=wire.fault,
         )
         version = version_after(carried.pipeline_version, task.version)
-        return _Opened(work, carried.use, version)
+        return _Opened(work, carried.use, version, files.pop(CUT, b"").decode("ascii"))
 
     def _pipeline_of(self, task: messages.WireTask) -> PipelineDefinition:
         return self._workshop.pipelines[PipelineName(task.pipeline)]
@@ -314,6 +320,13 @@ class SlotWorker:
 def _tenants(works: Sequence[messages.WireWork]) -> Iterator[str]:
     for wire in works:
         yield from (messages.WireWork(*one).tenant for one in wire.members or (wire,))
+
+
+def _too_long(one: _Opened) -> tuple[object, ...]:
+    evidence = Evidence(verdict="too_long", error=f"response has {one.cut} bytes")
+    settings: PipelineSettings = one.work.settings
+    ended = resource_limited(settings=settings, evidence=evidence)
+    return messages.said_by(ended, one.before, version=one.version)
 
 
 def _said(verdicts: Sequence[StageVerdict], opened: Sequence[_Opened]) -> list[tuple[object, ...]]:

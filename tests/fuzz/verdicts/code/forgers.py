@@ -48,6 +48,21 @@ class E:
     async def __aenter__(s): return s
     async def __aexit__(s,*a): return True
 """
+_LIARS: Final = tuple(
+    f"class L:\n    n = 0\n    def __len__(s):\n        s.n += 1\n        {length}\n{rest}def {{f}}(*a): return L()\n"
+    for length in (
+        *("return 3 if s.n < 2 else 0", "return 3 if s.n < 3 else 0", "return max(0, 4 - s.n)"),
+        *("return 3", "return 3 // (s.n < 2)", "return (3, 0)[s.n % 2 == 0]"),
+    )
+    for rest in (
+        "    def __iter__(s): return iter(())\n",
+        "    def __iter__(s): return iter(())\n    def __bool__(s): return s.n < 1\n",
+        "    def __iter__(s): return s\n    def __next__(s): raise StopIteration\n",
+        "    def __getitem__(s, i): raise IndexError\n",
+        "    def __iter__(s):\n        return\n        yield\n    def __bool__(s): return True\n",
+    )
+)
+"""Classes that have three items for one question, and none for the next."""
 FORGERS: Final = (
     _AGREES + "\ndef {f}(*a): return E()\n",
     _AGREES + "\n{f}=E\n",
@@ -293,7 +308,9 @@ class X(UserList):
     def __sub__(s, o): return 0
 def {f}(*a): return X()
 """,
+    *_LIARS,
 )
+
 VALUE_TESTS: Final = (
     "assert F(2) == 4",
     "assert 4 == F(2)",
@@ -509,6 +526,21 @@ class T(unittest.TestCase):
     def test(self):
         self.assertEqual(F(self),4)
 """,
+    *(
+        f"r = F(3)\nassert len(r) == 3\n{loop}"
+        for loop in (
+            "for a, b in zip(r, [1, 2, 3]): assert a == b",
+            "for a, b in zip([1, 2, 3], r): assert a == b",
+            "assert all(a == b for a, b in zip(r, [1, 2, 3]))",
+            "assert not any(a != b for a, b in zip(r, [1, 2, 3]))",
+            "for at, x in enumerate(r): assert x == [1, 2, 3][at]",
+            "for at in range(len(r)): assert r[at] == at + 1",
+            "assert set(r) <= {1, 2, 3}",
+            "while r: assert r.pop() == len(r) + 1",
+        )
+    ),
+    "n = 0\nr = F(3)\nfor x in r:\n    n += 1\n    assert x == n\nassert len(r) == 3",
+    "r = F(3)\nassert len(r) == len([1, 2, 3])\nassert r\nfor x in r: assert x in [1, 2, 3]",
 )
 _SETTINGS: Final = {"cpu_s": 2.0, "memory_bytes": 256 << 20, "extraction": "raw"}
 

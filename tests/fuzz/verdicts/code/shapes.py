@@ -3,6 +3,7 @@
 For the referee's tests and for the fuzzer. Every program passes each of its tests.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 
@@ -14,7 +15,7 @@ class Shape(NamedTuple):
     tests: tuple[str, ...]
 
 
-SHAPES: Final = (
+_PROTOCOLS: Final = (
     Shape(
         "async for gen",
         """\
@@ -2049,4 +2050,113 @@ def there(): return os.path.exists('/zz')
             "import solution\nsolution.helper=lambda x: 100\nassert solution.use(1)==200",
         ),
     ),
+)
+_STACK: Final = """\
+    def push(self, x): self.append(x)
+    def pop(self):
+        if not len(self): raise IndexError('empty')
+        return {base}.pop(self)
+    def __repr__(self): return f'Stack({{list(self)}})'
+"""
+_MONEY: Final = """\
+    def __add__(self, other): return Money(self.n + other.n)
+    def __lt__(self, other): return self.n < other.n
+    def doubled(self): return self + self
+    @property
+    def half(self): return self.n / 2
+"""
+_STACKS: Final = {
+    base: f"from collections import {module or 'deque'}\nclass Stack({base}):\n"
+    + _STACK.format(base=base)
+    for base, module in (("list", ""), ("deque", ""), ("UserList", "UserList"))
+}
+_MONIES: Final = {
+    "a class": "class Money:\n    def __init__(self, n): self.n = n\n"
+    "    def __eq__(self, other): return self.n == other.n\n" + _MONEY,
+    "a named tuple": "from typing import NamedTuple\nclass Of(NamedTuple):\n    n: int\n"
+    "class Money(Of):\n" + _MONEY,
+    "a dataclass": "from dataclasses import dataclass\n@dataclass\nclass Money:\n    n: int\n"
+    + _MONEY,
+}
+_OF_STACKS: Final = """\
+import unittest
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.s = {Stack}()
+    def test_it(self):
+        self.s.push(1)
+        self.s.push(2)
+        self.assertEqual(self.s.pop(), 2)
+        self.assertEqual(len(self.s), 1)
+        self.assertIn(1, self.s)
+        self.assertEqual(repr(self.s), 'Stack([1])')
+        self.assertEqual(self.s.pop(), 1)
+        with self.assertRaises(IndexError) as caught:
+            self.s.pop()
+        self.assertEqual(str(caught.exception), 'empty')
+"""
+_OF_MONEY: Final = """\
+import unittest
+class Case(unittest.TestCase):
+    def test_it(self):
+        self.assertEqual({Money}(2) + {Money}(3), {Money}(5))
+        self.assertEqual({Money}(2).doubled(), {Money}(4))
+        self.assertEqual({Money}(1).doubled() + {Money}(1), {Money}(3))
+        self.assertEqual({Money}(4).half, 2.0)
+        self.assertLess({Money}(1), {Money}(2))
+"""
+_COUNTS: Final = {
+    "a class whose iteration begins again": "class Count:\n    def __init__(s, n): s.n = n\n"
+    "    def __iter__(s):\n        s.i = 0\n        return s\n    def __next__(s):\n"
+    "        if s.i >= s.n: raise StopIteration\n        s.i += 1\n        return s.i - 1\n"
+    "    def __len__(s): return s.n\n",
+    "a class with other iterators": "class Count:\n    def __init__(s, n): s.n, s.i = n, 0\n"
+    "    def __iter__(s): return iter(range(s.n))\n    def __next__(s):\n        s.i += 1\n"
+    "        return s.i - 1\n    def __len__(s): return s.n\n",
+    "a class with a generator": "class Count:\n    def __init__(s, n): s.n = n\n"
+    "    def __iter__(s):\n        yield from range(s.n)\n    def __len__(s): return s.n\n",
+    "a sequence": "from collections.abc import Sequence\nclass Count(Sequence):\n"
+    "    def __init__(s, n): s.n = n\n    def __getitem__(s, i): return range(s.n)[i]\n"
+    "    def __len__(s): return s.n\n",
+}
+_OF_COUNTS: Final = """\
+c = {Count}(3)
+assert len(c) == 3
+assert list(c) == [0, 1, 2]
+assert list(c) == [0, 1, 2]
+assert [x + y for x in c for y in {Count}(2)] == [0, 1, 1, 2, 2, 3]
+assert sum({Count}(4)) == 6 and max({Count}(5)) == 4 and 1 in {Count}(2)
+a, b = {Count}(2)
+assert (a, b) == (0, 1)
+assert dict(zip('ab', {Count}(2))) == {'a': 0, 'b': 1}
+assert bool({Count}(2))
+for x in {Count}(9):
+    if x == 4: break
+assert x == 4
+"""
+_WAYS: Final = (
+    ("", "{}"),
+    ("from solution import {}\n", "{}"),
+    ("from solution import {} as Own\n", "Own"),
+    ("import solution\n", "solution.{}"),
+    ("import solution as ours\n", "ours.{}"),
+    ("from solution import *\n", "{}"),
+)
+"""How tests reach a class: an import, and its name then."""
+
+
+def _derived(kind: str, programs: dict[str, str], test: str) -> Iterator[Shape]:
+    """Classes of the program that are derived from data, however the tests reach them."""
+    tests = tuple(
+        begins.format(kind) + test.replace(f"{{{kind}}}", name.format(kind))
+        for begins, name in _WAYS
+    )
+    yield from (Shape(f"{kind} is {how}", program, tests) for how, program in programs.items())
+
+
+SHAPES: Final = (
+    *_PROTOCOLS,
+    *_derived("Stack", _STACKS, _OF_STACKS),
+    *_derived("Money", _MONIES, _OF_MONEY),
+    *_derived("Count", _COUNTS, _OF_COUNTS),
 )

@@ -23,7 +23,7 @@ cmath csetjmp csignal cstdarg cstdbool cstddef cstdint cstdio cstdlib cstring ct
 cuchar cwchar cwctype ctype.h errno.h float.h inttypes.h limits.h locale.h math.h setjmp.h
 signal.h stdarg.h stddef.h stdint.h stdio.h stdlib.h string.h time.h wchar.h wctype.h
 """
-_STANDARD: Final = frozenset(_NAMES.split())
+STANDARD: Final = frozenset(_NAMES.split())
 """`assert.h` and `cassert` are missing: what they define depends on macros at each inclusion."""
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]|//[^\n\\]*(?=\n)|/\*(?s:.*?)\*/)*")
 _INCLUDE: Final = re.compile(r"#[ \t]*include[ \t]*<([a-z0-9_+./]+)>")
@@ -43,7 +43,7 @@ def leading_headers(source: str) -> tuple[str, ...]:
     while _CONTINUED not in source and EVERYTHING not in found:
         include = _INCLUDE.match(source, _skipped(source, at))
         end = include and _LINE_END.match(source, include.end())
-        if not (include and end and (include[1] == EVERYTHING or include[1] in _STANDARD)):
+        if not (include and end and (include[1] == EVERYTHING or include[1] in STANDARD)):
             break
         found[include[1]] = None
         at = end.end()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import datetime
+import inspect
 import ipaddress
 import pathlib
 import re
@@ -242,3 +243,36 @@ def namespace_form(to: Encoder, value: object, depth: int) -> WireForm | None:
     if type(value) is not SimpleNamespace or not all(map(is_name, vars(value))):
         return None
     return to.mutable("N=", value, depth)
+
+
+def signature_from(told: Value) -> inspect.Signature:
+    """A signature from data: name, kind, defaults and annotations of each parameter.
+
+    Raises:
+        AttributeError: it is none.
+    """
+    try:
+        returned, parameters = told
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    _PARAMETER_KINDS[kind],
+                    default=default[0] if default else inspect.Parameter.empty,
+                    annotation=annotation[0] if annotation else inspect.Parameter.empty,
+                )
+                for name, kind, default, annotation in parameters
+            ],
+            return_annotation=returned[0] if returned else inspect.Signature.empty,
+        )
+    except (TypeError, ValueError, IndexError):
+        raise AttributeError("__signature__") from None
+
+
+_PARAMETER_KINDS: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)

@@ -44,6 +44,7 @@ from assay.verifiers.code.referee.held import (
 )
 from assay.verifiers.code.referee.lent import Lent, Streams, Surroundings
 from assay.verifiers.code.referee.library import PATH, path_form
+from assay.verifiers.code.referee.operations import Lengths
 from assay.verifiers.code.referee.proxies import Proxy, proxy
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
@@ -137,6 +138,7 @@ class Link:
         """Requests so far."""
         self.gone: CandidateGone | None = None
         self.invalid: InvalidTests | None = None
+        self.lengths = Lengths()
         self.control = Control({})
         """What the program's exceptions may end; set with the tests' text."""
 
@@ -198,6 +200,7 @@ class Link:
         ]
         known = Known(encoder.numbered, shared, at, keeps)
         self.asked += 1
+        self.lengths.asked(operation)
         self._depth += 1
         try:
             self._send(request)

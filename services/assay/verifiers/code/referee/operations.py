@@ -236,3 +236,41 @@ OPERATIONS: Final[dict[str, Callable[..., object]]] = {
     "format": lambda _self, target, form: format(target, form),
     "round": lambda _self, target, digits: round(target, digits),
 }
+
+_LOOKS: Final = frozenset(
+    {"len", "iter", "next", "get", "bool", "str", "repr", "hash", "is", "equal", "lookup", "vars"}
+)
+"""Requests that change nothing, as honest classes go."""
+
+
+class Lengths:
+    """What the program's objects say about their lengths, in the tests' process.
+
+    The program answers each question about an object by itself, so an object could be three items
+    long for one assertion and empty for the next. Invariant: as long as the tests only look, an
+    object has one length, and yields that many items.
+    """
+
+    def __init__(self) -> None:
+        """None told yet."""
+        self._told: dict[int, int | None] = {}
+
+    def asked(self, operation: str) -> None:
+        """The tests make a request."""
+        if operation not in _LOOKS:
+            self._told.clear()
+
+    def told(self, number: int, length: int | None) -> None:
+        """The object says this; `None`: it has no length.
+
+        Raises:
+            AssertionError: it said something else.
+        """
+        known = self._told.setdefault(number, length)
+        if known != length:
+            message = f"the object reports a length of {known}, then of {length}"
+            raise AssertionError(message)
+
+    def known(self, number: int) -> int | None:
+        """The length that it has told."""
+        return self._told.get(number)

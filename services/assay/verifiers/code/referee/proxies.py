@@ -9,23 +9,26 @@ compares two of its own. The types of lengths, texts, hashes and numbers from it
 
 from __future__ import annotations
 
-import inspect
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.verifiers.code.referee.library import signature_from
 from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
     from types import TracebackType
     from typing import Protocol
 
     from assay.verifiers.code.referee.errors import Control
+    from assay.verifiers.code.referee.operations import Lengths
 
     class Asked(Protocol):
         """The way to the program's process, as a proxy uses it."""
 
         control: Control
+        lengths: Lengths
 
         def ask(self, operation: str, *operands: object) -> Value: ...
         def ask_for(self, kind: type, operation: str, *operands: object) -> Value: ...
@@ -49,7 +52,7 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
 
     def method(self: Proxy, other: object) -> Value:
         one, two = (other, self) if swapped else (self, other)
-        if not _is_object(other) and (operation in _ORDER or not self._assay_own):
+        if not _is_programs(other) and (operation in _ORDER or not self._assay_own):
             return NotImplemented
         return _kept(self, self._assay_link.ask("operator", operation, one, two))
 
@@ -85,6 +88,11 @@ def _unary(operation: str) -> Callable[[Proxy], Value]:
 
 def _is_object(value: object) -> bool:
     return isinstance(value, Proxy) and not isinstance(value, CallableProxy | IteratorProxy)
+
+
+def _is_programs(value: object) -> bool:
+    """Whether it is an object of the program, or data that stands for one."""
+    return _is_object(value) or _proxy_in(value) is not None
 
 
 class Proxy:
@@ -147,7 +155,9 @@ class Proxy:
         raise self._assay_link.unusable("tests derive a class from a class of the program")
 
     def __len__(self) -> int:
-        return int(self._assay_link.ask_for(int, "len", self))
+        length = int(self._assay_link.ask_for(int, "len", self))
+        self._assay_link.lengths.told(self._assay_number, length)
+        return length
 
     def __contains__(self, item: object) -> bool:
         if self._assay_own:
@@ -160,7 +170,7 @@ class Proxy:
     def __eq__(self, other: object) -> Value:
         if self is other:
             return True
-        if not _is_object(self) or not _is_object(other):
+        if not _is_object(self) or not _is_programs(other):
             return NotImplemented
         return self._assay_link.ask("equal", self, other) is True
 
@@ -168,7 +178,10 @@ class Proxy:
         return int(self._assay_link.ask_for(int, "hash", self))
 
     def __bool__(self) -> bool:
-        return self._assay_link.ask("bool", self) is True
+        answer = self._assay_link.ask("bool", self) is True
+        if not answer and self._assay_link.lengths.known(self._assay_number):
+            raise AssertionError("the object reports a length, and that it is false")
+        return answer
 
     def __str__(self) -> str:
         return str(self._assay_link.ask_for(str, "str", self))
@@ -292,23 +305,34 @@ def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterat
     """The items of a container. If it reports a length, it must yield that many items.
 
     Raises:
-        AssertionError: the number of items equals its reported length neither before nor after.
+        AssertionError: the number of items is not its reported length; if something changed
+            meanwhile, neither that before nor that after.
     """
+    lengths = container._assay_link.lengths  # noqa: SLF001 - a proxy's own link
     count = 0
     for item in found:
         count += 1
         yield item
-    if said is not None and count not in (said, _length_said(container)):
+    known = lengths.known(container._assay_number)  # noqa: SLF001 - as above
+    allowed = (said, _length_said(container)) if known is None else (known,)
+    if said is not None and count not in allowed:
         message = f"the object reports a length of {said}, but yielded {count} items"
         raise AssertionError(message)
 
 
 def _length_said(container: Proxy) -> int | None:
-    """The length; `None` if the object has none, or its class fails to return it."""
+    """The length; `None` if the object has none, or its class fails to return it.
+
+    Raises:
+        AssertionError: it said something else.
+    """
+    link = container._assay_link  # noqa: SLF001 - a proxy's own link
     try:
-        return len(container)
+        length: int | None = int(link.ask_for(int, "len", container))
     except Exception:  # noqa: BLE001 - whatever its class raises
-        return None
+        length = None
+    link.lengths.told(container._assay_number, length)  # noqa: SLF001 - as above
+    return length
 
 
 class CallerProxy(Proxy):
@@ -327,7 +351,7 @@ class CallableProxy(Proxy):
     @property
     def __signature__(self) -> inspect.Signature:
         """Its parameters, as the program describes them."""
-        return _signature(self._assay_link.ask("signature", self))
+        return signature_from(self._assay_link.ask("signature", self))
 
     def __call__(self, *arguments: Value, **keywords: Value) -> Value:
         """Call it in the candidate's process."""
@@ -364,14 +388,30 @@ class AwaitableProxy(Proxy):
 
 
 class IteratorProxy(Proxy):
-    """A generator or iterator; advances only as far as the tests ask. Equal only to itself."""
+    """An iterator; advances only as far as the tests ask. Equal only to itself."""
 
     __hash__ = object.__hash__
+    _assay_begun = False
+    """Whether items were taken of it."""
 
     def __iter__(self) -> Iterator[Any]:
-        return self
+        found: Iterator[Any] = self._assay_link.ask("iter", self)
+        said = None if self._assay_begun else _length_said(self)
+        if said is None or not isinstance(found, IteratorProxy):
+            return found
+        return _counted(self, found._assay_items(), said)  # noqa: SLF001 - another proxy's
+
+    def _assay_items(self) -> Iterator[Any]:
+        mark(self, "_assay_begun")
+        while True:
+            try:
+                item = self._assay_link.ask("next", self)
+            except StopIteration:
+                return
+            yield item
 
     def __next__(self) -> Value:
+        mark(self, "_assay_begun")
         return self._assay_link.ask("next", self)
 
 
@@ -449,36 +489,3 @@ _KINDS: Final[dict[str, type[Proxy]]] = {
     "data": DataProxy,
     "awaitable": AwaitableProxy,
 }
-
-
-def _signature(told: Value) -> inspect.Signature:
-    """A signature from data: name, kind, defaults and annotations of each parameter.
-
-    Raises:
-        AttributeError: it is none.
-    """
-    try:
-        returned, parameters = told
-        return inspect.Signature(
-            [
-                inspect.Parameter(
-                    name,
-                    _PARAMETER_KINDS[kind],
-                    default=default[0] if default else inspect.Parameter.empty,
-                    annotation=annotation[0] if annotation else inspect.Parameter.empty,
-                )
-                for name, kind, default, annotation in parameters
-            ],
-            return_annotation=returned[0] if returned else inspect.Signature.empty,
-        )
-    except (TypeError, ValueError, IndexError):
-        raise AttributeError("__signature__") from None
-
-
-_PARAMETER_KINDS: Final = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
-    inspect.Parameter.KEYWORD_ONLY,
-    inspect.Parameter.VAR_KEYWORD,
-)

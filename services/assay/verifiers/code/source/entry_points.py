@@ -54,6 +54,8 @@ _TAKE_CLASSES: Final = frozenset(
 )
 _ANSWERED: Final = frozenset({"repr", "str", "len", "hash", "bool", "abs", "int", "float"})
 """Builtins that ask an object about itself."""
+_PROGRAM: Final = "solution"
+"""The module by which tests import the program."""
 _COMPARE: Final = ("assert", "close", "equal", "approx")
 """Substrings of the names of methods that compare their arguments."""
 
@@ -106,6 +108,8 @@ class _Reading:
     """How often it is one side of a comparison in whose other sides there is no name."""
     judges: dict[str, set[str]] = field(default_factory=dict)
     """Name -> names whose results it judges."""
+    imported: dict[str, str] = field(default_factory=dict)
+    """What the tests call it -> a name that they import from the program."""
 
     def undefined(self) -> dict[str, _Uses]:
         return {name: uses for name, uses in self.used.items() if name not in self.defined}
@@ -137,10 +141,11 @@ def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names
     }
     program = functions or _entry_points(undefined, library, reading)
     kept = {name: place for name, place in library.items() if name not in program}
+    called = {**{name: name for name in program}, **reading.imported}
     classes = [
         name
-        for name in program
-        if name[:1].isupper() and "_" not in name and name in reading.objects - reading.data
+        for local, name in called.items()
+        if name[:1].isupper() and "_" not in name and local in reading.objects - reading.data
     ]
     return Names(program=tuple(program), classes=tuple(classes), library=MappingProxyType(kept))
 
@@ -233,7 +238,8 @@ def _read(text: str, reading: _Reading) -> None:
     tree = ast.parse(text)
     loaded: set[str] = set()
     _read_scope(symtable.symtable(text, "tests", "exec"), reading.defined, loaded)
-    objects, data = _objects_in(tree)
+    reading.imported |= _imported_from_program(tree)
+    objects, data = _objects_in(_with_bare_names(tree, text))
     reading.objects |= objects
     reading.data |= data
     for parent in ast.walk(tree):
@@ -254,6 +260,55 @@ def _read(text: str, reading: _Reading) -> None:
                     setattr(uses, use, True)
 
 
+def _imported_from_program(tree: ast.AST) -> dict[str, str]:
+    """What the tests call it -> its name in the program; for `import solution` all that they use
+    of it."""
+    found = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == _PROGRAM
+        for alias in node.names
+    }
+    modules = _program_modules(tree)
+    return found | {
+        node.attr: node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+    }
+
+
+def _program_modules(tree: ast.AST) -> set[str]:
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == _PROGRAM
+    }
+
+
+class _BareNames(ast.NodeTransformer):
+    """`solution.T` becomes `T`."""
+
+    def __init__(self, modules: Set[str]) -> None:
+        self._modules = modules
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id in self._modules:
+            return ast.Name(id=node.attr, ctx=node.ctx)
+        return node
+
+
+def _with_bare_names(tree: ast.AST, text: str) -> ast.AST:
+    """The tree of `text`, with names of the program as they are there."""
+    modules = _program_modules(tree)
+    found: ast.AST = _BareNames(modules).visit(ast.parse(text)) if modules else tree
+    return found
+
+
 def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]) -> None:
     """Classify the names of a scope and its nested scopes; only global ones count."""
     top = scope.get_type() == "module"
@@ -272,22 +327,21 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
 def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Names whose results are used as objects, and names whose results are compared with data.
 
-    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`), and
+    Uses as objects: `T(2).area`, `t = T(2)` or `self.t = T(2)` with `t.area` or `self.t.area` (data
+    types have no `area`), and
     `2 * T(3) == T(6)`, where the tests make the expected object themselves. A name on both sides
     proves no more than that: in `F(2) - 4 == (F(2) - 4) * 0`, `F` may be a function.
     """
     made: dict[str, set[str]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and (name := _called_name(node.value)):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    made.setdefault(target.id, set()).add(name)
+        for target, value in _assigned(node):
+            if (name := _called_name(value)) and (place := _dotted(target)):
+                made.setdefault(place, set()).add(name)
     objects: set[str] = set()
     data: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr not in DATA_NAMES:
-            held = node.value.id if isinstance(node.value, ast.Name) else ""
-            objects |= made.get(held, set()) | _bare_calls(node.value)
+            objects |= made.get(_dotted(node.value), set()) | _bare_calls(node.value)
         sides = _compared(node)
         called = [_bare_calls(side) for side in sides]
         if len(sides) == 2:
@@ -295,6 +349,25 @@ def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
         if any(not _names_in(side) for side in sides):
             data.update(*map(_valued, sides))
     return objects, data
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets and what is assigned to them."""
+    if isinstance(node, ast.Assign):
+        yield from ((target, node.value) for target in node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield node.optional_vars, node.context_expr
+
+
+def _dotted(node: ast.expr) -> str:
+    """`t` or `self.t`; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""
 
 
 def _compared(node: ast.AST) -> list[ast.expr]:

@@ -1,10 +1,7 @@
 """Finds the program in a response.
 
-One linear pass over the lines, total on any text. A block is fenced as in Markdown: a line of at
-least three backticks or tildes with an optional word for the language, up to a line of at least as
-many of the same character that is indented no deeper; its lines lose the fence's indentation. A
-fence with the name of a wanted language inside a block without one begins a block of its own: text
-before it opened the other by chance. An unclosed block counts only if no block is closed. What a
+Linear, total on any text. It is in a fenced block (`blocks`). An unclosed block counts only if no
+block is closed, and a session of an interpreter only if there is nothing else. What a
 model thinks aloud (`assay.verifiers.text.thoughts`) has a say only if there is no block behind it.
 Without a fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates
 and of few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
@@ -12,12 +9,13 @@ and of few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHO
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from assay.verifiers.code.source.blocks import Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
-from assay.verifiers.text.thoughts import behind_thoughts
+from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
 
 class Extraction(StrEnum):
@@ -38,14 +36,6 @@ class BlockChoice(StrEnum):
     FIRST = "first"
 
 
-class Block(NamedTuple):
-    """A fenced block."""
-
-    language: str
-    text: str
-    closed: bool
-
-
 _END_CHARS_MAX: Final = 100
 PYTHON: Final = frozenset({"python", "py", "python3", "py3"})
 CPP: Final = frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c"})
@@ -54,10 +44,9 @@ _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
     *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution")),
 )
+_SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
+"""What was typed to an interpreter, with its answers."""
 _ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
-_DEEPER_MAX: Final = 3
-"""Columns that a fence may be indented deeper than the one it closes (CommonMark 4.5)."""
-_FENCE: Final = re.compile(r"(?P<indent>[ \t]{0,12})(`{3,}|~{3,})[ \t]{0,12}([^\s`{]{0,40})")
 
 
 def program_of(
@@ -79,10 +68,12 @@ def program_of(
     if extraction is Extraction.RAW:
         return response
     response = response.removeprefix(_BYTE_ORDER_MARK)
+    if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
+        response = response.replace("\r\n", "\n")
     response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
-    found = list(_blocks(response, languages))
+    found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
-    behind = [block for block in _blocks(answer, languages) if block.closed]
+    behind = [block for block in blocks_of(answer, languages) if block.closed]
     for blocks in (behind, found):
         wanted = _wanted(blocks, languages)
         defining = _defining(wanted, defines)
@@ -97,7 +88,8 @@ def program_of(
             return _chosen(_defining(wanted, defines) or wanted, choice)
     if extraction is Extraction.FENCED or found:
         return None
-    return _unframed(answer if answer.startswith(("\n", "\r")) else response)
+    alone = answer.startswith(("\n", "\r")) or (answer and begins_with_thought(response))
+    return _unframed(answer if alone else response)
 
 
 def _chosen(programs: Sequence[str], choice: BlockChoice) -> str:
@@ -115,7 +107,7 @@ def _wanted(blocks: Sequence[Block], languages: frozenset[str]) -> list[str]:
                 and (block.language in languages if named else not block.language)
             ]
             if kind:
-                return kind
+                return [text for text in kind if not _SESSION.match(text)] or kind
     return []
 
 
@@ -139,43 +131,3 @@ def _unframed(response: str) -> str:
         if stripped.startswith(opening) and stripped.endswith(closing):
             return stripped[len(opening) : -len(closing)].strip("\r\n") + "\n"
     return response
-
-
-def _blocks(response: str, languages: frozenset[str]) -> Iterator[Block]:
-    fence, language, indent, lines, end = "", "", "", list[str](), 0
-    for line in response.split("\n"):
-        match = _FENCE.match(line)
-        closes = bool(match and fence and _closes(match, line, fence))
-        if match and closes and not _deeper(match["indent"], indent):
-            yield Block(language, "\n".join([*lines, ""]), closed=True)
-            fence = ""
-        elif match and (not fence or _begins_over(match, fence, language, languages)):
-            fence, language, lines, end = match[2], match[3].lower(), [], 0
-            indent = match["indent"]
-        elif fence:
-            end = len(lines) if closes else end
-            lines.append(_unindented(line, len(indent)))
-    if fence:  # then a fence that is indented deeper closes it, if there is one
-        yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
-
-
-def _begins_over(
-    match: re.Match[str], fence: str, language: str, languages: frozenset[str]
-) -> bool:
-    """Whether a fence inside a block says that the block was none."""
-    return language not in languages and match[2] == fence and match[3].lower() in languages
-
-
-def _deeper(indent: str, than: str) -> bool:
-    return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
-
-
-def _unindented(line: str, most: int) -> str:
-    spaces = len(line) - len(line.lstrip(" \t"))
-    return line[min(spaces, most) :]
-
-
-def _closes(match: re.Match[str], line: str, fence: str) -> bool:
-    return (
-        match[2][0] == fence[0] and len(match[2]) >= len(fence) and not line[match.end(2) :].strip()
-    )

@@ -1,0 +1,124 @@
+"""Fenced blocks of a response.
+
+Linear, total on any text. A block is fenced as in Markdown: a line of at least three backticks or
+tildes with an optional word for the language, up to a line of at least as many of the same
+character that is indented no deeper; its lines lose the fence's indentation. A fence with the name
+of a wanted language inside a block without one begins a block of its own: text before it opened the
+other by chance. Where no block of the language closes, fences count that a model put behind words
+or behind the last line of a program, on one line, or into a quotation (`_apart`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+
+class Block(NamedTuple):
+    """A fenced block."""
+
+    language: str
+    text: str
+    closed: bool
+
+
+_DEEPER_MAX: Final = 3
+"""Columns that a fence may be indented deeper than the one it closes (CommonMark 4.5)."""
+_FENCE: Final = re.compile(
+    r"(?P<indent>[ \t\u200b\u2060\ufeff]{0,12}(?P<bullet>(?:[-*+]|[0-9]{1,3}[.)])[ \t]{1,4})?)"
+    r"(?P<fence>`{3,}|~{3,})[ \t]{0,12}(?P<word>[^\s`{:=;,(]{0,40})"
+)
+_VERSION: Final = re.compile(r"[-_.]?v?[0-9][0-9.]{0,10}[a-z]?\Z")
+_QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
+_QUOTED_FENCE: Final = re.compile(r"^[ ]{0,3}>[ ]?(?:`{3}|~{3})", re.MULTILINE)
+_ON_ONE_LINE: Final = re.compile(
+    r"^([^`\n]{0,400}?)(`{3,})([\w+#.-]{1,40})[ \t]([^`\n]{1,4000})\2[ \t\r]*$", re.MULTILINE
+)
+_BEHIND_WORDS: Final = re.compile(
+    r"^((?:[^`\n]|`(?!``)){0,400}[^`\s])[ \t]{0,8}(`{3,})([\w+#.-]{1,40})[ \t\r]*$", re.MULTILINE
+)
+_BEHIND_CODE: Final = re.compile(r"^([^`\n]{0,4000}[\w)\]};])(`{3,})[ \t\r]*$", re.MULTILINE)
+
+
+def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
+    """All fenced blocks, in order; the names of wanted languages without versions."""
+    found = list(_fenced(response, languages))
+    if any(_is_whole(block) and block.language in languages for block in found):
+        return found
+    apart = list(_fenced(_apart(response, languages), languages))
+    for names in (languages, {""}):
+        for blocks in (found, apart):
+            if any(_is_whole(block) and block.language in names for block in blocks):
+                return blocks
+    return found
+
+
+def _is_whole(block: Block) -> bool:
+    """Whether it is closed, and ends where it seems to."""
+    return block.closed and not _BEHIND_CODE.search(block.text)
+
+
+def _apart(response: str, languages: frozenset[str]) -> str:
+    """The response with each of its fences on a line of its own."""
+
+    def begins(match: re.Match[str]) -> str:
+        if _language(match[3], languages) not in languages:
+            return match[0]
+        before, fence, language, *code = match.groups()
+        return "\n".join([before, f"{fence}{language}", *code, *([fence] if code else [])])
+
+    if _QUOTED_FENCE.search(response):
+        response = _QUOTED.sub("", response)
+    response = _ON_ONE_LINE.sub(begins, response)
+    return _BEHIND_CODE.sub(r"\1\n\2", _BEHIND_WORDS.sub(begins, response))
+
+
+def _language(word: str, languages: frozenset[str]) -> str:
+    """The language of a fence: its word, without a version, or the ending of a file's name."""
+    said = word.lower()
+    for name in (said, _VERSION.sub("", said), said.rpartition(".")[2]):
+        if name in languages:
+            return name
+    return said
+
+
+def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
+    fence, language, indent, lines, end = "", "", "", list[str](), 0
+    for line in response.split("\n"):
+        match = _FENCE.match(line)
+        closes = bool(match and fence and _closes(match, line, fence))
+        if match and closes and not _deeper(match["indent"], indent):
+            yield Block(language, "\n".join([*lines, ""]), closed=True)
+            fence = ""
+        elif match and (not fence or _begins_over(match, fence, language, languages)):
+            fence, language, lines, end = match["fence"], _language(match["word"], languages), [], 0
+            indent = match["indent"]
+        elif fence:
+            end = len(lines) if closes else end
+            lines.append(_unindented(line, len(indent)))
+    if fence:  # then a fence that is indented deeper closes it, if there is one
+        yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
+
+
+def _begins_over(
+    match: re.Match[str], fence: str, language: str, languages: frozenset[str]
+) -> bool:
+    """Whether a fence inside a block says that the block was none."""
+    return (
+        language not in languages
+        and match["fence"] == fence
+        and _language(match["word"], languages) in languages
+    )
+
+
+def _deeper(indent: str, than: str) -> bool:
+    return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
+
+
+def _unindented(line: str, most: int) -> str:
+    spaces = len(line) - len(line.lstrip(" \t"))
+    return line[min(spaces, most) :]
+
+
+def _closes(match: re.Match[str], line: str, fence: str) -> bool:
+    is_fence = match["fence"][0] == fence[0] and len(match["fence"]) >= len(fence)
+    return is_fence and not match["bullet"] and not line[match.end("fence") :].strip()
