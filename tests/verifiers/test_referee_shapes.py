@@ -22,7 +22,7 @@ def test_a_right_program_passes_tests_that_use_it_as_python_allows(
 
 
 @pytest.mark.parametrize(
-    ("program", "name"), zip(FORGERS, itertools.cycle(("f", "Find_Max")), strict=False)
+    ("program", "name"), list(zip(FORGERS, itertools.cycle(("f", "Find_Max")), strict=False))
 )
 def test_a_program_that_agrees_with_everything_passes_no_test_of_a_value(
     judge: Judge, program: str, name: str
