@@ -29,7 +29,7 @@ CLIENTS: Final[dict[str, tuple[str, str, str]]] = {
     "openenv": (TRAINERS, "openenv", "its server and its client"),
     "nemo-gym": (TRAINERS, "nemo_gym", "resources server, aggregation, our endpoint"),
     "agentlightning": (TRAINERS, "lightning", "its server, hooks, events"),
-    "nemo-rl": (TRAINERS, "nemo_rl", "environment as a Ray actor, GRPO's advantages"),
+    "nemo-rl": (TRAINERS, "nemo_rl", "environment as a Ray actor, GRPO's advantages, data plane"),
     "slime": (TRAINERS, "slimes", "reward hub, remote_rm, RolloutManager's training data"),
     "roll": (TRAINERS, "rolls", "reward worker, sample mask, normalisation"),
     "rllm": (TRAINERS, "rllms", "AgentFlowEngine's episodes, groups, advantages"),

@@ -289,6 +289,21 @@ async def test_nemo_rl_judges_a_step_by_its_ray_actor_and_its_baseline_is_unbias
     assert found["alone"] == [[1.0], "infra"]
 
 
+async def test_nemo_rls_data_plane_has_an_unbiased_baseline_with_our_environment_and_nemo_gym(
+    api: Any, run_worker: Any
+) -> None:
+    """Its rollout actor hands over rewards only: a masked sample has to have its group's mean."""
+    await run_worker(Judge(), stage="extract")
+    path, url = EXAMPLES / "nemo_rl_environment.py", api.addresses.http
+    found = await run("nemo_rl", api.addresses.grpc, path, url, *BASELINE, program="nemo_rl_plane")
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    for one in found.values():
+        assert one["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+        assert one["advantages"] == pytest.approx(centred, abs=1e-6)
+        assert one["groups"] == 1
+        assert one["queued"] == list(BASELINE)
+
+
 async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_loss(
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

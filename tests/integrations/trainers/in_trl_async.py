@@ -27,7 +27,6 @@ from trl.experimental.async_grpo import (
     AsyncGRPOTrainer,
     async_grpo_trainer,
     async_rollout_worker,
-    packing,
 )
 
 from assay.integrations.trainers.trl import Reward
@@ -122,11 +121,24 @@ class Watched:
         return getattr(self._samples, name)
 
 
+def without_kernel() -> None:
+    """Put `attention` in the kernel's place; before 1.14, where TRL names a kernel, PyTorch's."""
+    try:
+        from trl.experimental.async_grpo import packing
+    except ImportError:
+        made = async_grpo_trainer.create_model_from_path
+        async_grpo_trainer.create_model_from_path = lambda path, **options: made(
+            path, **{**options, "attn_implementation": "eager"}
+        )
+    else:
+        packing._flash_attn = lambda: SimpleNamespace(flash_attn_varlen_func=attention)
+
+
 def main() -> None:
     words = tokenizer(list(ANSWERS))
     async_rollout_worker.is_vllm_available = lambda: True  # it asks for the package, and uses HTTP
     async_grpo_trainer.get_peak_flops_per_device = lambda *_: None  # a figure of GPUs
-    packing._flash_attn = lambda: SimpleNamespace(flash_attn_varlen_func=attention)
+    without_kernel()
     with tempfile.TemporaryDirectory() as folder, speaking(len(words) - len(ANSWERS)) as url:
         model(len(words)).save_pretrained(folder)
         trainer = AsyncGRPOTrainer(
