@@ -60,7 +60,8 @@ class Speaker(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert asked["return_token_ids"]
-        said = self.first + random.Random(asked["seed"]).randrange(len(ANSWERS))
+        drawn = random.Random(asked.get("seed"))  # TRL sends one since 1.14
+        said = self.first + drawn.randrange(len(ANSWERS))
         logprobs = {"token_logprobs": [-math.log(len(ANSWERS))]}
         body = json.dumps({"choices": [{"token_ids": [said], "logprobs": logprobs}]}).encode()
         self.send_response(200)
