@@ -178,6 +178,29 @@ async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
     assert found["kept"] == (FAILS not in texts)
 
 
+@pytest.mark.parametrize("by", ["function", "endpoint"])
+async def test_openrlhfs_command_and_rollout_actors_replace_a_group_with_an_unscored_sample(
+    api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The command as it is typed, to its sampling; the policy needs a GPU."""
+    await run_worker(Judge(), stage="extract")
+    for name, value in (("PIPELINE", "math"), ("STEP_SIZE", "4")):
+        monkeypatch.setenv(f"ASSAY_{name}", value)
+    urls: dict[str, Path | str] = {
+        "function": EXAMPLES / "openrlhf_reward.py",
+        "endpoint": f"{api.addresses.http}/v1/openrlhf/math/get_reward",
+    }
+    said = json.dumps([["2 + 3?", BASELINE], ["1 + 4?", [RIGHT, WRONG, WRONG, WRONG]]])
+    missing = "deepspeed,flash_attn,peft,torchdata"
+    found = await run(
+        "openrlhf", api.addresses.grpc, urls[by], said, program="openrlhf_command", left_out=missing
+    )
+    assert found["prompts"] == ["1 + 4?"]
+    assert sorted(found["rewards"]) == [0.0, 0.0, 0.0, 1.0]
+    assert found["failed"] == [0.0] * 4
+    assert found["consumed"] == 2
+
+
 async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
     api: Any, run_worker: Any
 ) -> None:
@@ -217,6 +240,17 @@ async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_rewa
     [error] = found["errors"]
     assert "INFRA_FAILED" in error
     assert found["seeded"] == [None]
+
+
+async def test_prime_rls_sink_trains_on_no_trace_that_was_not_judged(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "verifiers_taskset.py"
+    found = await run("prime-rl", api.addresses.grpc, path, *BASELINE, program="prime_rl")
+    assert (found["early"], found["seen"]) == (0, 4)
+    assert found["texts"] == [text for text in BASELINE if text != FAILS]
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
 
 
 async def test_openenvs_client_gets_null_where_nothing_was_judged(
