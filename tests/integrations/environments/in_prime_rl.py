@@ -1,7 +1,7 @@
 """Hands episodes that the example's task scored to prime-rl's sink, which makes a batch of them.
 
-`in_prime_rl.py PATH TEXTS`, with the path of the example. Real are the scoring of verifiers, and the
-sink and GRPO of prime-rl; tokens are given. Prints, as JSON, the texts and advantages of the samples
+`in_prime_rl.py PATH TEXTS`, with the path of the example. Real are the scoring of verifiers, and
+prime-rl's sink and GRPO; tokens are given. Prints, as JSON, texts and advantages of the samples
 that would be trained on, and how many traces the sink saw.
 """
 
