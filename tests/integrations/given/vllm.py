@@ -9,7 +9,6 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -20,11 +19,8 @@ class SamplingParams(SimpleNamespace):
     """Whatever is asked for."""
 
 
-@dataclass
 class AsyncEngineArgs:
-    """The model is the only one that is looked at, by nobody."""
-
-    model: str = ""
+    """All arguments are taken, and none is looked at."""
 
     def __init__(self, **_: object) -> None:
         """Take all that vLLM takes."""

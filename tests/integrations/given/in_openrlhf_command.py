@@ -15,8 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-HERE = Path(__file__).parent
-FOLDERS = (str(HERE), str(HERE.parent / "given"))
+HERE = str(Path(__file__).parent)
+"""With the tokenizer, and vLLM's stand-in."""
 COMMAND = "openrlhf.cli.train_ppo_ray"
 
 
@@ -53,9 +53,9 @@ def command(reward: str, samples: int) -> Any:
 def main(reward: str, prompts: str) -> None:
     said: list[tuple[str, list[str]]] = json.loads(prompts)
     os.environ["GIVEN_RESPONSES"] = json.dumps(dict(said))
-    # Ray's workers load both this folder's tokenizer and the stand-in.
-    os.environ["PYTHONPATH"] = os.pathsep.join((*FOLDERS, os.environ.get("PYTHONPATH", "")))
-    sys.path[:0] = FOLDERS
+    # Ray's workers load from it, too.
+    os.environ["PYTHONPATH"] = os.pathsep.join((HERE, os.environ.get("PYTHONPATH", "")))
+    sys.path.insert(0, HERE)
     import ray
     from in_openrlhf import Characters  # type: ignore[import-not-found]  # beside this program
 
