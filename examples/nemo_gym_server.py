@@ -3,7 +3,7 @@
     pip install assay nemo-gym   # where the server runs
     assay up                     # on the machine that scores
     gym env init --resources-server sums   # this file as its app.py, assay in requirements.txt
-    ASSAY_URL=HOST:8470 ASSAY_PIPELINE=math gym env start --resources-server sums ...
+    ASSAY_URL=HOST:8470 ASSAY_PIPELINE=math gym env start --resources-server sums --model-type ...
 
 A response that the platform could not judge has `mask_sample`. docs/integrations/nemo.md
 """

@@ -4,7 +4,8 @@
 
 `PROMPTS` are the rows of IFEval (`input_data.jsonl`) or IFBench: `prompt`, `instruction_id_list`,
 `kwargs`. `VERDICTS` are what their evaluation writes (`eval_results_strict.jsonl`): `prompt`,
-`response`, `follow_instruction_list`. Ends with exit code 1 if a verdict differs.
+`response`, `follow_instruction_list`. Says how many of them are of other prompts. Ends with exit
+code 1 if a verdict differs.
 """
 
 import argparse
@@ -47,6 +48,12 @@ def verdicts(prompts: Path, published: Path, *, loose: bool) -> Iterator[Verdict
             yield Verdict(name, bool(followed), own, row["response"])
 
 
+def without_prompt(prompts: Path, published: Path) -> int:
+    """How many responses have a prompt that is not known."""
+    asked = {row["prompt"] for row in _rows(prompts)}
+    return sum(row["prompt"] not in asked for row in _rows(published))
+
+
 def _own(name: str, given: dict[str, Any], response: str, *, loose: bool) -> bool | None:
     try:
         one = Instruction(id=name, kwargs=given)
@@ -70,6 +77,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     told = list(verdicts(args.prompts, args.verdicts, loose=args.loose))
+    strangers = without_prompt(args.prompts, args.verdicts)
+    if strangers:
+        print(f"not compared, because PROMPTS lacks their prompt: {strangers}", file=sys.stderr)
     columns = ("instruction", "verdicts", "same", "other", "not judged")
     report = Report(title="Verdicts on instructions beside published ones", columns=columns)
     for name in [*sorted({one.name for one in told}), "all"]:

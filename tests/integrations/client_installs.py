@@ -1,12 +1,13 @@
 """Proves that the client installs, and runs, in the environments of trainers.
 
-    python -m tests.integrations.client_installs [NAME ...]            # resolves; a table
-    python -m tests.integrations.client_installs --run URL [NAME ...]  # installs, and scores
+    python -m tests.integrations.client_installs [--python PYTHON] [NAME ...]            # resolves
+    python -m tests.integrations.client_installs [--python PYTHON] --run URL [NAME ...]  # scores
 
 Resolving: the client's dependencies of `pyproject.toml` beside the newest release of each package,
 and beside all packages as they were a year before `--now`. Running: environments with the oldest,
 a middle and the newest protobuf and grpcio, and with packages that restrict them; each scores two
-responses over a running platform, with that package imported. Needs `uv`.
+responses over a running platform, with that package imported. `--python` is the version or the path
+of a Python: to resolve for (3.12), and of the environments (this interpreter). Needs `uv`.
 """
 
 import argparse
@@ -27,6 +28,8 @@ PACKAGES: Final = (
     *("wandb", "wandb==0.21.0", "ray", "vllm", "tensorflow"),
 )
 """wandb 0.21 is the last one that excludes protobuf 7."""
+PYTHON: Final = "3.12"
+"""What packages are resolved for unless told otherwise."""
 OLDEST: Final = ("protobuf==5.27.2", "grpcio==1.66.2", "pydantic==2.10.0")
 ENVIRONMENTS: Final[dict[str, tuple[str, ...]]] = {
     "oldest": OLDEST,
@@ -65,7 +68,8 @@ def dependencies() -> list[str]:
 def resolved(package: str, python: str, before: str = "") -> str:
     """The versions that fit, or why none do: one line."""
     command = ["uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "-"]
-    command += ["--python-version", python, *(["--exclude-newer", before] if before else [])]
+    command += ["--python" if os.sep in python else "--python-version", python]
+    command += ["--exclude-newer", before] if before else []
     asked = "\n".join([*dependencies(), package])
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -77,13 +81,13 @@ def resolved(package: str, python: str, before: str = "") -> str:
     return ", ".join([found[name], *(f"{one} {found[one]}" for one in SHOWN)])
 
 
-def ran(name: str, url: str) -> str:
+def ran(name: str, url: str, python_chosen: str) -> str:
     """Install an environment, and score in it: the versions, or the end of the error."""
     install = ["uv", "pip", "install", "--quiet", "--python"]
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder, "bin", "python")
         for command in (
-            ["uv", "venv", "--quiet", "--python", sys.executable, folder],
+            ["uv", "venv", "--quiet", "--python", python_chosen or sys.executable, folder],
             [*install, str(python), *ENVIRONMENTS[name], *dependencies()],
             [str(python), "-c", PROGRAM, url, *(one for one in IMPORTS if one == name)],
         ):
@@ -106,21 +110,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--run", metavar="URL", default="")
-    parser.add_argument("--python", default="3.12")
+    parser.add_argument("--python", metavar="PYTHON", default="")
     parser.add_argument("--now", default=datetime.datetime.now(datetime.UTC).date().isoformat())
     chosen = parser.parse_args()
     told: list[str] = []
     if chosen.run:
         print("| environment | result |\n|---|---|")
         for name in chosen.names or ENVIRONMENTS:
-            told.append(ran(name, chosen.run))
+            told.append(ran(name, chosen.run, chosen.python))
             print(f"| {name} | {told[-1]} |", flush=True)
     else:
         today = datetime.date.fromisoformat(chosen.now)
         before = today.replace(year=today.year - 1, day=min(today.day, 28)).isoformat()
         print(f"| package | newest | as of {before} |\n|---|---|---|")
+        python = chosen.python or PYTHON
         for name in chosen.names or PACKAGES:
-            both = resolved(name, chosen.python), resolved(name, chosen.python, before)
+            both = resolved(name, python), resolved(name, python, before)
             told += both
             print(f"| {name} | {both[0]} | {both[1]} |", flush=True)
     return int(any("**" in one for one in told))

@@ -1,6 +1,7 @@
 """NeMo-RL's environment and baseline, NeMo-Gym's answer; called as they call them, without them."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.integrations.stand_in import (
 
 from assay.core.errors import InvalidRequest
 from assay.integrations.environments.nemo_gym import Scored
-from assay.integrations.environments.nemo_rl import Environment, UnscoredError, filled
+from assay.integrations.environments.nemo_rl import Environment, UnscoredError, filled, filling
 from assay.integrations.scorer import close
 
 
@@ -65,6 +66,63 @@ def test_injected_failures_change_no_advantage_of_the_others() -> None:
         mean = sum(found) / 8
         fair = [advantage or 0.0 for advantage in honest_advantages(texts)]
         assert [one - mean for one in found] == pytest.approx(fair)
+
+
+class Gym:
+    """NeMo-RL's actor of NeMo-Gym: streams what the rows say; a row that says nothing ends it."""
+
+    async def run_rollouts(self, examples: list[Any], _prefix: str) -> AsyncIterator[Any]:
+        for row in examples:
+            if row["says"] is None:
+                raise ConnectionError
+            yield row["_rowidx"], {"full_result": dict(row["says"])}, None
+
+
+def row_of(at: int, prompt: str, says: dict[str, Any] | None) -> dict[str, Any]:
+    asked = {"input": [{"role": "user", "content": prompt}]}
+    return {"_rowidx": at, "responses_create_params": asked, "says": says}
+
+
+def says(reward: float) -> dict[str, Any]:
+    return {"reward": reward, "reward_components": {"reward": reward}}
+
+
+MASKED = {"reward": 0.0, "instance_config": {"mask_sample": True}}
+
+
+async def streamed(actor: Any, rows: list[Any], into: dict[int, float]) -> list[int]:
+    """Rewards by row into `into`; the rows in the order of their arrival."""
+    order = []
+    async for at, result, _ in actor.run_rollouts(rows, "timing"):
+        full = result["full_result"]
+        assert sum(full["reward_components"].values()) == pytest.approx(full["reward"])
+        into[at] = full["reward"]
+        order.append(at)
+    return order
+
+
+async def test_gyms_masked_rows_wait_for_their_group_and_have_its_mean() -> None:
+    """NeMo-RL's loops with a data plane take no `mask_sample` along."""
+    firsts = [row_of(0, "a", says(1.0)), row_of(1, "a", MASKED), row_of(2, "a", says(0.0))]
+    others = [row_of(3, "b", MASKED), row_of(4, "b", MASKED)]
+    found: dict[int, float] = {}
+    rows = [firsts[1], others[0], firsts[0], others[1], firsts[2]]
+    assert await streamed(filling(Gym)(), rows, found) == [0, 3, 4, 2, 1]
+    assert found == {0: 1.0, 1: 0.5, 2: 0.0, 3: 0.0, 4: 0.0}
+
+
+async def test_gyms_rows_that_are_asked_for_again_count_what_was_judged_before() -> None:
+    actor = filling(Gym)()
+    found: dict[int, float] = {}
+    dying = [row_of(0, "a", says(1.0)), row_of(1, "a", MASKED), row_of(2, "a", None)]
+    with pytest.raises(ConnectionError):
+        await streamed(actor, dying, found)
+    assert found == {0: 1.0}  # NeMo-RL keeps it, and asks for the other two
+    await streamed(actor, [row_of(1, "a", MASKED), row_of(2, "a", says(0.0))], found)
+    assert found == {0: 1.0, 1: 0.5, 2: 0.0}
+    again: dict[int, float] = {}  # the same prompt in a later step: nothing is left over
+    await streamed(actor, [row_of(0, "a", MASKED), row_of(1, "a", says(0.0))], again)
+    assert again == {0: 0.0, 1: 0.0}
 
 
 def body(text: str, **row: Any) -> dict[str, Any]:

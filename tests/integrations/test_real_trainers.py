@@ -66,10 +66,20 @@ def check_steps(found: Any) -> None:
             assert advantage == pytest.approx(fair, abs=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
+def needs(package: str, version: tuple[int, int], why: str) -> None:
+    """Skip a test of what an older release of a trainer does not have."""
+    installed = interpreter_with(package)
+    if installed is not None and tuple(map(int, installed[1].split(".")[:2])) < version:
+        pytest.skip(why)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "method"])
 async def test_five_steps_of_trl_with_failures_of_the_platform(
     api: Any, run_worker: Any, mode: str
 ) -> None:
+    """`method` is for releases of TRL that do not await an object."""
+    if mode == "async":
+        needs("trl", (1, 14), "TRL awaits objects since 1.14")
     await run_worker(FewJudged(), stage="extract")
     found = await run("trl", api.addresses.grpc, mode)
     check_steps(found)
@@ -114,6 +124,7 @@ async def test_five_steps_of_trl_that_generate_on_the_rollout_service(
 async def test_five_steps_of_trl_through_the_open_reward_standard(
     run_api: Any, run_worker: Any, tmp_path: Path
 ) -> None:
+    needs("trl", (1, 16), "an episode begins with the reward 0.0 before TRL 1.16")
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text(json.dumps({"prompt": "2 + 3?", "reference": "5"}))
     api = await run_api(environments={"sums": {"pipeline": "math", "tasks": str(tasks)}})
@@ -143,9 +154,7 @@ async def test_the_trainer_that_verl_runs_by_default_has_an_unbiased_baseline(
     api: Any, run_worker: Any, where: tuple[str, ...]
 ) -> None:
     """It takes no marks of the reward out of its queue by itself."""
-    installed = interpreter_with("verl")
-    if installed is not None and installed[1].startswith("0.8."):
-        pytest.skip("verl has this trainer since 0.9")
+    needs("verl", (0, 9), "verl has this trainer since 0.9")
     await run_worker(Judge(), stage="extract")
     found = await run("verl", api.addresses.grpc, *where, *BASELINE, program="verl_v1")
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
@@ -167,6 +176,29 @@ async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
     assert found["rewards"] == [float(text == RIGHT) for text in texts]
     assert found["failed"] == [float(text == FAILS) for text in texts]
     assert found["kept"] == (FAILS not in texts)
+
+
+@pytest.mark.parametrize("by", ["function", "endpoint"])
+async def test_openrlhfs_command_and_rollout_actors_replace_a_group_with_an_unscored_sample(
+    api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The command as it is typed, to its sampling; the policy needs a GPU."""
+    await run_worker(Judge(), stage="extract")
+    for name, value in (("PIPELINE", "math"), ("STEP_SIZE", "4")):
+        monkeypatch.setenv(f"ASSAY_{name}", value)
+    urls: dict[str, Path | str] = {
+        "function": EXAMPLES / "openrlhf_reward.py",
+        "endpoint": f"{api.addresses.http}/v1/openrlhf/math/get_reward",
+    }
+    said = json.dumps([["2 + 3?", BASELINE], ["1 + 4?", [RIGHT, WRONG, WRONG, WRONG]]])
+    missing = "deepspeed,flash_attn,peft,torchdata"
+    found = await run(
+        "openrlhf", api.addresses.grpc, urls[by], said, program="openrlhf_command", left_out=missing
+    )
+    assert found["prompts"] == ["1 + 4?"]
+    assert sorted(found["rewards"]) == [0.0, 0.0, 0.0, 1.0]
+    assert found["failed"] == [0.0] * 4
+    assert found["consumed"] == 2
 
 
 async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
@@ -208,6 +240,17 @@ async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_rewa
     [error] = found["errors"]
     assert "INFRA_FAILED" in error
     assert found["seeded"] == [None]
+
+
+async def test_prime_rls_sink_trains_on_no_trace_that_was_not_judged(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "verifiers_taskset.py"
+    found = await run("prime-rl", api.addresses.grpc, path, *BASELINE, program="prime_rl")
+    assert (found["early"], found["seen"]) == (0, 4)
+    assert found["texts"] == [text for text in BASELINE if text != FAILS]
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
 
 
 async def test_openenvs_client_gets_null_where_nothing_was_judged(
@@ -287,6 +330,21 @@ async def test_nemo_rl_judges_a_step_by_its_ray_actor_and_its_baseline_is_unbias
     assert found["advantages"] == pytest.approx(centred, abs=1e-6)
     assert found["masked"] == pytest.approx(centred, abs=1e-6)
     assert found["alone"] == [[1.0], "infra"]
+
+
+async def test_nemo_rls_data_plane_has_an_unbiased_baseline_with_our_environment_and_nemo_gym(
+    api: Any, run_worker: Any
+) -> None:
+    """Its rollout actor hands over rewards only: a masked sample has to have its group's mean."""
+    await run_worker(Judge(), stage="extract")
+    path, url = EXAMPLES / "nemo_rl_environment.py", api.addresses.http
+    found = await run("nemo_rl", api.addresses.grpc, path, url, *BASELINE, program="nemo_rl_plane")
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    for one in found.values():
+        assert one["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+        assert one["advantages"] == pytest.approx(centred, abs=1e-6)
+        assert one["groups"] == 1
+        assert one["queued"] == list(BASELINE)
 
 
 async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_loss(

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.verdicts.instructions import verdicts, without_prompt
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.verifiers import ifeval_cases
@@ -284,3 +286,15 @@ def test_no_rule_is_quadratic(bench: Any) -> None:
             reference = {"instructions": json.loads(json.dumps(some))}
             ended = bench.judge("instructions", unit * (40_000 // len(unit)), reference)
             assert ended.outcome is Outcome.SCORED
+
+
+def test_published_verdicts_of_prompts_that_are_not_there_are_counted(tmp_path: Path) -> None:
+    """Published prompts change; a comparison has to say how many responses it left out."""
+    asked = {"prompt": "p", "instruction_id_list": ["count:numbers"], "kwargs": [{"N": 1}]}
+    said = {"response": "1", "follow_instruction_list": [True]}
+    prompts, published = tmp_path / "prompts.jsonl", tmp_path / "verdicts.jsonl"
+    prompts.write_text(json.dumps(asked))
+    rows = [{**said, "prompt": "p"}, {**said, "prompt": "another"}]
+    published.write_text("\n".join(map(json.dumps, rows)))
+    assert [one.own for one in verdicts(prompts, published, loose=False)] == [True]
+    assert without_prompt(prompts, published) == 1

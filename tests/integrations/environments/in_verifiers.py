@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from verifiers.v1.utils.loaders import taskset_class
 from assay.integrations.scorer import close
 
 
-async def scored(task: Any, text: str) -> tuple[Any, str]:
+async def scored(task: Any, text: str, nodes: Sequence[Any] = ()) -> tuple[Any, str]:
     trace: Any = Trace[vf.TaskData, vf.State, Any](
         task=TraceTask(type=type(task).__name__, data=task.data),
         agent=AgentInfo(config=AgentConfig()),
         root_reply=text,
+        nodes=list(nodes),
     )
     try:
         await task.score(trace)

@@ -1,7 +1,8 @@
 """Trains a small random model for five steps with TRL's GRPOTrainer and Assay's rewards.
 
-Run as a program, so that nothing of TRL reaches the tests' process: `in_trl.py sync|async`. Prints,
-as JSON, the rewards and the advantages of every step, and TRL's own metric of unscored samples.
+Run as a program, so that nothing of TRL reaches the tests' process: `in_trl.py sync|async|method`.
+Prints, as JSON, the rewards and the advantages of every step, and TRL's own metric of unscored
+samples.
 """
 
 import json
@@ -66,11 +67,11 @@ class Seen(GRPOTrainer):  # type: ignore[misc]
 
 
 def main(mode: str) -> None:
-    kind = {"sync": Reward, "async": AsyncReward}[mode]
+    reward = (Reward if mode == "sync" else AsyncReward)("math", reference="answer")
     with tempfile.TemporaryDirectory() as folder:
         trainer = Seen(
             model=model(),
-            reward_funcs=kind("math", reference="answer"),
+            reward_funcs=reward.__call__ if mode == "method" else reward,
             args=GRPOConfig(
                 output_dir=folder,
                 max_steps=STEPS,

@@ -27,7 +27,6 @@ from trl.experimental.async_grpo import (
     AsyncGRPOTrainer,
     async_grpo_trainer,
     async_rollout_worker,
-    packing,
 )
 
 from assay.integrations.trainers.trl import Reward
@@ -61,7 +60,8 @@ class Speaker(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert asked["return_token_ids"]
-        said = self.first + random.Random(asked["seed"]).randrange(len(ANSWERS))
+        drawn = random.Random(asked.get("seed"))  # TRL sends one since 1.14
+        said = self.first + drawn.randrange(len(ANSWERS))
         logprobs = {"token_logprobs": [-math.log(len(ANSWERS))]}
         body = json.dumps({"choices": [{"token_ids": [said], "logprobs": logprobs}]}).encode()
         self.send_response(200)
@@ -122,11 +122,24 @@ class Watched:
         return getattr(self._samples, name)
 
 
+def without_kernel() -> None:
+    """Put `attention` in the kernel's place; before 1.14, where TRL names a kernel, PyTorch's."""
+    try:
+        from trl.experimental.async_grpo import packing
+    except ImportError:
+        made = async_grpo_trainer.create_model_from_path
+        async_grpo_trainer.create_model_from_path = lambda path, **options: made(
+            path, **{**options, "attn_implementation": "eager"}
+        )
+    else:
+        packing._flash_attn = lambda: SimpleNamespace(flash_attn_varlen_func=attention)
+
+
 def main() -> None:
     words = tokenizer(list(ANSWERS))
     async_rollout_worker.is_vllm_available = lambda: True  # it asks for the package, and uses HTTP
     async_grpo_trainer.get_peak_flops_per_device = lambda *_: None  # a figure of GPUs
-    packing._flash_attn = lambda: SimpleNamespace(flash_attn_varlen_func=attention)
+    without_kernel()
     with tempfile.TemporaryDirectory() as folder, speaking(len(words) - len(ANSWERS)) as url:
         model(len(words)).save_pretrained(folder)
         trainer = AsyncGRPOTrainer(

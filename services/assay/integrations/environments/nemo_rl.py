@@ -13,7 +13,9 @@ its group, so that its advantage is 0 and the group's mean is as if it were abse
 from __future__ import annotations
 
 import functools
+import json
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +29,8 @@ REFERENCE_KEY: Final = "reference_key"
 REFERENCE_DEFAULT: Final = "ground_truth"
 UNSCORED: Final = 0.0
 """The reward of a sample in a group of which nothing was judged: equal rewards, no advantage."""
+CALLS_MAX: Final = 64
+"""Calls that are judged at once; NeMo-RL asks from 32 threads where samples come one by one."""
 _ACTOR: Final = f"{__name__}.Actor"
 
 
@@ -134,7 +138,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(message)
     import ray
 
-    return ray.remote(max_restarts=-1, max_task_retries=-1)(Environment)
+    return ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=CALLS_MAX)(Environment)
 
 
 def register(name: str = "assay") -> None:
@@ -168,7 +172,16 @@ def unmasked(rewards: Any, prompt_ids: Any, mask_sample: Any) -> Any:
 
 
 def install_baseline() -> None:
-    """Let NeMo-RL's GRPO compute advantages over samples that are not masked; repeatable."""
+    """Let NeMo-RL's GRPO compute advantages over samples that are not masked; repeatable.
+
+    Where the loop takes `mask_sample` along, in the estimator; with `data_plane.enabled` it takes
+    only rewards along, and there the actor of NeMo-Gym has to know the mean.
+    """
+    _install_estimator()
+    _install_gym()
+
+
+def _install_estimator() -> None:
     from nemo_rl.algorithms.advantage_estimator import GRPOAdvantageEstimator
 
     original = GRPOAdvantageEstimator.compute_advantage
@@ -186,3 +199,72 @@ def install_baseline() -> None:
 
     compute_advantage.fills_masked = True  # type: ignore[attr-defined]
     GRPOAdvantageEstimator.compute_advantage = compute_advantage
+
+
+def _install_gym() -> None:
+    import ray
+    from nemo_rl.environments import nemo_gym
+
+    original = nemo_gym.NemoGym.__ray_metadata__.modified_class
+    if not getattr(original, "fills_masked", False):
+        remote = ray.remote(max_restarts=-1, max_task_retries=-1)
+        nemo_gym.NemoGym = remote(filling(original))
+
+
+def filling(actor: Any) -> Any:
+    """The class of NeMo-Gym's actor, with rewards for masked samples: the mean of their group.
+
+    The actor runs in an environment of its own. All of Assay that the class needs is therefore
+    inside of this function: Ray takes it along by value, and Assay need not be installed there.
+    """
+    left_max = 1_024  # groups of failed calls that are remembered
+
+    def group_of_row(row: Any) -> str:
+        return json.dumps(row["responses_create_params"].get("input"), sort_keys=True, default=str)
+
+    def is_masked(full: Any) -> bool:
+        return bool((full.get("instance_config") or {}).get("mask_sample"))
+
+    def fill(full: Any, judged: list[Any]) -> None:
+        """NeMo-RL holds a reward to the sum of its components, so these are means as well."""
+        full["reward"] = statistics.fmean([one["reward"] for one in judged] or [0.0])
+        parts = [one.get("reward_components") or {} for one in judged]
+        full["reward_components"] = {
+            name: statistics.fmean(one.get(name, 0.0) for one in parts)
+            for name in sorted({name for one in parts for name in one} if all(parts) else ())
+        }
+
+    class Filling(actor):  # type: ignore[misc]
+        """A masked sample is held back until its group is there; the others pass at once."""
+
+        fills_masked = True
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self._left: dict[str, list[Any]] = {}
+
+        async def run_rollouts(self, examples: Any, *arguments: Any, **options: Any) -> Any:
+            """Stream the rows of the call; what a failed call has judged counts in the next."""
+            groups = {row["_rowidx"]: group_of_row(row) for row in examples}
+            missing = Counter(groups.values())
+            judged: dict[str, list[Any]] = {one: self._left.pop(one, []) for one in missing}
+            held: dict[str, list[Any]] = {one: [] for one in missing}
+            try:
+                async for row in actor.run_rollouts(self, examples, *arguments, **options):
+                    group, full = groups[row[0]], row[1]["full_result"]
+                    missing[group] -= 1
+                    if is_masked(full):
+                        held[group].append(row)
+                    else:
+                        judged[group].append(full)
+                        yield row
+                    if not missing[group]:
+                        for one in held.pop(group):
+                            fill(one[1]["full_result"], judged[group])
+                            yield one
+            finally:
+                self._left |= {one: judged[one] for one, count in missing.items() if count}
+                for one in list(self._left)[:-left_max]:
+                    del self._left[one]
+
+    return Filling
