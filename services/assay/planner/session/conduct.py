@@ -11,6 +11,7 @@ The planner asks a host for slots, and the host says how many it has. Invariants
 from dataclasses import dataclass
 from typing import Final
 
+from assay.core.tools.backoff import pause_s
 from assay.planner.session.messages import PoolState, Startup
 
 SHORT_NS: Final = 150 * 10**9
@@ -131,8 +132,9 @@ class Conduct:
             return
         if now_ns - self.until_ns >= STUBBORN_NS_MAX:
             self.offences = 0
-        self.until_ns = now_ns + min(STUBBORN_NS << min(self.offences, 10), STUBBORN_NS_MAX)
         self.offences += 1
+        stubborn_ns = pause_s(self.offences, first_s=STUBBORN_NS, longest_s=STUBBORN_NS_MAX)
+        self.until_ns = now_ns + round(stubborn_ns)
 
 
 def patience_with(startup: Startup) -> int:

@@ -8,6 +8,7 @@ import math
 from typing import Final
 
 from assay.core.ids import StageName
+from assay.core.tools.backoff import pause_s
 
 AGAIN_S: Final = 0.5
 AGAIN_S_MAX: Final = 15.0
@@ -23,11 +24,10 @@ class Refusals:
 
     def refused(self, stage: StageName, now_s: float) -> float:
         """Its size was refused; returns the seconds until it is tried again."""
-        times = self._times.get(stage, 0)
-        self._times[stage] = times + 1
-        pause_s = min(AGAIN_S * 2.0 ** min(times, 10), AGAIN_S_MAX)
-        self._due_s[stage] = now_s + pause_s
-        return pause_s
+        self._times[stage] = self._times.get(stage, 0) + 1
+        again_s = pause_s(self._times[stage], first_s=AGAIN_S, longest_s=AGAIN_S_MAX)
+        self._due_s[stage] = now_s + again_s
+        return again_s
 
     def taken(self, stage: StageName) -> None:
         """Its size was set."""
