@@ -60,7 +60,7 @@ _NO_EXPRESSION: Final = re.compile(
 )
 """Relations, arrows, and letters of words in other scripts."""
 _LETTERS: Final = re.compile(r"[A-Za-z]")
-_PAIR: Final = re.compile(r"[(\[][^()\[\]]*(?:,[^()\[\]]*)+[)\]]")
+_PAIR: Final = re.compile(r"[(\[][^()\[\],]*,[^()\[\]]*[)\]]")
 _MATRIX: Final = re.compile(r"\\begin\{[a-z]*(?:matrix|array)\}.*\\end\{[a-z]*(?:matrix|array)\}")
 _UNIT: Final = re.compile(
     r"(?P<number>\d[\s$*]{0,3})(?:[ap]\.?m\.?|[A-Za-z]{2,20}|[A-Za-z]{1,3}/[A-Za-z]{1,3})[\s$*.]*\Z",
