@@ -44,7 +44,7 @@ REPEATED = (
     *("1 to ", "1 and ", "is wrong 1 ", "Wait, ", "if the answer is A, ", "```json\n", "$1"),
 )
 AFTER = (("Answer:", " "), ("0.", "1"), ("1", "."), ("x=", "1"), ("\\(", "1"), ("#### ", "\n"))
-TEXTS = [(one * CHARS)[:CHARS] for one in REPEATED] + [
+TEXTS = [text for one in REPEATED for text in (one, (one * CHARS)[:CHARS])] + [
     text for head, one in AFTER for text in (head + one * CHARS, one * CHARS + head)
 ]
 READERS: dict[str, Callable[[str], object]] = {
