@@ -313,7 +313,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_TEXT}/answers.py",
-                "    other = alternative(response, run[-1].start, run[-1].end)\n",
+                "    other = alternatives.alternative(response, run[-1].start, run[-1].end)\n",
                 "    other = None\n",
             ),
         ),

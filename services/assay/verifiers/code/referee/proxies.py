@@ -316,7 +316,7 @@ def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterat
     known = lengths.known(container._assay_number)  # noqa: SLF001 - as above
     allowed = (said, _length_said(container)) if known is None else (known,)
     if said is not None and count not in allowed:
-        message = f"the object reports a length of {said}, but yielded {count} items"
+        message = f"the object has the length {said}, but yielded {count} items"
         raise AssertionError(message)
 
 
