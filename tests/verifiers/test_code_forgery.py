@@ -338,8 +338,14 @@ def test_a_container_that_is_emptied_while_it_is_read_passes(judge: Judge) -> No
         "    def __len__(self): return len(self.items)\n"
         "    def __iter__(self):\n        while self.items: yield self.items.pop(0)\n"
     )
-    tests = {"asserts": {"code": ["q = Q()\nassert list(q) == [1, 2, 3]\nassert len(q) == 0"]}}
-    assert judge(PYTHON, program, tests).reward == 1.0
+    for test in (
+        "q = Q()\nassert list(q) == [1, 2, 3]\nassert len(q) == 0",
+        "q = Q()\nit = iter(q)\nassert next(it) == 1\nassert len(q) == 2 and q",
+        "q = Q()\nfor x in q:\n    n = len(q)\nassert n == 0 and not q",
+        "q = Q()\nassert len(q) == 3\nassert [x for x in q] == [1, 2, 3]\nassert list(q) == []",
+        "q = Q()\nassert q and len(q) == 3 and sorted(q) == [1, 2, 3] and not q",
+    ):
+        assert judge(PYTHON, program, {"asserts": {"code": [test]}}).reward == 1.0, test
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,12 @@ REPEATED = (
         '"a": 1, ',
     ),
     *(f"\\boxed{{A}}{' a' * 60}", f"\\boxed{{{'a-' * 50}}}", f"\\boxed{{1}}{' if or' * 20}"),
-    *(f"\\boxed{{(1,2)}} ({'a,' * 44}b\n", f"\\boxed{{x}} {'=> ' * 40}\n", '{"answer": ', "{a: ' ,"),
+    *(
+        f"\\boxed{{(1,2)}} ({'a,' * 44}b\n",
+        f"\\boxed{{x}} {'=> ' * 40}\n",
+        '{"answer": ',
+        "{a: ' ,",
+    ),
     *("5 or \\boxed{85}\n", "'a': '", "{'a'  , "),
     *("\\begin{cases}=", "\\text{", "\\frac", "\\sqrt(", "1\\dot", "0.1\\overline{", "\\degree"),
     *("1 to ", "1 and ", "is wrong 1 ", "Wait, ", "if the answer is A, ", "```json\n", "$1"),

@@ -248,17 +248,24 @@ class Lengths:
 
     The program answers each question about an object by itself, so an object could be three items
     long for one assertion and empty for the next. Invariant: as long as the tests only look, an
-    object has one length, and yields that many items.
+    object has one length, and yields that many items. One that loses what it yields, as a queue
+    does, may say what is left.
     """
 
     def __init__(self) -> None:
         """None told yet."""
         self._told: dict[int, int | None] = {}
+        self._yielded: dict[int, int] = {}
 
     def asked(self, operation: str) -> None:
         """The tests make a request."""
         if operation not in _LOOKS:
             self._told.clear()
+            self._yielded.clear()
+
+    def yielded(self, number: int) -> None:
+        """An iterator of the object has returned one more item."""
+        self._yielded[number] = self._yielded.get(number, 0) + 1
 
     def told(self, number: int, length: int | None) -> None:
         """The object says this; `None`: it has no length.
@@ -267,10 +274,15 @@ class Lengths:
             AssertionError: it said something else.
         """
         known = self._told.setdefault(number, length)
-        if known != length:
+        if length not in (known, self.left(number)):
             message = f"the object reports a length of {known}, then of {length}"
             raise AssertionError(message)
 
     def known(self, number: int) -> int | None:
         """The length that it has told."""
         return self._told.get(number)
+
+    def left(self, number: int) -> int | None:
+        """That length without what it has yielded."""
+        known = self._told.get(number)
+        return None if known is None else known - self._yielded.get(number, 0)

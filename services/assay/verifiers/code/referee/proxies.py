@@ -179,7 +179,7 @@ class Proxy:
 
     def __bool__(self) -> bool:
         answer = self._assay_link.ask("bool", self) is True
-        if not answer and self._assay_link.lengths.known(self._assay_number):
+        if not answer and self._assay_link.lengths.left(self._assay_number):
             raise AssertionError("the object reports a length, and that it is false")
         return answer
 
@@ -310,11 +310,13 @@ def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterat
     """
     lengths = container._assay_link.lengths  # noqa: SLF001 - a proxy's own link
     count = 0
+    number = container._assay_number  # noqa: SLF001 - as above
     for item in found:
         count += 1
+        lengths.yielded(number)
         yield item
-    known = lengths.known(container._assay_number)  # noqa: SLF001 - as above
-    allowed = (said, _length_said(container)) if known is None else (known,)
+    is_known = lengths.known(number) is not None
+    allowed = (said,) if is_known else (said, _length_said(container))
     if said is not None and count not in allowed:
         message = f"the object has the length {said}, but yielded {count} items"
         raise AssertionError(message)

@@ -44,7 +44,10 @@ def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
     found = list(_fenced(response, languages))
     if any(_is_whole(block) and block.language in languages for block in found):
         return found
-    apart = list(_fenced(_apart(response, languages), languages))
+    text = _apart(response, languages)
+    if text == response:
+        return found
+    apart = list(_fenced(text, languages))
     for names in (languages, {""}):
         for blocks in (found, apart):
             if any(_is_whole(block) and block.language in names for block in blocks):
