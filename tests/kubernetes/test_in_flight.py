@@ -122,7 +122,7 @@ async def away(server: Server) -> None:
 
 
 TROUBLES = {
-    "409": sizes_refused(409, 4),
+    "409": sizes_refused(409, 2),
     "403": sizes_refused(403, 1),
     "403 lists": lists_refused(403),
     "429": sizes_refused(429, 2, Retry_After="1"),

@@ -98,7 +98,7 @@ def test_an_absolute_value_by_cases(
     assert not _passes(gold, lower)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(SLOPES, SLOPES, st.integers(1, 5), st.sampled_from(["\\theta", "x", "t"]))
 def test_a_complex_number_in_polar_form(size: int, turn: int, off: int, name: str) -> None:
     gold = f"{size}e^{{{turn}i{name}}}"

@@ -48,7 +48,6 @@ ODD = replace(
 GENERAL = {
     "sm_80": (ODD, Tuning(adapter_rank=32).for_less()),
     "sm_89": (QWEN3_0_6B, Tuning().for_less()),
-    "sm_90": (QWEN3_0_6B, Tuning().for_less()),
     "sm_120": (ODD, Tuning(adapter_rank=32).for_less()),
 }
 GENERAL_FRAME_BYTES_MAX = 320
