@@ -1477,6 +1477,12 @@ SEVERAL: Final = [
         ("announcements", "denials", "math_remarks"),
         ("        return begins_line and leads is not None\n", "        return True\n"),
         (
+            "        if _IS_CALLED.match(value) and is_value(value):\n",
+            "        if is_value(value):\n",
+        ),
+        ('        said = _CONCLUDES.sub("", clause)\n', "        said = clause\n"),
+        (", *_called(text)])", "])"),
+        (
             "    return leads is not None and (not is_sentence or",
             "    return leads is not None or (not is_sentence or",
         ),

@@ -279,3 +279,61 @@ def test_a_footnote_behind_the_sentence_is_no_part_of_it() -> None:
         found = extract(f"The answer is 85.{mark}\n\n{mark}: see above", [Strategy.ANSWER_IS])
         assert found is not None
         assert found.text == "85", mark
+
+
+CALLED = (
+    *(
+        "Therefore {} is the answer.",
+        "So {} is the answer",
+        "{} is the answer!",
+        "{} is our answer",
+    ),
+    *("Hence ${}$ is the correct answer.", "{} is my final answer.", "{} is what we want."),
+    *(
+        "{} would be the answer.",
+        "$x = {}$ is the answer.",
+        "{} must be the answer to this question",
+    ),
+    "**{}** is the answer.",
+)
+NOT_CALLED = (
+    *("5 is not the answer.", "I doubt 5 is the answer.", "If n = 3, 5 is the answer."),
+    *("You may think 5 is the answer, but it is not.", "Step 5 is the answer to the first part."),
+    *("The 5 is the number of apples.", "Many would say 5 is the answer."),
+)
+
+
+@pytest.mark.parametrize("way", CALLED)
+@pytest.mark.parametrize(
+    "marked", [r"\boxed{85}", "The answer is 85.", "<answer>85</answer>", "#### 85"]
+)
+def test_a_value_that_is_called_the_answer_is_one(judge: Judge, marked: str, way: str) -> None:
+    for value, reward in (("85", 1.0), ("5", 0.0)):
+        said = f"{marked}\n\n{way.format(value)}"
+        assert judge("math", said, {"answers": ["85"]}).reward == reward, said
+    alone = way.format("85")
+    assert judge("math", f"We add. {alone}", {"answers": ["85"]}).reward == 1.0, alone
+
+
+@pytest.mark.parametrize("said", NOT_CALLED)
+def test_a_value_that_words_do_not_call_the_answer_is_none(judge: Judge, said: str) -> None:
+    for marked in (r"\boxed{85}", "The answer is 85."):
+        assert judge("math", f"{marked}\n\n{said}", {"answers": ["85"]}).reward == 1.0, marked
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            r"It would be wrong to say @",
+            "It is a mistake to answer $@$.",
+            "It's tempting to say @",
+        ),
+        "It is tempting to think that the answer is @.",
+    ],
+)
+def test_a_value_that_it_is_a_mistake_to_give_is_none(judge: Judge, said: str) -> None:
+    denied = said.replace("@", r"\boxed{85}")
+    assert judge("math", denied, {"answers": ["85"]}).reward == 0.0
+    other = said.replace("@", "5") + r" But the answer is \boxed{85}."
+    assert judge("math", other, {"answers": ["85"]}).reward == 1.0

@@ -44,6 +44,10 @@ _OTHERS: Final = (
     r"(?:gets?|got|says?|said|thinks?|thought|claim(?:s|ed)?|believe[sd]?|answer(?:s|ed)?|guess(?:es|ed)?"
     r"|expect(?:s|ed)?|writes?|wrote|choose|chose|find|found)(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?"
 )
+_MISTAKES: Final = (
+    r"(?<!not\s)\b(?:wrong|incorrect|false|mistaken|tempting|foolish|(?:a|the)\s+mistake|an\s+error)\s+to\s+"
+    r"(?:say|think|answer|conclude|claim|believe|write|guess|assume|state|give|put|choose|report)"
+)
 _IF: Final = (
     r"\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?"
     r"(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?"
@@ -52,11 +56,12 @@ CLAUSE: Final = (
     r"(?:\b(?:cannot|can't|won't|couldn't|mustn't|wouldn't|shouldn't"
     r"|(?:can|will|would|could|should|may|must)\s+(?:not|never))\s+(?:ever\s+)?be"
     rf"|{_IF}answer\s+(?:is|was|were|be|would\s+be|equals)"
-    rf"|{_DENIES}answer\s+is)"
+    rf"|{_DENIES}answer\s+is|{_MISTAKES}(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?)"
 )
 """As part of a regular expression, too."""
 _BEFORE: Final = re.compile(
-    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}|{_OTHERS}){_MARKS}$", re.IGNORECASE
+    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}|{_OTHERS}){_MARKS}$",
+    re.IGNORECASE,
 )
 _BEGINS: Final = re.compile(rf"[\s*_#>($-]*{HEADING}", re.IGNORECASE)
 _BEHIND: Final = re.compile(
@@ -69,7 +74,8 @@ _BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 _OF_ANSWER: Final = re.compile(
-    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES}|{_IF})$", re.IGNORECASE
+    rf"(?:\b{_WRONG}\)?\s+(?:final\s+|first\s+)?|{_DENIES}|{_IF}|{_MISTAKES}\s+(?:that\s+)?(?:the|my)\s+)$",
+    re.IGNORECASE,
 )
 _STRUCK: Final = re.compile(
     r"(?<![^\s(*_])~~(?=\S)[^~\n]{1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"

@@ -6,7 +6,7 @@ announced in such words is read as before. Total; linear in the length of the te
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from assay.verifiers.text import denials, markers
@@ -48,6 +48,19 @@ _ENDS: Final = re.compile("[\n|<\"']|[.\u3002](?:\\s|$)")
 """What an announcement may end with before another statement."""
 _SOLVES: Final = re.compile(r"=|,\s|;|\(|\\\{|(?<![a-z])(?:and|or)(?![a-z])")
 _FINAL: Final = re.compile(r"(?i)\b(?:final|correct)\W|\u6700[\u7ec8\u7d42]|\u6b63\u786e")
+_IS_THE_ANSWER: Final = re.compile(
+    r"\$?\s(?:is|are|must\sbe|would\sbe|will\sbe|should\sbe|has\sto\sbe)\s(?:(?:then|thus|therefore)\s)?"
+    r"(?:(?:the|my|our)\s(?:(?:final|correct|right|exact|required|desired|only)\s){0,2}answers?"
+    r"|what\s(?:we|you)\s(?:want|need|(?:are|were)\s(?:asked|looking)\sfor))"
+    r"(?:\sto\s(?:the|this|your)\s(?:question|problem))?(?=[*_$)\s]*(?:[.!,;]|\n|\Z))",
+    re.IGNORECASE,
+)
+_CONCLUDES: Final = re.compile(
+    r"\A[\s*_>#-]{0,9}(?:(?:and|so|thus|hence|therefore|then|finally|now|consequently|i\.e\.|this\smeans"
+    r"|it\sfollows)(?:\sthat)?[,:]?\s){0,3}",
+    re.IGNORECASE,
+)
+_IS_CALLED: Final = re.compile(r"[-+\u2212(\[{$\\.]*\s?(?:\d|\\[a-z{]|[a-z]\s?=|[a-z]\^|[A-Z]\Z)")
 _CELL_END: Final = re.compile(r"\s*\|")
 _TAG_END: Final = re.compile(r"\s*</\w{1,20}>?")
 _TAG_CHARS_MAX: Final = 20
@@ -75,7 +88,17 @@ def announced(
         if not begin <= word.start() < end
         if word.end() > begin or _ENDS.search(text, word.end(), begin) is not None
     ]
-    return [one for one in found if one is not None]
+    return sorted([*(one for one in found if one is not None), *_called(text)])
+
+
+def _called(text: str) -> Iterator[Statement]:
+    """`So 5 is the answer.`"""
+    for match in deque(_IS_THE_ANSWER.finditer(text), maxlen=_FOUND_MAX):
+        clause, _ = _clause(text, match.start())
+        said = _CONCLUDES.sub("", clause)
+        value = bare(said.strip())
+        if _IS_CALLED.match(value) and is_value(value):
+            yield Statement(match.start() - len(said), match.end(), value)
 
 
 def is_value(text: str) -> bool:

@@ -58,6 +58,7 @@ _JOINTS: Final = (
 )
 _SENTENCES: Final = (
     *("The answer equals {0}.", "The answer must be {0}.", "The answer to this question is {0}."),
+    *("So {0} is the answer.", "Hence {0} is the correct answer.", "{0} is my final answer."),
     *("The final result is {0}.", "La r\u00e9ponse est {0}.", "Die Antwort lautet {0}."),
     *("La respuesta es {0}.", "\u041e\u0442\u0432\u0435\u0442 \u0440\u0430\u0432\u0435\u043d {0}."),
 )
