@@ -98,7 +98,6 @@ _IS_BARE: Final = re.compile(
 )
 _COMMA: Final = re.compile(r",(?!\d{3}(?!\d))")
 _HAS_NAME: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
-_HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
 _DIGIT: Final = re.compile(r"(?a)\d")
 _LONG_WORD: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
 _CASE_BEHIND: Final = re.compile(
@@ -219,7 +218,7 @@ def name_of(text: str, at: int) -> str:
 def _is_of_equation(text: str, start: int, end: int) -> bool:
     r"""A polynomial, or the place to fill in of `3 + \boxed{5} = 8`."""
     before = text[max(0, start - _NAME_CHARS_MAX) : start]
-    return bool(_HAS_NAME.search(text[start:end]) or _HAS_TERMS.search(before))
+    return bool(_HAS_NAME.search(text[start:end]) or kinds.HAS_TERMS.search(before))
 
 
 def _of_kind(marked: str) -> _Patterns:
@@ -278,15 +277,7 @@ def _value(said: str, *, is_open: bool) -> str:
     open."""
     close = _CLOSES.search(said) if is_open else None
     value = said[: close.start()].rstrip(" .") if close else said.rstrip(_ENDS)
-    while value and _is_unopened(value, value[-1]):
+    while value and kinds.is_unopened(value):
         value = value[:-1].rstrip(_ENDS)
     is_brief = len(_LONG_WORD.findall(said)) <= _WORDS_MAX
     return value if is_brief and len(value) <= _VALUE_CHARS_MAX else ""
-
-
-def _is_unopened(value: str, end: str) -> bool:
-    """Whether its last bracket was opened before it; intervals have brackets of two kinds."""
-    if end == "}":
-        return value.count("{") < value.count("}")
-    opened = value.count("(") + value.count("[")
-    return end in ")]" and opened < value.count(")") + value.count("]")

@@ -26,7 +26,7 @@ _IS_CLOSED: Final = re.compile(
 )
 """A formula ends before an operator, or begins behind it."""
 _TERMS_CHARS_MAX: Final = 20
-_HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
+HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times|div))[\s{]*\Z")
 _OPERATORS: Final = re.compile(r"[-+/\u2212](?![->])(?<!<-)")
 _LINE_BEGINS: Final = re.compile(r"\n[\s>]*-")
 _OPENED: Final = re.compile(r"[(\[{\\$+-]{1,2}\Z")
@@ -121,7 +121,7 @@ def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | Non
     if joint is None or end - start > _MARKED_CHARS_MAX:
         return None
     answer = _answer_kinds(text[start:end], name)
-    terms = _HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
+    terms = HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
     if not answer or not _may_join(text, joint, answer, has_terms=terms is not None):
         return None
     line_end = text.find("\n", joint.end())
@@ -201,13 +201,14 @@ def _content(marked: str) -> str:
 def _without_end(said: str) -> str:
     """Without the end of what was opened before it."""
     value = said.rstrip(_ENDS)
-    while value and (value.endswith(("\\)", "\\]")) or _is_unopened(value)):
+    while value and (value.endswith(("\\)", "\\]")) or is_unopened(value)):
         is_command = value.endswith(("\\)", "\\]"))
         value = value[: -2 if is_command else -1].rstrip(_ENDS)
     return value
 
 
-def _is_unopened(value: str) -> bool:
+def is_unopened(value: str) -> bool:
+    """Whether its last bracket was not opened in it; intervals have brackets of two kinds."""
     if value[-1] == "}":
         return value.count("{") < value.count("}")
     opened = value.count("(") + value.count("[")
