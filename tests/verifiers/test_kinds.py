@@ -30,7 +30,7 @@ JOINTS = (
     *("\n\n${}$", "\nor ${}$", "\n\\[{}\\]", r" \text{{ or }} {}", r" \quad {}", r"\\ {}", " ~ {}"),
     *(" vs {}", " / ${}$", " ({})", " [{}]", " \u2014 ${}$", ": {}", " respectively {}"),
     *(", alternatively ${}$", ", or else {}", " otherwise {}", "\n* ${}$", "\n2. {}", "\n**{}**"),
-    *("\n`{}`", "\n> {}"),
+    *("\n`{}`", "\n> {}", "\n---\n{}", ".\nAlt: {}", ".\n2nd: ${}$"),
 )
 CARRIERS = (r"The answer is $\boxed{@}$", "<answer>@</answer>", r"\boxed{@}")
 

@@ -14,11 +14,11 @@ _VALUE_CHARS_MAX: Final = 100
 _MARKED_CHARS_MAX: Final = 200
 _JOINT: Final = re.compile(
     r"(?:[\s~$*_`(\[{}\])&|;,:.!\u2013\u2014\u2022\u2192\u21d2\u27f6\u222a]|\\[,;:!() \[\]]|\\\\"
-    r"|<?[-=]{1,2}>|<-{1,2}|(?<=\n)(?:>|\d{1,2}[.)]\s)|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
+    r"|<?[-=]{1,2}>|<-{1,2}|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
     r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|cup|mid|lor|vee|hspace\{\w+\})(?![A-Za-z])"
     r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{)"
     r"|\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
-    r"|possibly|perhaps|maybe|either|xor|then|to)\b)+",
+    r"|possibly|perhaps|maybe|either|xor|then|to|alt|alternative|another|second|2nd)\b)+",
     re.IGNORECASE,
 )
 _IS_CLOSED: Final = re.compile(
