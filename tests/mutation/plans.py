@@ -44,6 +44,21 @@ PLAN_MUTANTS: Final = (
         ("first = int(offset_ns / 1e9 / settings.tick_s)", "first = 0"),
     ),
     *_of(
+        "last requests",
+        f"{CORE}/policy.py",
+        ("policy",),
+        ("slots[j] = min(pool.running + 1, pool.cap)", "slots[j] = max(slots[j], min(1, pool.cap))"),
+        ("last = 0 < batch.size <= batch.arrived + LAST_REQUESTS", "last = False"),
+        ("            first = -1\n", "            first = 0\n"),
+        ("            if first < j and not pool.waiting:", "            if first < j:"),
+    ),
+    *_of(
+        "last requests",
+        f"{CORE}/shape.py",
+        ("policy",),
+        ("int(dearest / pool.cost) if pool.cost else 1, 1)", "1)"),
+    ),
+    *_of(
         "deviation",
         f"{CORE}/policy.py",
         ("policy",),
@@ -145,7 +160,7 @@ PLAN_MUTANTS: Final = (
         ("no_barrier",),
         ("return task.barrier and now_ns", "return now_ns"),
         ("if alone or any_late(observation):", "if any_late(observation):"),
-        ("if task.barrier and not is_late(", "if not is_late("),
+        ("        if task.barrier and not last", "        if not last"),
     ),
     *_of(
         "no barrier",

@@ -91,7 +91,8 @@ def test_the_last_worker_stays_while_a_late_request_may_still_come_to_its_stage(
     )
     assert of(Resize, loop().step(Observed(observation=seen, leader=True))) == []
     early = replace(running, deadline_ns=to_ns(10_000))
-    calm = replace(seen, tasks=(replace(seen.tasks[0], open=early),))
-    assert of(Resize, loop().step(Observed(observation=calm, leader=True))) == [
-        Resize(pool=1, target=0)
-    ]
+    last = replace(seen, tasks=(replace(seen.tasks[0], open=early),))
+    assert of(Resize, loop().step(Observed(observation=last, leader=True))) == []
+    many = replace(early, size=100)
+    calm = replace(seen, tasks=(replace(seen.tasks[0], open=many),))
+    assert Resize(pool=1, target=0) in loop().step(Observed(observation=calm, leader=True))

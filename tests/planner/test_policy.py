@@ -12,8 +12,8 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.planner.core.demand import ranks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.policy import Assay, agreed_peaks, deviates
-from assay.planner.core.shape import spare_of, target_at
+from assay.planner.core.policy import LAST_REQUESTS, Assay, agreed_peaks, deviates, least
+from assay.planner.core.shape import spares_of, target_at
 
 FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
 
@@ -101,11 +101,54 @@ def test_batches_with_the_same_deadline_keep_the_order_in_which_they_are_given()
     assert ranks([batches[0], batches[1], earlier, batches[3]]).tolist() == [1, 2, 0, 3]
 
 
-@given(peak=st.integers(0, 10_000), most=st.integers(0, 50))
-def test_spare_slots_are_a_hundredth_of_the_peak_and_one_at_least(peak, most):
-    found = spare_of(peak, PlanSettings(spare_slots=most))
-    assert min(most, 1) <= found <= most
-    assert found <= max(1, peak / 100 + 1)
+@given(peak=st.integers(0, 10_000), most=st.integers(0, 50), worth=st.integers(1, 60))
+def test_spare_slots_are_a_hundredth_of_the_peak_or_as_many_as_one_of_the_dearest_stage_costs(
+    peak, most, worth
+):
+    pools = (pool(0, cost=1.0), pool(1, cost=float(worth)), pool(2, cost=0.0))
+    cheap, dear, free = spares_of([peak] * 3, pools, PlanSettings(spare_slots=most))
+    assert min(most, 1) <= free == dear <= cheap <= most
+    assert dear <= max(1, peak / 100 + 1)
+    assert cheap == min(most, max(dear, worth))
+
+
+def ending(to_come, *, running=0, waiting=0):
+    """A batch that is not late, of which `to_come` requests have not arrived and the others that
+    are left are at the first stage."""
+    left = running + waiting
+    batch = replace(
+        fresh_batch(size=150),
+        arrived=150 - to_come,
+        stage=np.zeros(left, np.int64),
+        elapsed_ns=np.where(np.arange(left) < running, to_ns(1), -1),
+        natural_ns=np.full(left, to_ns(201)),
+        sequence=np.arange(left),
+        deadline_ns=to_ns(10_000),
+    )
+    held = pool(0, target=running, running=running, waiting=waiting)
+    return scene(task(batch=batch), now_ns=to_ns(200), pools=(held, pool(1)))
+
+
+@pytest.mark.parametrize(
+    ("to_come", "running", "waiting", "slots"),
+    [
+        (LAST_REQUESTS + 1, 2, 0, [0, 0]),
+        (LAST_REQUESTS, 2, 0, [3, 1]),
+        (1, 0, 0, [1, 1]),
+        (1, 2, 4, [1, 1]),
+        (0, 2, 0, [1, 1]),
+        (0, 0, 0, [0, 0]),
+    ],
+)
+def test_the_last_requests_of_a_batch_find_a_free_slot(to_come, running, waiting, slots):
+    assert least(ending(to_come, running=running, waiting=waiting)) == slots
+
+
+def test_a_free_slot_is_held_whatever_the_futures_say():
+    seen, policy = ending(LAST_REQUESTS, running=2), Assay(FEW)
+    plan = policy.replan(seen, search=True)
+    empty = replace(plan, stages=tuple(replace(s, slots_by_bin=()) for s in plan.stages))
+    assert policy.apply_open(empty, seen).targets == (3, 1)
 
 
 PEAKS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 90)), min_size=1, max_size=3)

@@ -26,7 +26,7 @@ from assay.planner.core.coming import (
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
 from assay.planner.core.prices import nodes_at
-from assay.planner.core.shape import Plan, spare_of, target_at
+from assay.planner.core.shape import Plan, spares_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
@@ -37,6 +37,9 @@ RISE_TICKS: Final = 3
 """How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
+LAST_REQUESTS: Final = 5
+"""While no more than these are to come, each finds a free slot: one of them decides when its batch
+ends."""
 
 
 class Orders:
@@ -182,17 +185,14 @@ class Assay(PoolPolicy):
         if not plan.batches:
             return Sizing(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
-        late = any_late(observation)
+        peaks, spare = [stage.peak for stage in plan.stages], [0] * len(plan.stages)
+        if any_late(observation):
+            spare = spares_of(peaks, observation.pools, self.settings)
         targets = [
-            at_least(
-                steady(stage.slots_by_bin, offset_ns, pool, self.settings),
-                pool,
-                spare_of(stage.peak, self.settings) if late else 0,
-            )
-            for stage, pool in zip(plan.stages, observation.pools, strict=True)
+            at_least(steady(stage.slots_by_bin, offset_ns, pool, self.settings), pool, more)
+            for stage, pool, more in zip(plan.stages, observation.pools, spare, strict=True)
         ]
-        for stage in still_reachable(observation):
-            targets[stage] = max(targets[stage], min(1, observation.pools[stage].cap))
+        targets = [max(target, n) for target, n in zip(targets, least(observation), strict=True)]
         pairs = zip(plan.stages, observation.pools, strict=True)
         return Sizing(
             targets=tuple(targets),
@@ -294,22 +294,28 @@ def any_late(observation: Observation) -> bool:
     return any(is_late(task, batch, observation.now_ns) for task, batch in active)
 
 
-def still_reachable(observation: Observation) -> set[int]:
-    """Stages that a request of a late batch, or of one without a barrier, may still reach, even if
-    no future says so.
+def least(observation: Observation) -> list[int]:
+    """The fewest slots of each stage, even if no future says that a request will come there.
 
-    One slot stays there: starting another would keep the whole batch, or the request, waiting.
+    A request of a late batch, one of the last of a batch, or one without a barrier finds a free
+    slot at the stages before it: starting one would keep the whole batch, or the request, waiting.
+    Where requests wait, the plan and `at_least` decide, and one slot is enough.
     """
-    stages: set[int] = set()
+    slots = [0] * len(observation.pools)
     for task, batch in open_tasks(observation):
-        if task.barrier and not is_late(task, batch, observation.now_ns):
+        last = 0 < batch.size <= batch.arrived + LAST_REQUESTS
+        if task.barrier and not last and not is_late(task, batch, observation.now_ns):
             continue
-        pipeline = np.flatnonzero(task.timeout_ns)
         first = int(batch.stage.min(initial=len(task.timeout_ns)))
         if batch.arrived < batch.size:
-            first = 0
-        stages |= {int(stage) for stage in pipeline[pipeline >= first]}
-    return stages
+            first = -1
+        for j in np.flatnonzero(task.timeout_ns):
+            pool = observation.pools[j]
+            if first < j and not pool.waiting:
+                slots[j] = min(pool.running + 1, pool.cap)
+            elif first <= j:
+                slots[j] = max(slots[j], min(1, pool.cap))
+    return slots
 
 
 def at_least(target: int, pool: PoolView, spare: int) -> int:

@@ -138,7 +138,7 @@ def shape_plan(
         for j, pool in enumerate(observation.pools)
     ]
     level[strict] = high[strict]
-    spare = np.array([spare_of(int(peak), settings) for peak in peaks], np.int64)
+    spare = np.array(spares_of(peaks.tolist(), observation.pools, settings), np.int64)
     level = np.maximum(level, np.minimum(high, spare[:, None]))
     stages = []
     for j, pool in enumerate(observation.pools):
@@ -167,10 +167,17 @@ def shape_plan(
     )
 
 
-def spare_of(peak: int, settings: PlanSettings) -> int:
-    """Spare slots of a stage: a share of its peak, one at least. In a thin trickle, spare slots are
-    most of the cost."""
-    return min(settings.spare_slots, max(math.ceil(SPARE_SHARE * peak), 1))
+def spares_of(peaks: Sequence[int], pools: Sequence[PoolView], settings: PlanSettings) -> list[int]:
+    """Spare slots of each stage: a share of its peak, and at least as many as cost no more than one
+    slot of the dearest stage. In a thin trickle, spare slots are most of the cost."""
+    dearest = max((pool.cost for pool in pools), default=0.0)
+    return [
+        min(
+            settings.spare_slots,
+            max(math.ceil(SPARE_SHARE * peak), int(dearest / pool.cost) if pool.cost else 1, 1),
+        )
+        for peak, pool in zip(peaks, pools, strict=True)
+    ]
 
 
 def target_at(
