@@ -86,7 +86,7 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/trial.py",
         ("plan",),
         ("return min(least + math.ceil(HEADROOM_SHARE * least), most)", "return least"),
-        ("self.trust = 1.0 if known and mended else STRICT", "self.trust = 1.0"),
+        ("trust_in_later_plans(self.pools, settings) if known else STRICT", "1.0"),
     ),
     *_of(
         "nodes",

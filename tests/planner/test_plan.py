@@ -18,7 +18,13 @@ from assay.planner.core.demand import budget_ns, open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan, orders
 from assay.planner.core.policy import Assay
-from assay.planner.core.trial import Trial, find_peaks, start_of_search
+from assay.planner.core.trial import (
+    STRICT,
+    Trial,
+    find_peaks,
+    start_of_search,
+    trust_in_later_plans,
+)
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.runner import order_deadline, simulate
 
@@ -36,6 +42,16 @@ def test_peaks_do_not_rise_when_the_budget_grows(seed, short, more):
         sum(c * s.wanted for c, s in zip((0.1, 1.0), p.stages, strict=True)) for p in (loose, tight)
     ]
     assert cost[0] <= cost[1] * 1.03 + 1.1
+
+
+@given(
+    startups_s=st.lists(st.integers(0, 600), min_size=1, max_size=3), replan_s=st.integers(1, 60)
+)
+def test_the_more_slowly_slots_start_the_less_is_left_to_later_plans(startups_s, replan_s):
+    pools = [pool(j, startup_ns=to_ns(s)) for j, s in enumerate(startups_s)]
+    trust = trust_in_later_plans(pools, PlanSettings(replan_s=float(replan_s), tick_s=2.0))
+    applied_s = replan_s + 2.0
+    assert trust == pytest.approx(min(max(applied_s / max(*startups_s, 0.001), STRICT), 1.0))
 
 
 @settings(max_examples=12, deadline=None)
@@ -89,7 +105,7 @@ def test_a_few_more_of_the_dear_stage_are_bought_where_they_save_many_of_the_che
 
 @pytest.mark.parametrize(
     ("view", "startup_s", "left"),
-    [(task(), 5, True), (task(), 60, False), (task(history=()), 5, False)],
+    [(task(), 5, True), (task(), 120, False), (task(history=()), 5, False)],
     ids=["plans come sooner than slots", "slots start slowly", "no history"],
 )
 def test_a_plan_leaves_to_later_ones_only_what_these_can_mend(view, startup_s, left):

@@ -29,8 +29,7 @@ from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
 HEADROOM_SHARE: Final = 0.1
 """Slots of a stage beyond the fewest, where cheaper stages are still to be sized."""
 STRICT: Final = 0.2
-"""Of what a plan may leave to later ones, the share where these come too late to mend it: slots
-start more slowly than plans are made, or a task has no history."""
+"""Of what a plan may leave to later ones, the least share where these come too late to mend it."""
 STEPS_MAX: Final = 5
 """Changes of a pool's slots that a trial foresees."""
 
@@ -38,6 +37,14 @@ STEPS_MAX: Final = 5
 def startup_of(pool: PoolView) -> int:
     """Time from ordering a slot until it is ready, where it needs a new node."""
     return pool.startup_ns + (pool.nodes.startup_ns if pool.nodes is not None else 0)
+
+
+def trust_in_later_plans(pools: Sequence[PoolView], settings: PlanSettings) -> float:
+    """How much of what a plan may leave to later ones it does leave, from `STRICT` to 1: the time
+    until the next one is applied over the longest start-up. What these order may be too late."""
+    next_ns = to_ns(settings.replan_s + settings.tick_s)
+    longest_ns = max((startup_of(pool) for pool in pools), default=0)
+    return min(max(next_ns / max(longest_ns, 1), STRICT), 1.0)
 
 
 def soon_ns(pool: PoolView) -> int:
@@ -81,8 +88,7 @@ class Trial:
         self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         self.stages = len(observation.pools)
         known = all(task.history for task, _ in active)
-        mended = all(startup_of(pool) <= to_ns(settings.replan_s) for pool in self.pools)
-        self.trust = 1.0 if known and mended else STRICT
+        self.trust = trust_in_later_plans(self.pools, settings) if known else STRICT
         self.scratch: Scratch = make_scratch(
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )

@@ -7,6 +7,7 @@ from assay.core.errors import InvalidRequest
 from assay.sim.laboratory.trials.stress import (
     COMPARED,
     StressScore,
+    as_punctual,
     best_rival,
     chosen,
     ratios,
@@ -59,8 +60,9 @@ def with_span(name: str, value: float, low_high: tuple[float, float] | None) -> 
 
 SUMMARY_HEAD: Final = (
     "| mix | best rival | cost | peak | started | resizes | node-hours |"
-    " p95 d (s): assay / rival | d <= D: assay / rival / ideal | peak over `ideal` |\n"
-    "|---|---|---|---|---|---|---|---|---|---|"
+    " p95 d (s): assay / rival | d <= D: assay / rival / ideal | cost at equal p95 d |"
+    " peak over `ideal` |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -71,12 +73,16 @@ def summary(scores: Sequence[StressScore]) -> str:
         raise InvalidRequest("needs assay, a rival and ideal", field="policies")
     found, low_high = ratios(scores), spans(mine, best)
     low, high = spans(mine, ideal)["peak"]
+    equal = as_punctual(scores)
+    at_equal = (
+        f"{found['cost at equal p95 d']:.2f} {equal.policy} ({equal.setting})" if equal else "none"
+    )
     figures = " | ".join(
         f"{found[name]:.2f} ({low_high[name][0]:.2f}-{low_high[name][1]:.2f})" for name in COMPARED
     )
     return (
         f"| {mine.mix} | {best.policy} ({best.setting}) | {figures} |"
         f" {mine.delay_p95_s:.1f} / {best.delay_p95_s:.1f} |"
-        f" {mine.in_time:.0%} / {best.in_time:.0%} / {ideal.in_time:.0%} |"
+        f" {mine.in_time:.0%} / {best.in_time:.0%} / {ideal.in_time:.0%} | {at_equal} |"
         f" {found['peak over ideal']:.2f} ({low:.2f}-{high:.2f}) |"
     )

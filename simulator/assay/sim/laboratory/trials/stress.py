@@ -27,6 +27,8 @@ SAMPLE_S: Final = 5.0
 IN_TIME_MIN: Final = 0.95
 """Share of batches with d <= D from which a rival counts as keeping D."""
 RIVALS: Final = ("reaction", "kpa", "capped", "pinned", "static_by_task")
+EQUAL_DELAY_S: Final = 0.5
+"""A rival's p95 d may be so much larger and still counts as equal."""
 COMPARED: Final = ("cost", "peak", "started", "resizes_per_minute", "node_hours")
 """Figures of `assay` that are reported as ratios to the best rival's."""
 REFERENCES: Final = ("distrs", "ideal")
@@ -183,6 +185,16 @@ def best_rival(scores: Sequence[StressScore]) -> StressScore | None:
     return cheapest([one for name in RIVALS if (one := tuned(scores, name)) is not None])
 
 
+def as_punctual(scores: Sequence[StressScore]) -> StressScore | None:
+    """The cheapest setting of any rival whose p95 d is no larger than that of `assay`."""
+    mine = tuned(scores, "assay")
+    if mine is None:
+        return None
+    most_s = mine.delay_p95_s + EQUAL_DELAY_S
+    rivals = [one for one in scores if one.policy in RIVALS and one.delay_p95_s <= most_s]
+    return min(rivals, key=lambda one: one.cost, default=None)
+
+
 def chosen(scores: Sequence[StressScore]) -> list[StressScore]:
     """One row per policy, tuned for the mix."""
     names = dict.fromkeys(one.policy for one in scores)
@@ -198,6 +210,9 @@ def ratios(scores: Sequence[StressScore]) -> Mapping[str, float]:
             other = getattr(rival, name)
             found[name] = getattr(mine, name) / other if other else float("inf")
         found["p95 d minus the rival's (s)"] = mine.delay_p95_s - rival.delay_p95_s
+    equal = as_punctual(scores)
+    if mine is not None and equal is not None and equal.cost:
+        found["cost at equal p95 d"] = mine.cost / equal.cost
     if mine is not None and ideal is not None and ideal.peak:
         found["peak over ideal"] = mine.peak / ideal.peak
     if mine is not None and ideal is not None and any(ideal.kept):
