@@ -39,6 +39,15 @@ LONG_S: Final = 120.0
 STREAM_S: Final = 1.0
 """After which a stream that was admitted, and says nothing, is left."""
 AT_ONCE: Final = 16
+MALFORMED: Final = (
+    "Bearer red-submit",
+    "red-submit,blue",
+    "red-submit.",
+    "v1.eyJ3IjoxfQ.AAAA",
+    "=" * 4_000,
+    '{"sha256": "red"}',
+)
+"""Tokens that are none, some of them made of one that is."""
 _OF_THE_DOOR: Final = re.compile("lacks the role|no role permits")
 
 
@@ -107,7 +116,7 @@ def callers(credential: str, session: str) -> dict[str, Caller]:
     found |= {
         f"operator-{role}": _caller(f"operator-{role}", {role}, Known.OPERATOR) for role in Role
     }
-    strangers = ("", "unknown", "red-expired", "red-revoked", "operator-expired")
+    strangers = ("", "unknown", "red-expired", "red-revoked", "operator-expired", *MALFORMED)
     return {
         **found,
         **{name: Caller(token=name) for name in strangers},
@@ -178,6 +187,54 @@ async def until_closed(address: str, first: bytes, then: bytes) -> None:
                 writer.write(then)
                 await writer.drain()
     writer.close()
+
+
+# -- callers that say too much -------------------------------------------------------------------
+MESSAGE_BYTES: Final = 80 << 20
+"""Over the largest message of any port."""
+LARGE: Final = {
+    "a header of a megabyte": b"GET /healthz HTTP/1.1\r\nhost: x\r\nx: " + b"y" * (1 << 20),
+    "a path of a megabyte": b"GET /" + b"y" * (1 << 20),
+    "a terabyte's body": b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n{"
+    % (1 << 40),
+    "a chunk of a terabyte": b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked"
+    b"\r\n\r\n10000000000\r\n{",
+    "a frame of 16 MB": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x01\x04\x00\x00\x00\x01",
+}
+"""What a caller sends that no port has to read to its end."""
+
+
+async def end_of_large(address: str, said: bytes) -> bytes:
+    """The first line of what a port answers; nothing if it only closes the connection.
+
+    Raises:
+        TimeoutError: it goes on reading.
+    """
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    found = b""
+    async with asyncio.timeout(LONG_S):
+        with suppress(ConnectionError):
+            writer.write(said)
+            await writer.drain()
+            while more := await reader.read(4096):
+                found += more
+    writer.close()
+    return found.partition(b"\r\n")[0]
+
+
+async def too_large(channel: grpc.aio.Channel, method: MethodDescriptor, token: str) -> str:
+    """The status of a message over every limit."""
+    untyped: Any = channel
+    metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    call = untyped.unary_unary(every_call.path(method))(
+        bytes(MESSAGE_BYTES), metadata=metadata, timeout=LONG_S
+    )
+    try:
+        await call
+    except grpc.aio.AioRpcError as failed:
+        return failed.code().name
+    return "OK"
 
 
 # -- gRPC ----------------------------------------------------------------------------------------

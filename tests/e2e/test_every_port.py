@@ -156,6 +156,7 @@ async def test_each_port_answers_its_own_calls_to_its_own_callers_alone(
         ]
         assert not wrong, "\n".join(map(str, wrong[:40]))
         await slow
+        await _large_messages_are_refused(ports, channels)
         empty = [one for one in AUDITED if not (data / "audit" / one).stat().st_size]
         assert not empty, "each port that asks who calls keeps who was refused"
 
@@ -170,6 +171,28 @@ async def _slow_callers_are_left(ports: Mapping[str, str]) -> None:
     for task in kept:
         task.cancel()
     assert not left, "it holds their connections"
+
+
+async def _large_messages_are_refused(
+    ports: Mapping[str, str], channels: Mapping[str, grpc.aio.Channel]
+) -> None:
+    """None is read to its end, and none is an error of the service."""
+    for port, address in ports.items():
+        for kind, said in every_port.LARGE.items():
+            answer = await every_port.end_of_large(address, said)
+            assert not answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 5")), (port, kind, answer)
+    tokens = {TENANTS: "blue", OPERATOR: every_port.OPERATOR, ANYONES: ""}
+    tokens[WORKERS] = every_port.worker_token(every_port.KEY)
+    for port, channel in channels.items():
+        known, services = GRPC[port]
+        served = [
+            one
+            for one in every_port.methods()
+            if one.containing_service.full_name in services - {HEALTH, REFLECTION}
+            and not (one.client_streaming or one.server_streaming)
+        ]
+        status = await every_port.too_large(channel, served[0], tokens[known])
+        assert status in {"RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNAVAILABLE"}, port
 
 
 Case = tuple[tuple[str, str, str], set[Answer], Awaitable[Answer]]

@@ -29,7 +29,7 @@ CLIENTS: Final[dict[str, tuple[str, str, str]]] = {
     "skyrl-gym": (TRAINERS, "skyrl", "registry, episodes, metrics"),
     "tinker-cookbook": (TRAINERS, "tinker", "a group's rollout"),
     "areal": (TRAINERS, "areal", "episodes of RLVRWorkflow"),
-    "verifiers": (TRAINERS, "of_verifiers", "scoring of traces"),
+    "verifiers": (TRAINERS, "of_verifiers", "scoring of traces, `vf-eval`"),
     "prime-rl": (TRAINERS, "prime_rl", "sink, GRPO's advantages"),
     "openenv": (TRAINERS, "openenv", "its server and its client"),
     "nemo-gym": (TRAINERS, "nemo_gym", "resources server, aggregation, our endpoint"),

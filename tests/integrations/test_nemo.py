@@ -1,6 +1,7 @@
 """NeMo-RL's environment and baseline, NeMo-Gym's answer; called as they call them, without them."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.integrations.stand_in import (
 from assay.core.errors import InvalidRequest
 from assay.integrations.environments.nemo_gym import Scored
 from assay.integrations.environments.nemo_rl import Environment, UnscoredError, filled, filling
+from assay.integrations.environments.nemo_rl_rollouts import FILLED, replacement
 from assay.integrations.scorer import close
 
 
@@ -33,7 +35,8 @@ async def test_a_step_is_one_batch_and_the_unjudged_have_their_groups_mean(judge
     logs = [log(text) for text in BASELINE] + [log(FAILS, "7?"), log(FAILS, "7?")]
     rows = [{"ground_truth": "5"}] * 6
     rewards = await asyncio.to_thread(environment.rewards, logs, rows)
-    assert rewards == pytest.approx([1, 1 / 3, 0, 0, 0, 0])
+    # Of the second group nothing was judged: its one number is the mean of all that was.
+    assert rewards == pytest.approx([1, 1 / 3, 0, 0, 1 / 3, 1 / 3])
     assert len(judge.batches) == 1
     assert judge.budgets_s == {DEADLINE_S}
     assert len(judge.groups) == 2
@@ -55,6 +58,9 @@ async def test_a_sample_that_comes_alone_fails_as_infrastructure(judge: Judge) -
     assert await asyncio.to_thread(environment.rewards, [log(WRONG)], row) == [0.0]
     with pytest.raises(UnscoredError, match="INFRA_FAILED") as caught:
         await asyncio.to_thread(environment.rewards, [log(FAILS)], row)
+    marked = [{**row[0], FILLED: True}]  # as rollouts do that fill in
+    assert math.isnan((await asyncio.to_thread(environment.rewards, [log(FAILS)], marked))[0])
+    assert await asyncio.to_thread(environment.rewards, [log(RIGHT)], marked) == [1.0]
     assert isinstance(caught.value, ConnectionError)  # what NeMo-RL takes for infrastructure
     await asyncio.to_thread(close)
 
@@ -66,6 +72,73 @@ def test_injected_failures_change_no_advantage_of_the_others() -> None:
         mean = sum(found) / 8
         fair = [advantage or 0.0 for advantage in honest_advantages(texts)]
         assert [one - mean for one in found] == pytest.approx(fair)
+
+
+class Ids(list[int]):
+    """Token ids, as much of a tensor as is asked for."""
+
+    def tolist(self) -> list[int]:
+        return list(self)
+
+
+class Rewards(Ids):
+    """A batch's rewards."""
+
+
+def asked_of(groups: list[list[str]]) -> dict[str, Any]:
+    """A batch before its rollout: a prompt per group."""
+    prompts = [at for at, texts in enumerate(groups) for _ in texts]
+    return {
+        "message_log": [
+            [{"role": "user", "content": "", "token_ids": Ids([at])}] for at in prompts
+        ],
+        "extra_env_info": [{"says": text} for texts in groups for text in texts],
+    }
+
+
+async def test_rollouts_that_fill_in_change_no_advantage_over_200_groups() -> None:
+    """Each row is marked on its way to the environment, and has its group's mean behind it."""
+    given = injected(groups=200, size=8, share=0.1)
+
+    async def rolled_out(_policy: Any, input_batch: Any) -> Any:
+        rows = [dict(row) for row in input_batch["extra_env_info"]]
+        assert all(row[FILLED] for row in rows)
+        rewards = [
+            math.nan if row["says"] == FAILS else float(row["says"] == RIGHT) for row in rows
+        ]
+        return (
+            {"extra_env_info": rows, "total_reward": Rewards(rewards)},
+            [{"total_reward": reward} for reward in rewards],
+        )
+
+    fills = replacement()(rolled_out)
+    assert replacement()(fills) is fills
+    asked = asked_of(given)
+    found, metrics = await fills(policy_generation=None, input_batch=asked)
+    assert found["extra_env_info"] == asked["extra_env_info"]
+    assert [one["total_reward"] for one in metrics] == found["total_reward"]
+    for at, texts in enumerate(given):
+        rewards = found["total_reward"][8 * at : 8 * at + 8]
+        mean = sum(rewards) / 8
+        fair = [advantage or 0.0 for advantage in honest_advantages(texts)]
+        assert [one - mean for one in rewards] == pytest.approx(fair)
+
+
+async def test_a_group_of_which_nothing_was_judged_has_the_mean_of_the_others() -> None:
+    async def rolled_out(_policy: Any, input_batch: Any) -> Any:
+        rows = input_batch["extra_env_info"]
+        judged = {"yes": 1.0, "no": 0.0}
+        rewards = [judged.get(row["says"], math.nan) for row in rows]
+        return {"extra_env_info": rows, "total_reward": Rewards(rewards)}, [{} for _ in rows]
+
+    fills = replacement()(rolled_out)
+    for groups, expected in (
+        ([["yes", "no"], ["?", "?"]], [1.0, 0.0, 0.5, 0.5]),
+        ([["?"], ["?"]], [0.0, 0.0]),
+    ):
+        found, metrics = await fills(None, asked_of(groups))
+        assert found["total_reward"] == expected
+        assert [one["total_reward"] for one in metrics if one] == expected[-2:]
 
 
 class Gym:

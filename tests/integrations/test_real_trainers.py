@@ -242,6 +242,18 @@ async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_rewa
     assert found["seeded"] == [None]
 
 
+async def test_the_command_of_verifiers_rolls_the_documented_taskset_out(
+    api: Any, run_worker: Any
+) -> None:
+    """A model that does not stream ends each rollout with a `ProviderError` of verifiers'."""
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "verifiers_taskset.py"
+    found = await run("verifiers", api.addresses.grpc, path, *BASELINE, program="verifiers_eval")
+    assert found["rewards"] == {str(at): float(at == 0) for at in range(10) if at != 1}
+    assert list(found["errors"]) == ["1"]
+    assert "INFRA_FAILED" in found["errors"]["1"]
+
+
 async def test_prime_rls_sink_trains_on_no_trace_that_was_not_judged(
     api: Any, run_worker: Any
 ) -> None:
@@ -345,6 +357,25 @@ async def test_nemo_rls_data_plane_has_an_unbiased_baseline_with_our_environment
         assert one["advantages"] == pytest.approx(centred, abs=1e-6)
         assert one["groups"] == 1
         assert one["queued"] == list(BASELINE)
+
+
+async def test_nemo_rls_samples_that_come_one_by_one_end_no_run_and_have_an_unbiased_baseline(
+    api: Any, run_worker: Any
+) -> None:
+    """With an asynchronous engine an exception of the environment would end the run."""
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "nemo_rl_environment.py"
+    found = await run("nemo_rl", api.addresses.grpc, path, *BASELINE, program="nemo_rl_alone")
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    for name in ("whole", "group", "plane"):
+        assert found[name]["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+        assert found[name]["advantages"] == pytest.approx(centred, abs=1e-6)
+    for name in ("whole", "group"):
+        assert found[name]["mean"] == pytest.approx(1 / 3)
+        assert found[name]["rows"] == [["ground_truth"]] * 4
+    assert found["plane"]["fills_in"]
+    assert found["collector"]
+    assert found["goes_by_value"]
 
 
 async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_loss(

@@ -12,14 +12,16 @@ import ctypes
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import grpc
 
-from assay.client import variables
+from assay.client import forks, variables
 from assay.client.backoff import Backoff
+from assay.client.channels import LoopChannel
 from assay.client.failures import WORTH_REPEATING, error_of
 from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
 
@@ -73,7 +75,9 @@ class Connection:
         sleep: Sleep = asyncio.sleep,
         randomness: random.Random | None = None,
     ) -> None:
-        self.channel = _channel(url, root_certificates, identity)
+        forks.check_grpc()
+        # Stubs take it for a channel.
+        self.channel: Any = LoopChannel(_maker(url, root_certificates, identity))
         self.metadata = _metadata(variables.token() if token is None else token)
         self._backoff = backoff
         self._timeout_s = timeout_s
@@ -195,7 +199,7 @@ class Connection:
                 call.cancel()
 
     async def close(self) -> None:
-        """Close the channel; calls in progress are cancelled."""
+        """Close the channel of this event loop; calls in progress are cancelled."""
         await self.channel.close()
 
     async def _pause(self, pauses: Iterator[float], error: AssayError) -> None:
@@ -208,9 +212,14 @@ class Connection:
         await self._sleep(max(pause_s, asked_s))
 
 
-def _channel(
+def _maker(
     url: str, root_certificates: bytes | None, identity: Identity | None
-) -> grpc.aio.Channel:
+) -> Callable[[], grpc.aio.Channel]:
+    """What makes a channel; the files that variables name are read now.
+
+    Raises:
+        InvalidRequest: `url` is malformed, or a file cannot be read.
+    """
     target, tls = _target(url)
     if tls:
         root_certificates = (
@@ -219,12 +228,21 @@ def _channel(
         identity = identity or _of_variables()
     if tls or root_certificates is not None or identity is not None:
         shown = identity or Identity(certificate_chain=None, private_key=None)
+        return partial(_channel, target, root_certificates, shown)
+    return partial(_channel, target, None, None)
+
+
+def _channel(
+    target: str, root_certificates: bytes | None, shown: Identity | None
+) -> grpc.aio.Channel:
+    """A channel of the running loop, over TLS if there is something to show."""
+    if shown is None:
+        made = grpc.aio.insecure_channel(target, options=_OPTIONS)
+    else:
         credentials = grpc.ssl_channel_credentials(
             root_certificates, shown.private_key, shown.certificate_chain
         )
         made = grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
-    else:
-        made = grpc.aio.insecure_channel(target, options=_OPTIONS)
     _channels.add(made)
     return made
 

@@ -50,9 +50,11 @@ class Joining:
         self._bytes_left = JOINED_BYTES_MAX
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, messages: Messages) -> Submitted:
         """As `send`, maybe together with other submissions."""
+        self._enter_loop()
         if self._join_s and (self._sending or self._waiting) and self._fits(messages):
             return await self._wait(messages)
         self._sending += 1
@@ -60,6 +62,14 @@ class Joining:
             return await self._send(messages)
         finally:
             self._answered()
+
+    def _enter_loop(self) -> None:
+        """What another loop had in progress, for example before a fork, is no longer waited for."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._timer = loop, None
+            self._sending, self._waiting = 0, []
+            self._room, self._bytes_left = JOINED_REQUESTS_MAX, JOINED_BYTES_MAX
 
     def _fits(self, messages: Messages) -> bool:
         size = sum(message.ByteSize() for message in messages)

@@ -1,7 +1,7 @@
 """An event loop in a thread, for programs without one.
 
 The synchronous client runs the asynchronous one on it, so the two behave alike. Ctrl-C ends the
-waiting call, on the server too. Must not be used across a fork.
+waiting call, on the server too. In a forked process it begins again, without what was in progress.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from assay.client import forks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -23,16 +25,28 @@ class LoopThread:
     """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
+        self._closed = False
+        self._lock = threading.Lock()
+        self._begin()
+        forks.renew_in_child(self)
+
+    def _begin(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
+        self._thread: threading.Thread | None = threading.Thread(
             target=self._loop.run_forever, name="assay-client", daemon=True
         )
         self._thread.start()
 
+    def renew(self) -> None:
+        """The thread is gone; the next work begins another, with a loop of its own."""
+        forks.keep(self._loop)
+        self._lock = threading.Lock()
+        self._thread = None
+
     @property
     def running(self) -> bool:
         """False once closed."""
-        return self._thread.is_alive()
+        return not self._closed
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it; an interrupt here cancels it there."""
@@ -49,10 +63,13 @@ class LoopThread:
         Raises:
             RuntimeError: the loop is closed.
         """
-        if not self.running:
-            work.close()
-            raise RuntimeError("the client is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise RuntimeError("the client is closed")
+            if self._thread is None:
+                self._begin()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield items one by one."""
@@ -67,9 +84,13 @@ class LoopThread:
 
     def close(self) -> None:
         """Stop the loop and its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+            self._loop.close()
 
 
 class _Steps(Generic[T]):

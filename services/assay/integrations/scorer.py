@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from assay.client import Backoff
+from assay.client import Backoff, forks
 from assay.client.loop_thread import LoopThread
 from assay.core.errors import InvalidRequest
 from assay.integrations.step import Patience, Step
@@ -138,9 +138,14 @@ class Scorer:
 
     def __init__(self, scoring: Scoring) -> None:
         self.scoring = scoring
-        self._lock = threading.Lock()
         self._engine: _Engine | None = None
         self._process = 0
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """In a forked process another thread of the parent's may have held the lock."""
+        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, scoring: Scoring | str, **options: Any) -> Scorer:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Final
 
+from assay.client import forks
 from assay.client.http.address import target
 from assay.client.http.bodies import error_of
 from assay.client.http.exchange import PIECE_BYTES, Answer, Connection, head_of
@@ -35,7 +36,10 @@ _FAILURES: Final = (OSError, EOFError, HTTPException)
 
 
 class AsyncTransport:
-    """Connections to one service, for the tasks of one event loop."""
+    """Connections to one service, for the tasks of one event loop at a time.
+
+    Those that another loop left idle are not used; they end with it.
+    """
 
     def __init__(
         self,
@@ -60,11 +64,20 @@ class AsyncTransport:
         self._backoff = backoff
         self.timeout_s = timeout_s
         self._sleep = sleep
-        self._randomness = random.Random()  # noqa: S311 spreads pauses only
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Connection] = []
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without connections; those of the parent are left to it."""
+        forks.keep(*self._idle)
+        self._randomness = random.Random()  # noqa: S311 spreads pauses only
+        self._idle = []
 
     async def close(self) -> None:
         """Close the idle connections; those of calls are closed with these."""
+        self._enter_loop()
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -146,7 +159,13 @@ class AsyncTransport:
         await self._sleep(wait_s)
         _check_time(deadline_s, error)
 
+    def _enter_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._idle = loop, []
+
     async def _take(self) -> Connection:
+        self._enter_loop()
         while self._idle:
             connection = self._idle.pop()
             if await connection.wake():
@@ -159,7 +178,8 @@ class AsyncTransport:
         return Connection(reader, writer)
 
     def _give_back(self, connection: Connection, *, reusable: bool) -> None:
-        if not reusable or len(self._idle) >= IDLE_MAX:
+        here = self._loop is asyncio.get_running_loop()
+        if not reusable or not here or len(self._idle) >= IDLE_MAX:
             connection.close()
             return
         connection.rest()

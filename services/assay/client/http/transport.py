@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from assay.client import forks
 from assay.client.backoff import Backoff
 from assay.client.http.address import check_protocol, target
 from assay.client.http.bodies import error_of
@@ -39,7 +40,7 @@ class Silent(DependencyDown):
 
 
 class Transport:
-    """Connections to one service; safe to use from many threads."""
+    """Connections to one service; safe to use from many threads, and in forked processes."""
 
     def __init__(
         self,
@@ -64,6 +65,11 @@ class Transport:
         self.timeout_s = timeout_s
         self._sleep = sleep
         self.now_s = now_s
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without connections; those of the parent end for this process alone."""
         self._randomness = random.Random()  # noqa: S311 spreads pauses only
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()

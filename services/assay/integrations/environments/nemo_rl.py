@@ -5,21 +5,24 @@
     nemo_rl.install_baseline()          # for samples that NeMo-Gym masks
 
 NeMo-RL's word for "not judged" is an infrastructure failure of the actor, by which a prompt is
-generated again; it exists where samples come one by one. Where a step comes as one call, an
-exception would end the run: there a sample that was not judged gets the mean of what was judged in
-its group, so that its advantage is 0 and the group's mean is as if it were absent.
+generated again; only its single controller knows it. In the other loops an exception ends the run:
+there a sample that was not judged gets the mean of what was judged in its group, so that its
+advantage is 0 and the group's mean is as if it were absent. Where samples come as one call the
+environment does it, where they come one by one NeMo-RL's rollouts around it (`nemo_rl_rollouts`).
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from assay.core.errors import InvalidRequest
+from assay.integrations.environments.nemo_rl_rollouts import FILLED, install_rollouts
 from assay.integrations.judgement import Judgement, unscored_share
 from assay.integrations.sample import Sample, group_of, reference_of, response_text
 from assay.integrations.scorer import Scoring, shared_scorer
@@ -28,7 +31,7 @@ REFERENCE_KEY: Final = "reference_key"
 """Key of the environment's configuration: the key of a row's `extra_env_info` with the label."""
 REFERENCE_DEFAULT: Final = "ground_truth"
 UNSCORED: Final = 0.0
-"""The reward of a sample in a group of which nothing was judged: equal rewards, no advantage."""
+"""The reward of each sample of a call of which nothing was judged: no advantage."""
 CALLS_MAX: Final = 64
 """Calls that are judged at once; NeMo-RL asks from 32 threads where samples come one by one."""
 _ACTOR: Final = f"{__name__}.Actor"
@@ -61,7 +64,8 @@ class Environment:
 
         Raises:
             InvalidRequest: a row has no label.
-            UnscoredError: the only sample of the call was not judged.
+            UnscoredError: the only sample of the call was not judged, and NeMo-RL's rollouts do
+                not fill in (`install_baseline`).
         """
         import torch
         from nemo_rl.environments.interfaces import EnvironmentReturn
@@ -91,12 +95,17 @@ class Environment:
             for log, row, name in zip(message_logs, metadata, groups, strict=True)
         ]
         if len(samples) == 1:
-            self._judged = [self._scorer.judge_one(samples[0])]
-            if self._judged[0].reward is None:
-                raise UnscoredError(self._judged[0].cause)
-        else:
-            self._judged = self._scorer.judge(samples)
+            return [self._alone(samples[0], filled_in=FILLED in metadata[0])]
+        self._judged = self._scorer.judge(samples)
         return filled([one.reward for one in self._judged], groups)
+
+    def _alone(self, sample: Sample, *, filled_in: bool) -> float:
+        """The reward of a sample whose group is elsewhere; NaN where rollouts fill it in."""
+        one = self._scorer.judge_one(sample)
+        self._judged = [one]
+        if one.reward is None and not filled_in:
+            raise UnscoredError(one.cause)
+        return math.nan if one.reward is None else one.reward
 
     def _label(self, row: object) -> object:
         if not isinstance(row, Mapping) or self._reference not in row:
@@ -118,15 +127,19 @@ def _prompt(log: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def filled(rewards: Sequence[float | None], groups: Sequence[object]) -> list[float]:
-    """The rewards, with the mean of what was judged in its group for each that is missing."""
+    """The rewards, with the mean of what was judged in its group for each that is missing.
+
+    In a group of which nothing was judged, the mean of all that was: any one number gives its
+    samples no advantage, and this one leaves the step's mean reward as it is.
+    """
     judged: dict[object, list[float]] = {}
     for reward, group in zip(rewards, groups, strict=True):
         if reward is not None:
             judged.setdefault(group, []).append(reward)
+    means = {group: statistics.fmean(part) for group, part in judged.items()}
+    every = [one for part in judged.values() for one in part] or [UNSCORED]
     return [
-        (statistics.fmean(judged[group]) if group in judged else UNSCORED)
-        if reward is None
-        else reward
+        means.get(group, statistics.fmean(every)) if reward is None else reward
         for reward, group in zip(rewards, groups, strict=True)
     ]
 
@@ -172,13 +185,15 @@ def unmasked(rewards: Any, prompt_ids: Any, mask_sample: Any) -> Any:
 
 
 def install_baseline() -> None:
-    """Let NeMo-RL's GRPO compute advantages over samples that are not masked; repeatable.
+    """Let NeMo-RL's GRPO compute advantages over samples that were judged; repeatable.
 
     Where the loop takes `mask_sample` along, in the estimator; with `data_plane.enabled` it takes
-    only rewards along, and there the actor of NeMo-Gym has to know the mean.
+    only rewards along, and there the actor of NeMo-Gym has to know the mean. Rollouts of samples
+    that come to an environment one by one fill in the mean themselves.
     """
     _install_estimator()
     _install_gym()
+    install_rollouts()
 
 
 def _install_estimator() -> None:
