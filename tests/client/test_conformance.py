@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import certificates
 from tests.client.driven import Driven
 
 from assay.client import Backoff, Outcome, Request, SyncClient
@@ -32,6 +33,7 @@ from assay.core.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.running import RunApi, Running, RunWorker
 
@@ -267,6 +269,37 @@ async def test_the_port_of_the_other_protocol_is_a_mistake_that_is_named(
     error = await asyncio.to_thread(fault)
     assert error.field == "url"
     assert "port" in error.message
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CLIENT)
+@pytest.mark.parametrize("tls", [True, False])
+async def test_a_service_with_tls_and_a_client_without_is_a_mistake_that_is_named(
+    kind: str, tls: bool, run_api: RunApi, tmp_path: Path
+) -> None:
+    """And the other way round, at once. A service with TLS says nothing to one that speaks none, as
+    one that ends does not, so that is tried again; the error names what may be the reason."""
+    own: dict[str, str] = {}
+    if tls:
+        certificate, key = certificates.certificate(tmp_path)
+        own = {"tls_certificate": str(certificate), "tls_key": str(key)}
+    running = await run_api(**own)
+    address = running.addresses.http.partition("://")[2]
+    url = {"grpc": running.addresses.grpc}.get(kind, address)
+    scheme = {"grpc": ("grpcs", "grpc")}.get(kind, ("https", "http"))[tls]
+    patient = ONCE if tls else Backoff(first_s=1.0, total_s=600.0)
+    makes = {"grpc": SyncClient, "http": HttpClient}
+
+    def fault() -> AssayError:
+        named = f"{scheme}://{url}"
+        made = makes[kind](named, backoff=patient) if kind in makes else None
+        client = made or Driven(lambda: AsyncHttpClient(named, backoff=patient))
+        with client, pytest.raises(DependencyDown if tls else InvalidRequest) as caught:
+            client.list_pipelines()
+        return caught.value
+
+    error = await asyncio.wait_for(asyncio.to_thread(fault), 120)
+    assert error.field == ("" if tls else "url")
+    assert "TLS" in error.message
 
 
 @pytest.mark.parametrize(

@@ -364,18 +364,32 @@ async def test_nemo_rls_samples_that_come_one_by_one_end_no_run_and_have_an_unbi
 ) -> None:
     """With an asynchronous engine an exception of the environment would end the run."""
     await run_worker(Judge(), stage="extract")
-    path = EXAMPLES / "nemo_rl_environment.py"
-    found = await run("nemo_rl", api.addresses.grpc, path, *BASELINE, program="nemo_rl_alone")
-    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
-    for name in ("whole", "group", "plane"):
-        assert found[name]["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
-        assert found[name]["advantages"] == pytest.approx(centred, abs=1e-6)
+    arguments = (EXAMPLES / "nemo_rl_environment.py", "rollouts", *BASELINE)
+    found = await run("nemo_rl", api.addresses.grpc, *arguments, program="nemo_rl_alone")
     for name in ("whole", "group"):
+        check_nemo_rl(found[name])
         assert found[name]["mean"] == pytest.approx(1 / 3)
         assert found[name]["rows"] == [["ground_truth"]] * 4
-    assert found["plane"]["fills_in"]
     assert found["collector"]
     assert found["goes_by_value"]
+
+
+async def test_nemo_rls_data_plane_fills_in_samples_that_come_one_by_one(
+    api: Any, run_worker: Any
+) -> None:
+    """In the process of its rollout actor."""
+    await run_worker(Judge(), stage="extract")
+    arguments = (EXAMPLES / "nemo_rl_environment.py", "plane", *BASELINE)
+    found = await run("nemo_rl", api.addresses.grpc, *arguments, program="nemo_rl_alone")
+    check_nemo_rl(found)
+    assert found["fills_in"]
+
+
+def check_nemo_rl(found: Any) -> None:
+    """The second of four was not judged, and has the mean of the others."""
+    assert found["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+    centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
+    assert found["advantages"] == pytest.approx(centred, abs=1e-6)
 
 
 async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_loss(

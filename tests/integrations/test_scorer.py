@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import pickle
+import re
 import socket
 import sys
 import threading
@@ -21,6 +22,7 @@ from assay.client.http import AsyncHttpBatch
 from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest, NotFound, Unauthenticated
 from assay.integrations import Sample, Scorer, Scoring
+from assay.integrations.scorer import REFUSED_MAX
 from assay.integrations.step import Step
 
 REFERENCE = {"answers": ["5"]}
@@ -144,6 +146,24 @@ async def test_a_wrong_option_is_an_error_while_nothing_was_scored(judge: Judge)
     assert judged.outcome == "REJECTED_INVALID"
     for scorer in (unknown, column):
         await asyncio.to_thread(scorer.close)
+
+
+async def test_samples_that_come_one_by_one_and_are_all_refused_say_why(
+    judge: Judge, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reference of another pipeline's form: the run would train on nothing, without a word."""
+    scorer = Scorer.of("math", quiet_s=0.1)
+    wrong = Sample(response=RIGHT, reference={"tests": []})
+    for _ in range(REFUSED_MAX - 1):
+        assert (await scorer.judge_one_async(wrong)).outcome == "REJECTED_INVALID"
+    with pytest.raises(InvalidRequest, match=r"all of 16 samples were refused: .*answers"):
+        await scorer.judge_one_async(wrong)
+    assert (await scorer.judge_one_async(samples(RIGHT)[0])).reward == 1.0
+    # From then on a bad row is unscored: it must not end the run.
+    for _ in range(REFUSED_MAX):
+        assert (await scorer.judge_one_async(wrong)).outcome == "REJECTED_INVALID"
+    await asyncio.to_thread(scorer.close)
+    assert re.search(r"samples unscored.*: \d+ REJECTED_INVALID: .*answers", caplog.text)
 
 
 async def test_a_token_that_is_refused_later_delays_the_step_and_ends_no_run(

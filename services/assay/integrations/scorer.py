@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from assay.client import Backoff, forks
 from assay.client.loop_thread import LoopThread
 from assay.core.errors import InvalidRequest
-from assay.integrations.step import Patience, Step
+from assay.integrations.step import REJECTED_INVALID, Patience, Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +41,8 @@ URL_DEFAULT: Final = "127.0.0.1:8470"
 STEP_SAMPLES_MAX: Final = 16_384
 """Most samples of a batch that `judge_one` fills; the next one opens another."""
 
+REFUSED_MAX: Final = 16
+"""So many samples in a row that are refused before any was scored are a mistake of the caller."""
 INCOMPLETE_S: Final = 60.0
 """When a step of known size that got fewer samples is closed, without a deadline."""
 
@@ -242,7 +244,10 @@ class _Engine:
         self._running: set[asyncio.Task[None]] = set()
         self._proven = False
         self._judged = 0
+        self._refused = 0
         self._unscored: Counter[str] = Counter()
+        self._causes: dict[str, str] = {}
+        """The first one per outcome."""
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judgement]:
         if not samples:
@@ -257,7 +262,7 @@ class _Engine:
         except BaseException:
             work.cancel()
             raise
-        if not proven and all(one.outcome == "REJECTED_INVALID" for one in judged):
+        if not proven and all(one.outcome == REJECTED_INVALID for one in judged):
             raise InvalidRequest(f"all samples were refused; the first: {judged[0].cause}")
         return judged
 
@@ -270,9 +275,12 @@ class _Engine:
         if step.count >= (self._scoring.step_size or STEP_SAMPLES_MAX):
             step.close()
         try:
-            return await future
+            judged = await future
         finally:
             self._close_when_quiet(step)
+        if self._refused >= REFUSED_MAX and not self._proven:
+            raise InvalidRequest(f"all of {self._refused} samples were refused: {judged.cause}")
+        return judged
 
     def _close_when_quiet(self, step: Step) -> None:
         added = step.count
@@ -328,19 +336,24 @@ class _Engine:
         if not work.cancelled() and (error := work.exception()) is not None:
             LOG.error("a step ended by an error of the adapter", exc_info=error)
         if self._unscored:
-            causes = ", ".join(f"{name} {n}" for name, n in sorted(self._unscored.items()))
+            causes = ", ".join(
+                f"{n} {self._causes[name]}" for name, n in sorted(self._unscored.items())
+            )
             LOG.warning(
                 "%d of %d samples unscored, which is no reward: %s",
                 *(self._unscored.total(), self._judged, causes),
             )
         self._judged = 0
         self._unscored.clear()
+        self._causes.clear()
 
     def _count(self, judged: Judgement) -> None:
         self._proven = self._proven or judged.scored
         self._judged += 1
+        self._refused = self._refused + 1 if judged.outcome == REJECTED_INVALID else 0
         if not judged.scored:
             self._unscored[judged.outcome] += 1
+            self._causes.setdefault(judged.outcome, judged.cause)
 
 
 def _client(scoring: Scoring) -> Client | AsyncHttpClient:

@@ -57,6 +57,7 @@ CALLERS_MISTAKE: Final = (
     Conflict,
 )
 """Raised while nothing was ever scored, because waiting cannot help; later they are waited out."""
+REJECTED_INVALID: Final = "REJECTED_INVALID"
 PAUSE_S: Final = 1.0
 CANCEL_S: Final = 2.0
 _INDEX: Final = re.compile(r"requests\[(\d+)\]")
@@ -254,7 +255,7 @@ class Step:
                 found = _INDEX.match(error.field)
                 if found is None or int(found[1]) >= len(ids):
                     raise
-                self._resolve(ids.pop(int(found[1])), unscored("REJECTED_INVALID", error.message))
+                self._resolve(ids.pop(int(found[1])), unscored(REJECTED_INVALID, error.message))
             else:
                 return
 

@@ -1,7 +1,7 @@
 """Rolls a step out by NeMo-RL's paths with an asynchronous engine, where samples come one by one.
 
-`in_nemo_rl_alone.py PATH TEXTS`, with the path of the example that registers the environment. The
-responses are given. Real are `run_async_multi_turn_rollout` as `grpo_train` calls it, the groups of
+`in_nemo_rl_alone.py PATH WHAT TEXTS`, with the path of the example that registers the environment,
+and `rollouts` or `plane`. The responses are given. Real are `run_async_multi_turn_rollout` as `grpo_train` calls it, the groups of
 the older asynchronous loop, `SyncRolloutActor` with its TransferQueue, and the actor that collects
 for the older loop, of which only the class is looked at. Prints, as JSON, rewards,
 advantages and the mean reward in the metrics.
@@ -118,7 +118,21 @@ def through_plane(environments: Any, rows: list[Any], texts: tuple[str, ...]) ->
         client.close()
 
 
-def main(path: str, *texts: str) -> None:
+def by_rollouts(environments: Any, rows: list[Any], texts: tuple[str, ...]) -> Any:
+    whole = rollouts.run_async_multi_turn_rollout(
+        Streamed(texts), batch(texts, rows, "assay"), Characterwise(), environments, **LIMITS
+    )
+    (group,) = asyncio.run(grouped(batch(texts, rows, "assay"), texts, environments))
+    collector = async_utils.AsyncTrajectoryCollector.__ray_metadata__.modified_class
+    return {
+        "whole": summary(*whole),
+        "group": summary(group.final_batch, group.rollout_metrics),
+        "collector": collector.fills_in,
+        "goes_by_value": goes_by_value(),
+    }
+
+
+def main(path: str, what: str, *texts: str) -> None:
     sys.path.insert(0, str(Path(path).parent))
     importlib.import_module(Path(path).stem)
     ray.init(num_cpus=16, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
@@ -126,18 +140,8 @@ def main(path: str, *texts: str) -> None:
         options = {"pipeline": "math", "quiet_s": 0.1, "url": os.environ["ASSAY_URL"]}
         environments = {"assay": create_env("assay", options)}
         rows = [{"ground_truth": "5"} for _ in texts]
-        whole = rollouts.run_async_multi_turn_rollout(
-            Streamed(texts), batch(texts, rows, "assay"), Characterwise(), environments, **LIMITS
-        )
-        (group,) = asyncio.run(grouped(batch(texts, rows, "assay"), texts, environments))
-        collector = async_utils.AsyncTrajectoryCollector.__ray_metadata__.modified_class
-        found = {
-            "whole": summary(*whole),
-            "group": summary(group.final_batch, group.rollout_metrics),
-            "plane": through_plane(environments, rows, texts),
-            "collector": collector.fills_in,
-            "goes_by_value": goes_by_value(),
-        }
+        roll_out = {"rollouts": by_rollouts, "plane": through_plane}[what]
+        found = roll_out(environments, rows, texts)
     finally:
         ray.shutdown()
     print(json.dumps(found))

@@ -1,5 +1,7 @@
 """Where the service is, who calls, and the sizes of messages, for both clients over HTTP."""
 
+import asyncio
+import http.client
 import ssl
 from pathlib import Path
 from typing import Final
@@ -70,14 +72,41 @@ def target(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port, parts.scheme == "https"
 
 
+MAYBE_TLS: Final = "(as by a service with TLS: https://, grpcs://)"
+"""What may be the reason where a service hears no TLS, and says nothing."""
+
+
 def check_protocol(first: bytes) -> None:
-    """Refuse an answer that begins with settings of HTTP/2, as the gRPC port's does.
+    """Refuse an answer in HTTP/2, as the gRPC port's is, and one in TLS.
 
     Raises:
         InvalidRequest: it does; waiting would change nothing.
     """
+    if first[:2] == b"\x15\x03":  # an alert
+        raise InvalidRequest("url: the service speaks TLS: name it by https://", field="url")
     if first[3:5] == b"\x04\x00" and first[5:9] == bytes(4):
         message = (
             "url: the service answers in HTTP/2: name its HTTP port (8471), or host:port for gRPC"
         )
         raise InvalidRequest(message, field="url")
+
+
+def not_tls() -> InvalidRequest:
+    """The error of a client that speaks TLS, while the service does not."""
+    message = "url: the service does not speak TLS: name it by grpc:// or http://"
+    return InvalidRequest(message, field="url")
+
+
+def is_not_tls(error: object) -> bool:
+    """Whether a handshake failed because the service answered without TLS."""
+    return isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER"
+
+
+def reason(error: BaseException, *, tls: bool) -> str:
+    """What happened to a connection, for people."""
+    silent = isinstance(error, http.client.RemoteDisconnected) or (
+        isinstance(error, asyncio.IncompleteReadError) and not error.partial
+    )
+    if silent and not tls:
+        return f"the connection was closed without an answer {MAYBE_TLS}"
+    return f"{error or type(error).__name__}"

@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Final
 
 from assay.client import forks
-from assay.client.http.address import target
+from assay.client.http.address import is_not_tls, not_tls, reason, target
 from assay.client.http.bodies import error_of
 from assay.client.http.exchange import PIECE_BYTES, Answer, Connection, head_of
 from assay.client.http.transport import (
@@ -132,7 +132,9 @@ class AsyncTransport:
         except TimeoutError as error:
             raise Silent(f"{self._name}: no answer within {timeout_s} s") from error
         except _FAILURES as error:
-            message = f"{self._name}: {error or type(error).__name__}"
+            if is_not_tls(error):
+                raise not_tls() from error
+            message = f"{self._name}: {reason(error, tls=self._tls is not None)}"
             raise DependencyDown(message) from error
         finally:
             if connection is not None:

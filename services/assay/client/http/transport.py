@@ -16,7 +16,7 @@ from typing import Final
 
 from assay.client import forks
 from assay.client.backoff import Backoff
-from assay.client.http.address import check_protocol, target
+from assay.client.http.address import check_protocol, is_not_tls, not_tls, reason, target
 from assay.client.http.bodies import error_of
 from assay.client.http.calls import Call
 from assay.core.errors import (
@@ -141,7 +141,8 @@ class Transport:
         except _FAILURES as error:
             if isinstance(error, http.client.BadStatusLine):
                 check_protocol(str(error).encode("latin-1", "replace"))
-            message = f"{self._host}:{self._port}: {error or type(error).__name__}"
+            why = reason(error, tls=self._tls is not None)
+            message = f"{self._host}:{self._port}: {why}"
             raise DependencyDown(message) from error
         finally:
             if response is not None and not reusable:
@@ -197,6 +198,8 @@ class Transport:
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except _FAILURES as error:
             connection.close()
+            if is_not_tls(error):
+                raise not_tls() from error
             message = f"{self._host}:{self._port}: {error or type(error).__name__}"
             raise DependencyDown(message) from error
 
