@@ -1,10 +1,10 @@
 """Rolls a step out by NeMo-RL's paths with an asynchronous engine, where samples come one by one.
 
 `in_nemo_rl_alone.py PATH WHAT TEXTS`, with the path of the example that registers the environment,
-and `rollouts` or `plane`. The responses are given. Real are `run_async_multi_turn_rollout` as `grpo_train` calls it, the groups of
-the older asynchronous loop, `SyncRolloutActor` with its TransferQueue, and the actor that collects
-for the older loop, of which only the class is looked at. Prints, as JSON, rewards,
-advantages and the mean reward in the metrics.
+and `rollouts` or `plane`. The responses are given. Real are `run_async_multi_turn_rollout` as
+`grpo_train` calls it, the groups of the older asynchronous loop, `SyncRolloutActor` with its
+TransferQueue, and the actor that collects for the older loop, of which only the class is looked at.
+Prints, as JSON, rewards, advantages and the mean reward in the metrics.
 """
 
 import asyncio
