@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from tests.edge import every_call
+from tests.reward.test_work_fuzz import Fuzzer
 
 from assay.config.access import Role
 from assay.core.ids import StageName, WorkerId
@@ -22,7 +24,7 @@ from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.v1 import externalscaler_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Iterator, Mapping
 
     import httpx
     from google.protobuf.descriptor import MethodDescriptor
@@ -230,6 +232,31 @@ async def too_large(channel: grpc.aio.Channel, method: MethodDescriptor, token: 
     call = untyped.unary_unary(every_call.path(method))(
         bytes(MESSAGE_BYTES), metadata=metadata, timeout=LONG_S
     )
+    return await _status(call)
+
+
+# -- callers that say anything -------------------------------------------------------------------
+ROUNDS: Final = 24
+"""Messages per method."""
+
+
+async def statuses(channel: grpc.aio.Channel, method: MethodDescriptor, token: str) -> set[str]:
+    """What a method answers to messages that are drawn, some of which are none."""
+    untyped: Any = channel
+    fuzzer = Fuzzer(seed=method.index, seen=["w", "red", "task"])
+    metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    timeout = STREAM_S if method.server_streaming else LONG_S
+    called = untyped.unary_stream(every_call.path(method))
+    found = set()
+    for _ in range(ROUNDS):
+        content = fuzzer.content(message_factory.GetMessageClass(method.input_type))
+        call = called(content, metadata=metadata, timeout=timeout)
+        found.add(await _status(anext(aiter(call), None)))
+        call.cancel()
+    return found
+
+
+async def _status(call: Awaitable[object]) -> str:
     try:
         await call
     except grpc.aio.AioRpcError as failed:

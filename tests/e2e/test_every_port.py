@@ -157,6 +157,7 @@ async def test_each_port_answers_its_own_calls_to_its_own_callers_alone(
         assert not wrong, "\n".join(map(str, wrong[:40]))
         await slow
         await _large_messages_are_refused(ports, channels)
+        await _any_message_is_answered(channels)
         empty = [one for one in AUDITED if not (data / "audit" / one).stat().st_size]
         assert not empty, "each port that asks who calls keeps who was refused"
 
@@ -181,18 +182,43 @@ async def _large_messages_are_refused(
         for kind, said in every_port.LARGE.items():
             answer = await every_port.end_of_large(address, said)
             assert not answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 5")), (port, kind, answer)
-    tokens = {TENANTS: "blue", OPERATOR: every_port.OPERATOR, ANYONES: ""}
-    tokens[WORKERS] = every_port.worker_token(every_port.KEY)
-    for port, channel in channels.items():
-        known, services = GRPC[port]
-        served = [
+    for port, methods in _served().items():
+        one = next(each for each in methods if not each.server_streaming)
+        status = await every_port.too_large(channels[port], one, _token(port))
+        assert status in {"RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNAVAILABLE"}, port
+
+
+async def _any_message_is_answered(channels: Mapping[str, grpc.aio.Channel]) -> None:
+    """By a status that says who has to act: none is an error of the service."""
+    calls = {
+        (port, one.full_name): every_port.statuses(channels[port], one, _token(port))
+        for port, methods in _served().items()
+        for one in methods
+    }
+    found = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+    wrong = {call: told for call, told in found.items() if told & {"INTERNAL", "UNKNOWN"}}
+    assert not wrong
+    assert len(found) > len(channels)
+
+
+def _served() -> dict[str, list[MethodDescriptor]]:
+    """Calls with one message, by port."""
+    return {
+        port: [
             one
             for one in every_port.methods()
             if one.containing_service.full_name in services - {HEALTH, REFLECTION}
-            and not (one.client_streaming or one.server_streaming)
+            and not one.client_streaming
         ]
-        status = await every_port.too_large(channel, served[0], tokens[known])
-        assert status in {"RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNAVAILABLE"}, port
+        for port, (_, services) in GRPC.items()
+    }
+
+
+def _token(port: str) -> str:
+    """Of a caller whom a port permits everything."""
+    known = GRPC[port][0]
+    worker = every_port.worker_token(every_port.KEY)
+    return {TENANTS: "blue", OPERATOR: every_port.OPERATOR, WORKERS: worker, ANYONES: ""}[known]
 
 
 Case = tuple[tuple[str, str, str], set[Answer], Awaitable[Answer]]

@@ -71,7 +71,7 @@ class Fuzzer:
                 continue
             target = getattr(message, field.name)
             if field.message_type and field.message_type.GetOptions().map_entry:
-                self.fill(target[self.text()], depth + 1)
+                self.entry(target, field.message_type.fields_by_name, depth)
             elif field.message_type and field.is_repeated:
                 for _ in range(self.draw.choice([0, 1, 2, 5]) if depth < 3 else 0):
                     self.fill(target.add(), depth + 1)
@@ -87,6 +87,13 @@ class Fuzzer:
         if "seconds" in message.DESCRIPTOR.fields_by_name:
             message.seconds = min(message.seconds, 0.05)
         return message
+
+    def entry(self, target: Any, named: Any, depth: int) -> None:
+        key = self.value(named["key"])
+        if named["value"].message_type:
+            self.fill(target[key], depth + 1)
+        else:
+            target[key] = self.value(named["value"])
 
     def content(self, kind: Any) -> bytes:
         """A message, or bytes that are none."""
