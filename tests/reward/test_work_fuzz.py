@@ -55,7 +55,9 @@ class Fuzzer:
                 return draw.choice([0, 1, -1, 7, 2**31 - 1, -(2**31)])
             case kinds.CPPTYPE_INT64:
                 return draw.choice([0, 1, -1, 2**63 - 1, -(2**63), *self.fences])
-            case kinds.CPPTYPE_DOUBLE:
+            case kinds.CPPTYPE_UINT32 | kinds.CPPTYPE_UINT64:
+                return draw.choice([0, 1, 7, 2**32 - 1])
+            case kinds.CPPTYPE_DOUBLE | kinds.CPPTYPE_FLOAT:
                 return draw.choice([0.0, 1.0, -1.0, 1e-9, 1e308, float("nan"), float("inf")])
             case kinds.CPPTYPE_BOOL:
                 return draw.random() < 0.5
