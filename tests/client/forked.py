@@ -48,6 +48,11 @@ def told(check: Callable[[Any, str], bool], client: Any, name: str, answers: Any
         answers.put((name, f"{type(error).__name__}: {error.message}"))
 
 
+def itself(client: Any) -> Any:
+    """The one that all processes share."""
+    return client
+
+
 def main(kind: str, url: str) -> None:
     if kind == "scorer":
         made: Any = Scorer.of("math", url=url)
@@ -55,11 +60,9 @@ def main(kind: str, url: str) -> None:
     else:
         made, check = HttpClient(url) if kind == "http" else SyncClient(url), own_answers
     check(made, "before")
-    client = partial(SyncClient, url)
     if kind == "grpc-closed":
         made.close()
-    else:
-        client = lambda: made  # noqa: E731 the one that is shared
+    client = partial(SyncClient, url) if kind == "grpc-closed" else partial(itself, made)
     forking = multiprocessing.get_context("fork")
     answers = forking.Queue()
     processes = [

@@ -74,15 +74,11 @@ def test_injected_failures_change_no_advantage_of_the_others() -> None:
         assert [one - mean for one in found] == pytest.approx(fair)
 
 
-class Ids(list[int]):
-    """Token ids, as much of a tensor as is asked for."""
+class Numbers(list[float]):
+    """Token ids or rewards, as much of a tensor as is asked for."""
 
-    def tolist(self) -> list[int]:
+    def tolist(self) -> list[float]:
         return list(self)
-
-
-class Rewards(Ids):
-    """A batch's rewards."""
 
 
 def asked_of(groups: list[list[str]]) -> dict[str, Any]:
@@ -90,7 +86,7 @@ def asked_of(groups: list[list[str]]) -> dict[str, Any]:
     prompts = [at for at, texts in enumerate(groups) for _ in texts]
     return {
         "message_log": [
-            [{"role": "user", "content": "", "token_ids": Ids([at])}] for at in prompts
+            [{"role": "user", "content": "", "token_ids": Numbers([at])}] for at in prompts
         ],
         "extra_env_info": [{"says": text} for texts in groups for text in texts],
     }
@@ -107,7 +103,7 @@ async def test_rollouts_that_fill_in_change_no_advantage_over_200_groups() -> No
             math.nan if row["says"] == FAILS else float(row["says"] == RIGHT) for row in rows
         ]
         return (
-            {"extra_env_info": rows, "total_reward": Rewards(rewards)},
+            {"extra_env_info": rows, "total_reward": Numbers(rewards)},
             [{"total_reward": reward} for reward in rewards],
         )
 
@@ -129,7 +125,7 @@ async def test_a_group_of_which_nothing_was_judged_has_the_mean_of_the_others() 
         rows = input_batch["extra_env_info"]
         judged = {"yes": 1.0, "no": 0.0}
         rewards = [judged.get(row["says"], math.nan) for row in rows]
-        return {"extra_env_info": rows, "total_reward": Rewards(rewards)}, [{} for _ in rows]
+        return {"extra_env_info": rows, "total_reward": Numbers(rewards)}, [{} for _ in rows]
 
     fills = replacement()(rolled_out)
     for groups, expected in (

@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -76,8 +76,8 @@ class Connection:
         randomness: random.Random | None = None,
     ) -> None:
         forks.check_grpc()
-        # Stubs take it for a channel.
-        self.channel: Any = LoopChannel(_maker(url, root_certificates, identity))
+        later: object = LoopChannel(_maker(url, root_certificates, identity))
+        self.channel = cast("grpc.aio.Channel", later)  # as much of one as stubs need
         self.metadata = _metadata(variables.token() if token is None else token)
         self._backoff = backoff
         self._timeout_s = timeout_s

@@ -88,7 +88,7 @@ def fills_in(actor: Any) -> bool:
     """Whether the process of an actor has the function that fills in."""
     from nemo_rl.experience import rollouts
 
-    return type(actor).fills_in and rollouts._run_multi_turn_rollout_async.fills_in
+    return bool(type(actor).fills_in and rollouts._run_multi_turn_rollout_async.fills_in)
 
 
 def goes_by_value() -> bool:
