@@ -244,15 +244,15 @@ import os, signal, sys
 from assay.integrations import Sample, Scorer
 scorer = Scorer.of("math", url=sys.argv[1])
 sample = Sample(response=sys.argv[2], reference={"answers": ["5"]}, group_id="p")
-print(scorer.judge([sample])[0].reward, flush=True)
+print(scorer.judge_one(sample).reward, flush=True)
 child = os.fork()
 if not child:
     signal.alarm(20)
-    print(scorer.judge([sample])[0].reward, flush=True)
+    print(scorer.judge_one(sample).reward, flush=True)
     os._exit(0)
 sys.exit(os.waitpid(child, 0)[1])
 """
-"""A trainer that forks after its first step; the thread of its connection stays behind."""
+"""A trainer that forks within a step; the thread of its connection stays behind, and the step."""
 
 
 async def test_a_forked_process_has_a_connection_of_its_own(api: Any, judge: Judge) -> None:

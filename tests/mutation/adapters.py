@@ -51,7 +51,7 @@ ADAPTER_MUTANTS: Final = (
             "            for task in work:  # what the cancelled batch says of its requests is no news\n                task.cancel()\n            await self._cancel()\n",
             "",
         ),
-        ('unscored("REJECTED_INVALID", error.message)', "Judgement(reward=0.0)"),
+        ("unscored(REJECTED_INVALID, error.message)", "Judgement(reward=0.0)"),
         (
             "if isinstance(error, CALLERS_MISTAKE) and not self._proven():",
             "if isinstance(error, CALLERS_MISTAKE):",
@@ -77,13 +77,15 @@ ADAPTER_MUTANTS: Final = (
         ('deadline_s=number("ASSAY_DEADLINE_S", 0) or None', "deadline_s=None"),
         ("self._engine is None or self._process != os.getpid()", "self._engine is None"),
         (
-            '        if not proven and all(one.outcome == "REJECTED_INVALID" for one in judged):',
+            "        if not proven and all(one.outcome == REJECTED_INVALID for one in judged):",
             "        if False:",
         ),
         (
             "        if step.count >= (self._scoring.step_size or STEP_SAMPLES_MAX):",
             "        if step.count >= STEP_SAMPLES_MAX:",
         ),
+        ("self._refused >= REFUSED_MAX and not self._proven", "False"),
+        ("self._refused >= REFUSED_MAX and not self._proven", "self._refused >= REFUSED_MAX"),
     ),
     *_of(
         "TRL",
@@ -345,22 +347,33 @@ ADAPTER_MUTANTS: Final = (
         f"{ENVIRONMENTS}/nemo_rl.py",
         ("test_nemo",),
         (
-            "                raise UnscoredError(self._judged[0].cause)",
-            "                return [0.0]",
+            "            raise UnscoredError(one.cause)",
+            "            return 0.0",
         ),
         ("class UnscoredError(ConnectionError):", "class UnscoredError(Exception):"),
-        ("statistics.fmean(judged[group]) if group in judged else UNSCORED", "UNSCORED"),
+        ("means.get(group, statistics.fmean(every))", "UNSCORED"),
+        ("means.get(group, statistics.fmean(every))", "means.get(group, UNSCORED)"),
+        ("return math.nan if one.reward is None", "return 0.0 if one.reward is None"),
         (
-            "            self._judged = self._scorer.judge(samples)\n",
-            "            self._judged = [self._scorer.judge([one])[0] for one in samples]\n",
+            "        self._judged = self._scorer.judge(samples)\n",
+            "        self._judged = [self._scorer.judge([one])[0] for one in samples]\n",
         ),
         (
-            "            self._judged = self._scorer.judge(samples)\n",
-            "            self._judged = self._scorer.judge(samples)[::-1]\n",
+            "        self._judged = self._scorer.judge(samples)\n",
+            "        self._judged = self._scorer.judge(samples)[::-1]\n",
         ),
         (
             "        self._scorer = shared_scorer(options)",
             '        self._scorer = shared_scorer({**options, "deadline_s": None})',
         ),
+    ),
+    *_of(
+        "NeMo-RL's rollouts",
+        f"{ENVIRONMENTS}/nemo_rl_rollouts.py",
+        ("test_nemo",),
+        ('metrics[at]["total_reward"] = means[group]', 'metrics[at]["total_reward"] = 0.0'),
+        ("statistics.fmean(part or judged or [0.0])", "statistics.fmean(part or [0.0])"),
+        ("{**row, mark: True} if isinstance(row, dict) else row", "row"),
+        ("                row.pop(mark, None)", "                pass"),
     ),
 )

@@ -9,7 +9,6 @@ from typing import Final
 
 import grpc
 
-from assay.client.http.address import MAYBE_TLS, not_tls
 from assay.core.errors import (
     AssayError,
     Conflict,
@@ -60,6 +59,7 @@ _TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECA
 _HTTP_PORT: Final = "Trying to connect an http1.x server (HTTP status 400)"
 """What grpcio says of a server that speaks HTTP/1.1 and refuses the first bytes of HTTP/2."""
 _CLOSED: Final = re.compile(r"^failed to connect to all.*Socket closed$")
+_MAYBE_TLS: Final = "(as by a service with TLS: grpcs://)"
 _NOT_TLS: Final = "WRONG_VERSION_NUMBER"
 """In what OpenSSL says of a server that answers without TLS."""
 _INDEX: Final = re.compile(r"(requests|prompts)\[(\d+)\]")
@@ -80,9 +80,11 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
         )
         return InvalidRequest(told, field="url")
     if kind is None and _NOT_TLS in message:
-        return not_tls()
+        return InvalidRequest(
+            "url: the service does not speak TLS: name it by grpc:// or host:port", field="url"
+        )
     if kind is None and _CLOSED.search(message):
-        message = f"{message} {MAYBE_TLS}"
+        message = f"{message} {_MAYBE_TLS}"
     if kind is None:
         kind = BY_STATUS.get(failed.code(), AssayError)
     retry_after_ms = trailers.get("retry-after-ms", "0")

@@ -17,14 +17,14 @@ from weakref import WeakSet
 from assay.core.errors import FailedPrecondition
 
 
-class Shared(Protocol):
+class Renewed(Protocol):
     """Something with connections, locks or threads."""
 
     def renew(self) -> None:
         """Forget those of the parent, without closing what the parent still uses."""
 
 
-_shared: Final[WeakSet[Shared]] = WeakSet()
+_renewed: Final[WeakSet[Renewed]] = WeakSet()
 _channels: Final[WeakSet[object]] = WeakSet()
 _kept: Final[list[object]] = []
 """Never released: releasing them would end them for the parent, too, or wait for its threads."""
@@ -32,9 +32,9 @@ _inherited: Final[list[int]] = []
 """The process that had gRPC in use when it forked this one, or an ancestor of this one."""
 
 
-def renew_in_child(shared: Shared) -> None:
+def renew_in_child(one: Renewed) -> None:
     """Call `renew` in each forked process, before anything else runs there."""
-    _shared.add(shared)
+    _renewed.add(one)
 
 
 def keep(*objects: object) -> None:
@@ -71,7 +71,7 @@ def _renew() -> None:
         _inherited.append(os.getppid())
         keep(*_channels)
         _channels.clear()
-    for one in list(_shared):
+    for one in list(_renewed):
         one.renew()
 
 

@@ -69,7 +69,8 @@ class Joining:
         if self._loop is not loop:
             self._loop, self._timer = loop, None
             self._sending, self._waiting = 0, []
-            self._room, self._bytes_left = JOINED_REQUESTS_MAX, JOINED_BYTES_MAX
+            self._room = JOINED_REQUESTS_MAX
+            self._bytes_left = JOINED_BYTES_MAX
 
     def _fits(self, messages: Messages) -> bool:
         size = sum(message.ByteSize() for message in messages)

@@ -72,7 +72,7 @@ def target(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port, parts.scheme == "https"
 
 
-MAYBE_TLS: Final = "(as by a service with TLS: https://, grpcs://)"
+MAYBE_TLS: Final = "(as by a service with TLS: https://)"
 """What may be the reason where a service hears no TLS, and says nothing."""
 
 
@@ -93,7 +93,7 @@ def check_protocol(first: bytes) -> None:
 
 def not_tls() -> InvalidRequest:
     """The error of a client that speaks TLS, while the service does not."""
-    message = "url: the service does not speak TLS: name it by grpc:// or http://"
+    message = "url: the service does not speak TLS: name it by http://"
     return InvalidRequest(message, field="url")
 
 
