@@ -79,6 +79,25 @@ def test_a_value_of_its_kind_behind_an_answer_is_another_one(judge: Judge, joint
         assert judge("math", again, {"answers": [gold]}).reward == 1.0, again
 
 
+@pytest.mark.parametrize(
+    ("said", "gold", "is_right"),
+    [
+        ("\\boxed{5}. Edit: $- 39$", "39", False),
+        ("\\boxed{5}. Edit: $- 39$", "-39", True),
+        ("\\boxed{-39}\nEdit: $- 39$", "-39", True),
+        ("\\boxed{-39}. Or $- 39$.", "-39", True),
+        ("\\boxed{-39}\nPS: $- 39$", "-39", True),
+        ("\\boxed{85} | $- 85$", "85", False),
+        ("$\\boxed{85} - 5 = 80$", "85", True),
+        ("\\boxed{85} - no, 39", "39", True),
+    ],
+)
+def test_a_minus_that_begins_a_formula_is_its_sign(
+    judge: Judge, said: str, gold: str, *, is_right: bool
+) -> None:
+    assert (judge("math", said, {"answers": [gold]}).reward == 1.0) is is_right
+
+
 @pytest.mark.parametrize("joint", [" plus {}", " minus {}", " times {}"])
 def test_an_operation_in_words_with_another_value_is_another_answer(
     judge: Judge, joint: str

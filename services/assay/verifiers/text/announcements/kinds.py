@@ -195,7 +195,10 @@ def _may_join(text: str, joint: re.Match[str], answer: set[ValueKind], *, has_te
     is_equated = "=" in joint[0] and "=>" not in joint[0]
     if is_equated and (has_terms or not any(kind[0] in _EQUATED for kind in answer)):
         return False
-    has_operator = _OPERATORS.search(joint[0]) and not _LINE_BEGINS.search(joint[0])
+    sign = _SIGN.search(joint[0])
+    has_operator = _OPERATORS.search(
+        joint[0][: sign.start("sign")] if sign else joint[0]
+    ) and not _LINE_BEGINS.search(joint[0])
     return not has_operator or _IS_CLOSED.match(text, joint.start()) is not None
 
 
