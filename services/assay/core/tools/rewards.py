@@ -36,12 +36,12 @@ def weighted_mean(terms: Iterable[tuple[float, float]]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean of at least one value."""
+    """As `weighted_mean`, of at least one value and with equal weights."""
     return weighted_mean((1.0, value) for value in values)
 
 
 def product(values: Sequence[float]) -> float:
-    """The product."""
+    """All values times each other; of the right sign also where it is bounded."""
     found = math.prod(values)
     return (
         found
