@@ -88,11 +88,12 @@ def test_a_value_of_its_kind_behind_an_answer_is_another_one(judge: Judge, joint
         ("\\boxed{-39}. Or $- 39$.", "-39", True),
         ("\\boxed{-39}\nPS: $- 39$", "-39", True),
         ("\\boxed{85} | $- 85$", "85", False),
+        ("The answer is $\\fbox{18x^2 \u2212 12}$ P.S. $\\fbox{18x^2}$", "18x^2 \u2212 12", False),
         ("$\\boxed{85} - 5 = 80$", "85", True),
         ("\\boxed{85} - no, 39", "39", True),
     ],
 )
-def test_a_minus_that_begins_a_formula_is_its_sign(
+def test_what_is_said_behind_an_answer_is_read_with_its_sign(
     judge: Judge, said: str, gold: str, *, is_right: bool
 ) -> None:
     assert (judge("math", said, {"answers": [gold]}).reward == 1.0) is is_right
