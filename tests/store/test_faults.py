@@ -790,7 +790,7 @@ async def test_artifacts_are_bounded_each_and_together(
     valkey: EmbeddedValkey, store_settings: StoreSettings
 ) -> None:
     settings = store_settings.model_copy(
-        update={"artifact_bytes_max": 1_000, "artifacts_bytes_max": 2_500}
+        update={"artifact_bytes_max": 1_000, "artifacts_bytes_max": 3_500}
     )
     store = ValkeyStore(settings, url=valkey.url)
     for key in "abc":
@@ -803,6 +803,19 @@ async def test_artifacts_are_bounded_each_and_together(
     with pytest.raises(TooLarge):
         await store.artifact_put("d", b"d" * 1_001)
     assert await store.artifact_begin("d", lease_s=60.0), "it was abandoned"
+    await store.close()
+
+
+async def test_artifacts_without_content_are_bounded_by_what_their_entries_take(
+    valkey: EmbeddedValkey, store_settings: StoreSettings
+) -> None:
+    settings = store_settings.model_copy(update={"artifacts_bytes_max": 10_000})
+    store = ValkeyStore(settings, url=valkey.url)
+    for at in range(100):
+        await store.artifact_put(f"key{at}", b"")
+    kept = [await store.artifact_get(f"key{at}") is not None for at in range(100)]
+    assert sum(kept) == 10_000 // 641
+    assert kept[-1]
     await store.close()
 
 

@@ -6,6 +6,7 @@ import secrets
 import pytest
 from tests.store.driver import TENANT, Driver, eventually
 
+from assay.core import store_limits
 from assay.core.errors import Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.core.records import Quota
@@ -43,6 +44,19 @@ async def test_the_quota_counts_each_file_once_and_says_when_there_is_room(drive
         await put(drive.store, b"1234", bytes_max=8)
     assert 0 < caught.value.retry_after_s <= 86_400
     await put(drive.store, b"123", bytes_max=8)
+
+
+async def test_files_are_bounded_in_number_however_small_they_are(
+    drive: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_limits, "UPLOADS_MAX", 3)
+    names = [await put(drive.store, bytes([at])) for at in range(3)]
+    with pytest.raises(Saturated, match="3 files") as caught:
+        await put(drive.store, b"more")
+    assert 0 < caught.value.retry_after_s <= 86_400
+    assert await put(drive.store, b"\0") == names[0]  # it is kept longer
+    other = hashlib.sha256(b"more").hexdigest()
+    assert await drive.store.upload_put(OTHER, other, b"more", Quota()) > 0
 
 
 async def test_a_file_above_the_whole_quota_is_no_matter_of_waiting(drive: Driver) -> None:

@@ -1,5 +1,6 @@
 """`composite`: named components of several verifiers; what was not judged is never a zero."""
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -48,6 +49,21 @@ def test_how_components_combine(bench: Any, how: str, reward: float) -> None:
     wrong = RIGHT.replace("a + b", "a - b")
     ended = bench.judge("composite", wrong, REFERENCE, **THREE, combine=how)
     assert ended.reward == pytest.approx(reward)
+
+
+@pytest.mark.parametrize("how", ["mean", "sum", "min", "product"])
+@pytest.mark.parametrize("value", [1e308, -1e308])
+def test_a_combination_of_any_rewards_is_a_number(bench: Any, how: str, value: float) -> None:
+    own = {
+        "pipeline": "shape",
+        "weight": 1_000,
+        "settings": {"form": "think", "reward_pass": value},
+    }
+    settings = {"components": {"one": own, "other": own}, "combine": how}
+    ended = bench.judge("composite", "<think>so</think>5", {}, **settings)
+    assert ended.outcome is Outcome.SCORED
+    assert math.isfinite(ended.reward)
+    assert (ended.reward > 0) is (value > 0 or how == "product")
 
 
 def test_a_gate_closes_the_whole(bench: Any) -> None:

@@ -70,6 +70,12 @@ def test_the_reward_is_the_mean_of_the_steps_which_are_components(bench: Any) ->
     assert graded(bench, answers("1", "1", "1"), reference()).evidence.verdict == "pass"
 
 
+def test_rewards_whose_sum_is_no_number_cost_the_task_none(bench: Any) -> None:
+    ended = graded(bench, answers("1.7e308", "1.7e308", "-1.7e308"), reference())
+    assert ended.outcome is Outcome.SCORED
+    assert ended.reward == pytest.approx(1.7e308 / 3)
+
+
 def test_by_final_the_last_step_counts_alone(bench: Any) -> None:
     row = reference(task='multi_step_reward_strategy = "final"\n' + TASK)
     assert graded(bench, answers("0", "1", "0.75"), row).reward == 0.75

@@ -30,7 +30,40 @@ JOINTS = (
     *("\n\n${}$", "\nor ${}$", "\n\\[{}\\]", r" \text{{ or }} {}", r" \quad {}", r"\\ {}", " ~ {}"),
     *(" vs {}", " / ${}$", " ({})", " [{}]", " \u2014 ${}$", ": {}", " respectively {}"),
     *(", alternatively ${}$", ", or else {}", " otherwise {}", "\n* ${}$", "\n2. {}", "\n**{}**"),
-    *("\n`{}`", "\n> {}", "\n---\n{}", ".\nAlt: {}", ".\n2nd: ${}$"),
+    *(
+        "\n`{}`",
+        "\n> {}",
+        "\n---\n{}",
+        ".\nAlt: {}",
+        ".\n2nd: ${}$",
+        " (b) {}",
+        "\n(ii) ${}$",
+        " b) {}",
+    ),
+    *(
+        " P.S. {}",
+        "\nN.B. ${}$",
+        "\nPS: {}",
+        "\nEdit: {}",
+        "\nNote ${}$",
+        "\nQ2. {}",
+    ),
+    *(
+        "\nPart 2: {}",
+        " next {}",
+        " \\therefore {}",
+        "\n<b>{}</b>",
+        "<br>{}",
+        "? {}",
+        "\n## {}",
+        " \u2026 {}",
+    ),
+    *(
+        "\n\\begin{{align*}}{}\\end{{align*}}",
+        " \\begin{{equation}} {} \\end{{equation}}",
+        ' "{}"',
+        ", so {}",
+    ),
 )
 CARRIERS = (r"The answer is $\boxed{@}$", "<answer>@</answer>", r"\boxed{@}")
 
@@ -44,6 +77,35 @@ def test_a_value_of_its_kind_behind_an_answer_is_another_one(judge: Judge, joint
         assert judge("math", said, {"answers": [gold]}).reward == 0.0, said
         again = marked + joint.format(gold)
         assert judge("math", again, {"answers": [gold]}).reward == 1.0, again
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "is_right"),
+    [
+        ("\\boxed{5}. Edit: $- 39$", "39", False),
+        ("\\boxed{5}. Edit: $- 39$", "-39", True),
+        ("\\boxed{-39}\nEdit: $- 39$", "-39", True),
+        ("\\boxed{-39}. Or $- 39$.", "-39", True),
+        ("\\boxed{-39}\nPS: $- 39$", "-39", True),
+        ("\\boxed{85} | $- 85$", "85", False),
+        ("The answer is $\\fbox{18x^2 \u2212 12}$ P.S. $\\fbox{18x^2}$", "18x^2 \u2212 12", False),
+        ("$\\boxed{85} - 5 = 80$", "85", True),
+        ("\\boxed{85} - no, 39", "39", True),
+    ],
+)
+def test_what_is_said_behind_an_answer_is_read_with_its_sign(
+    judge: Judge, said: str, gold: str, *, is_right: bool
+) -> None:
+    assert (judge("math", said, {"answers": [gold]}).reward == 1.0) is is_right
+
+
+@pytest.mark.parametrize("joint", [" plus {}", " minus {}", " times {}"])
+def test_an_operation_in_words_with_another_value_is_another_answer(
+    judge: Judge, joint: str
+) -> None:
+    for gold, other in (("x^2", "x^3"), ("(1, 2)", "(3, 4)"), ("2n+1", "2n-1")):
+        said = rf"\boxed{{{gold}}}" + joint.format(other)
+        assert judge("math", said, {"answers": [gold]}).reward == 0.0, said
 
 
 @pytest.mark.parametrize("joint", [" instead of {}", ". Not {}.", " rather than {}", " (not {})"])
@@ -85,6 +147,16 @@ EXPLAINED = (
     (r"$\boxed{x^2}$, $x \neq 0$", "x^2"),
     (r"$\boxed{x=3}$, $x > 0$", "x=3"),
     ("\\boxed{\\frac{1}{2}}\n\u7b2c1\u9898", r"\frac{1}{2}"),
+    (r"$\boxed{2\sqrt{ab}} \le a + b$", r"2\sqrt{ab}"),
+    (r"$\boxed{(n, n+1)}$, e.g. $(3, 4)$", "(n, n+1)"),
+    (r"$\boxed{x^2}$, so $f(x) = x^2$", "x^2"),
+    ("\\boxed{85}\n\nStep 1: $80 + 5$", "85"),
+    ("\\boxed{5} (b) $7$", "(a) 5 (b) 7"),
+    ("\\boxed{85}\n\nP.S. I used 2 steps.", "85"),
+    ("\\boxed{85}\n\nNote: $85 = 5 \\cdot 17$", "85"),
+    ("\\begin{align*} y &= \\boxed{x^2} \\\\ &= x \\cdot x \\end{align*}", "x^2"),
+    ("\\boxed{5}, so 10 apples are left.", "5"),
+    ("\\boxed{5}' 3''", "5"),
 )
 
 

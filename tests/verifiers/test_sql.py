@@ -173,6 +173,13 @@ def test_a_reference_has_one_result(bench: Any) -> None:
         ("SELECT * FROM (SELECT a FROM t ORDER BY a)", False),
         ("SELECT rank() OVER (ORDER BY a) FROM t", False),
         ("SELECT 'x ORDER BY a' FROM t -- ORDER BY a", False),
+        ('SELECT a FROM t ORDER BY "x from y"', True),
+        ("SELECT a FROM t ORDER BY `x from y`", True),
+        ("SELECT a FROM t ORDER BY [x from y]", True),
+        ("SELECT a FROM (SELECT `x (` AS a FROM t) ORDER BY a", True),
+        ("SELECT a FROM (SELECT [o'k] AS a, [x)] FROM t) ORDER BY `o'k`", True),
+        ("SELECT `a ORDER BY b` FROM t", False),
+        ("SELECT [a ORDER BY b] FROM t", False),
     ],
 )
 def test_only_an_order_of_the_whole_result_counts(query: str, ordered: bool) -> None:

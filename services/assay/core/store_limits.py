@@ -30,6 +30,8 @@ GROUP_JUDGED_MAX: Final = 64
 """Requests of a group that one stage judges as a whole: a worker gets them all at once."""
 DAY_HOURS: Final = 24
 """The day of `worker_s_per_day_max`: this hour and those before it."""
+UPLOADS_MAX: Final = 100_000
+"""Uploaded files of a tenant, however small: a file of one byte takes 440 in the server."""
 LEASE_RAN_OUT: Final = "the lease ran out"
 """Error of an attempt whose worker was not heard of in time."""
 
@@ -135,8 +137,9 @@ def too_many_bytes() -> Saturated:
 
 
 def too_many_uploads(quota: Quota, *, retry_after_s: float) -> Saturated:
-    """The tenant has `uploads_bytes_max`; the first of its files goes after that time."""
-    message = f"uploads_bytes_max: {quota.uploads_bytes_max} bytes of uploaded files are used up"
+    """The tenant has `uploads_bytes_max` or `UPLOADS_MAX`; its first file goes after that time."""
+    most = f"{quota.uploads_bytes_max} bytes or {UPLOADS_MAX} files"
+    message = f"uploads_bytes_max: the tenant's room for uploaded files is used up, {most}"
     return Saturated(message, retry_after_s=retry_after_s)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Final
 
+from assay.core import store_limits
 from assay.core.ids import TenantId
 from assay.core.records import Quota
 from assay.core.store_limits import artifact_too_large, too_many_uploads, upload_never_fits
@@ -42,7 +43,8 @@ class FileCommands:
         if sha256 not in own:
             if len(content) > quota.uploads_bytes_max:
                 raise upload_never_fits(quota, len(content))
-            if sum(len(kept) for _, kept in own.values()) + len(content) > quota.uploads_bytes_max:
+            total = sum(len(kept) for _, kept in own.values()) + len(content)
+            if total > quota.uploads_bytes_max or len(own) >= store_limits.UPLOADS_MAX:
                 first_ns = min(until_ns for until_ns, _ in own.values())
                 raise too_many_uploads(quota, retry_after_s=max(0.001, (first_ns - now_ns) / 1e9))
         own[sha256] = (now_ns + UPLOADS_KEPT_NS, content)

@@ -7,6 +7,7 @@ visible when it is complete.
 import secrets
 
 from assay.config.settings import StoreSettings
+from assay.core import store_limits
 from assay.core.errors import DependencyDown
 from assay.core.ids import TenantId
 from assay.core.records import Quota
@@ -26,7 +27,7 @@ class UploadCalls:
         """See `Store.upload_put`."""
         script = load_script("upload_end")
         kept_ms = int(self._settings.uploads_kept_s * 1000)
-        limits = (len(content), kept_ms, quota.uploads_bytes_max)
+        limits = (len(content), kept_ms, quota.uploads_bytes_max, store_limits.UPLOADS_MAX)
         reply = await self._link.run(script, tenant, sha256, "", *limits)
         if reply[0] == b"GONE":
             if len(content) > quota.uploads_bytes_max:

@@ -1,11 +1,13 @@
 #!lua
 -- Store a finished artifact, or record that making it failed; wake the waiters.
 -- Keys (KEYS[1] is the prefix): as in artifact_begin.lua, and for all artifacts together
--- ax ZSET key -> expiry (ms); az HASH key -> bytes; at STRING their sum
+-- ax ZSET key -> expiry (ms); az HASH key -> bytes with those of its entry; at STRING their sum
 -- ARGV: key kept_ms bytes_total_max content ('=...', or '' when the making failed)
 
 local P, call = KEYS[1], redis.call
 local WAKE_MS, DROPS_MAX = 10000, 1000
+-- What an entry takes beside its content, measured: a bound on contents alone would let small ones fill the server.
+local ENTRY_BYTES = 640
 local clock = call('TIME')
 local now_ms = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local key, kept_ms, bytes_max, content = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -29,8 +31,9 @@ for _, old in ipairs(call('ZRANGEBYSCORE', P .. 'ax', '-inf', now_ms, 'LIMIT', 0
 end
 call('SET', P .. 'a:' .. key, content, 'PX', kept_ms)
 call('ZADD', P .. 'ax', now_ms + kept_ms, key)
-call('HSET', P .. 'az', key, #content)
-local total = call('INCRBY', P .. 'at', #content)
+local size = #content + ENTRY_BYTES
+call('HSET', P .. 'az', key, size)
+local total = call('INCRBY', P .. 'at', size)
 for _ = 1, DROPS_MAX do
   if total <= bytes_max then break end
   drop(call('ZRANGE', P .. 'ax', 0, 0)[1])

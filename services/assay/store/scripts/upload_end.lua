@@ -3,13 +3,14 @@
 -- between tenants: none learns from an answer, or from its time, what another has uploaded.
 -- Keys (KEYS[1] is the prefix): uc:<tenant>:<sha256> STRING content, expires; ux:<tenant> ZSET sha256
 -- -> expiry (ms); uz:<tenant> HASH sha256 -> bytes, '' -> their sum
--- ARGV: tenant sha256 trial (key of the content, '' = it is there) bytes kept_ms bytes_max
+-- ARGV: tenant sha256 trial (key of the content, '' = it is there) bytes kept_ms bytes_max files_max
 -- Returns {'DONE', expiry_ms}, {'FULL', ms until room may be free} or {'GONE'}
 
 local P, call = KEYS[1], redis.call
 local DROPS_MAX = 1000
 local tenant, hash, trial = ARGV[1], ARGV[2], ARGV[3]
 local bytes, kept_ms, bytes_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local files_max = tonumber(ARGV[7])
 local clock = call('TIME')
 local now_ms = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local content, expiries, sizes = P .. 'uc:' .. tenant .. ':' .. hash, P .. 'ux:' .. tenant, P .. 'uz:' .. tenant
@@ -27,7 +28,7 @@ if call('EXISTS', content) == 0 then
   if trial == '' then return { 'GONE' } end
   if call('ZSCORE', expiries, hash) then forget(hash) end
   local total = tonumber(call('HGET', sizes, '') or 0)
-  if total + bytes > bytes_max then
+  if total + bytes > bytes_max or call('ZCARD', expiries) >= files_max then
     call('DEL', trial)
     local first = call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2]
     return { 'FULL', first and math.max(1, tonumber(first) - now_ms) or kept_ms }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import between
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
 from assay.sandbox.port import RunResult, RunStatus
 from assay.verifiers.code.compare import OutputComparison, output_equal
@@ -99,7 +100,7 @@ def conclude(
         return resource_limited(settings=settings, evidence=evidence, use=use)
     if credit and passed < total:
         share = credit / total
-        reward = settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share
+        reward = between(settings.reward_fail, settings.reward_pass, share)
         return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use)
     return scored(passed=failed_at is None, settings=settings, evidence=evidence, use=use)
 

@@ -1,9 +1,10 @@
 """Combines the rewards of several verifiers. Pure."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from assay.core.tools.rewards import product, weighted_mean, weighted_sum
 
 
 class Combination(StrEnum):
@@ -45,8 +46,7 @@ def combined(parts: Sequence[ScoredComponent], how: Combination, *, closed: floa
         case Combination.MIN:
             return min(values)
         case Combination.PRODUCT:
-            return math.prod(values)
+            return product(values)
         case Combination.SUM:
-            return math.fsum(part.weight * part.value for part in parts)
-    weights = math.fsum(part.weight for part in parts)
-    return math.fsum(part.weight * part.value for part in parts) / weights
+            return weighted_sum((part.weight, part.value) for part in parts)
+    return weighted_mean((part.weight, part.value) for part in parts)

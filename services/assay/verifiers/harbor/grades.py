@@ -9,10 +9,10 @@ of a name that is missing no one could tell whose fault it is.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import fsum
 from typing import TYPE_CHECKING
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import mean
 from assay.core.verdict import COMPONENTS_MAX, Component, Ended, Evidence, ResourceUse
 from assay.verifiers.code.scoring import bounded_text
 from assay.verifiers.harbor.task import ALONE
@@ -55,7 +55,7 @@ def concluded(grades: Sequence[StepGrade], settings: "HarborSettings", *, by_fin
         error = bounded_text(grades[-1].error)
         evidence = Evidence(verdict="invalid_reference", error=error)
         return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)
-    reward = rewards[-1] if by_final else fsum(rewards) / len(rewards)
+    reward = rewards[-1] if by_final else mean(rewards)
     passed = reward >= settings.reward_pass
     faults = [one for one in grades if one.verdict]
     verdict = faults[0].verdict if faults else "pass" if passed else "wrong_answer"
@@ -82,7 +82,7 @@ def _components(grades: Sequence[StepGrade], reward: float, key: str) -> tuple[C
     found |= {f"steps/{one.step}": one.reward or 0.0 for one in grades if one.step}
     for name in dict.fromkeys(name for one in grades for name in one.rewards if name != one.key):
         if name not in found:
-            found[name] = fsum(one.rewards.get(name, 0.0) for one in grades) / len(grades)
+            found[name] = mean([one.rewards.get(name, 0.0) for one in grades])
     if list(found) == [ALONE]:
         return ()
     return tuple(

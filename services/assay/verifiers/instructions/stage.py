@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import between
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.instructions.definition import Reward
 from assay.verifiers.instructions.rules import follows
@@ -39,7 +40,7 @@ def _one(work: Work) -> Ended:
     weight = 1 / len(asked)
     return Ended(
         outcome=Outcome.SCORED,
-        reward=settings.reward_fail + share * (settings.reward_pass - settings.reward_fail),
+        reward=between(settings.reward_fail, settings.reward_pass, share),
         evidence=Evidence(
             verdict="wrong_answer" if failed else "pass",
             error=f"not followed: {', '.join(failed)}"[:1_000] if failed else "",

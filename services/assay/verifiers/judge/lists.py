@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import between
 from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.verifiers.judge.asking import UNBLAMED, Judges, Manner, NoVerdict, question_of, shown
 from assay.verifiers.judge.conversation import Unreadable, list_messages, read_ranking
@@ -216,7 +217,7 @@ def _ended(work: Work, share: float, *, is_alone: bool) -> Ended:
         return resource_limited(settings=settings, evidence=evidence)
     return Ended(
         outcome=Outcome.SCORED,
-        reward=settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share,
+        reward=between(settings.reward_fail, settings.reward_pass, share),
         evidence=Evidence(verdict="scored", error=ALONE if is_alone else ""),
         rescorable=False,
     )

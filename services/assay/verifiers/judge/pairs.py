@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import between
 from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, Manner, question_of, shown
 from assay.verifiers.judge.conversation import RESPONSE_CHARS_MAX, pair_messages, read_better
@@ -82,12 +83,12 @@ class PairHandler:
         ]
         compared = list(self._pool.map(lambda pair: self._pair(works, *pair), pairs))
         shares = win_shares(len(works), compared)
-        span = settings.reward_pass - settings.reward_fail
+        of_fitting = [shares[at] if at in set(fitting) else 0.0 for at in range(len(works))]
         met = {at for pair in pairs for at in pair}
         return [
             Ended(
                 outcome=Outcome.SCORED,
-                reward=settings.reward_fail + span * (shares[at] if at in set(fitting) else 0.0),
+                reward=between(settings.reward_fail, settings.reward_pass, of_fitting[at]),
                 evidence=Evidence(
                     verdict="scored" if at in set(fitting) else "too_long",
                     error="" if at in met else ALONE,

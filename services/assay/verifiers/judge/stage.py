@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import between
 from assay.core.verdict import COMPONENTS_MAX, Component, Ended, Evidence, StageVerdict
 from assay.verifiers.code.scoring import bounded_text
 from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, Manner, question_of, shown
@@ -70,7 +71,7 @@ class JudgeHandler:
                 outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, rescorable=False
             )
         score = sum(scores) / len(scores)
-        reward = settings.reward_fail + (settings.reward_pass - settings.reward_fail) * score
+        reward = between(settings.reward_fail, settings.reward_pass, score)
         return Ended(
             outcome=Outcome.SCORED,
             reward=reward,

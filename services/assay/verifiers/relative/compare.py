@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import weighted_sum
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.port import GroupWork, HandlerContext, Work
 from assay.verifiers.relative.measured import Measured, pack_measured, unpack_measured
@@ -47,7 +48,7 @@ def _compared(group: GroupWork) -> list[StageVerdict]:
         verdicts.append(
             Ended(
                 outcome=Outcome.SCORED,
-                reward=own + settings.length_weight * term,
+                reward=weighted_sum([(1.0, own), (settings.length_weight, term)]),
                 evidence=one.evidence,
                 components=components,
                 rescorable=False,  # the others of its group decided too

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.config.settings import LocalRewardModel
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import weighted_sum
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.judge.asking import question_of, shown
 from assay.verifiers.port import HandlerContext, Work, resource_limited
@@ -198,7 +199,7 @@ def _ended(settings: "LocalModelSettings", outputs: Sequence[float]) -> Ended:
     score = outputs[settings.label]
     return Ended(
         outcome=Outcome.SCORED,
-        reward=settings.scale * score + settings.offset,
+        reward=weighted_sum([(settings.scale, score), (1.0, settings.offset)]),
         evidence=Evidence(verdict="scored"),
         components=(Component(name="score", value=score),),
         rescorable=False,

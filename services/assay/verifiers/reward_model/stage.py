@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.outcome import Outcome
+from assay.core.tools.rewards import weighted_sum
 from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.code.scoring import bounded_text
 from assay.verifiers.judge.asking import TRIVIAL, UNBLAMED, Judges, question_of, shown
@@ -113,7 +114,7 @@ class RewardModelHandler:
 def _ended(settings: RewardModelSettings, score: float) -> Ended:
     return Ended(
         outcome=Outcome.SCORED,
-        reward=settings.scale * score + settings.offset,
+        reward=weighted_sum([(settings.scale, score), (1.0, settings.offset)]),
         evidence=Evidence(verdict="scored"),
         components=(Component(name="score", value=score),),
         rescorable=False,

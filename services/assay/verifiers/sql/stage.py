@@ -292,7 +292,8 @@ def _outermost(query: str) -> str:
     """The query without what stands in parentheses, quotes and comments."""
     kept, depth = [], 0
     tokens = re.findall(
-        r"--[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\s\S]", query
+        r"--[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\[\]]*\]|[\s\S]",
+        query,
     )
     for token in tokens:
         if token == "(":  # noqa: S105 - not a password

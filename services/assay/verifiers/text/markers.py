@@ -97,6 +97,8 @@ _SENTENCE_END: Final = re.compile(
     r"(?!(?:(?<=\bRs\.)|(?<=\bSept\.)|(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.))\s*\d)"
 )
 """Not the point of an abbreviation that a number follows."""
+_ABBREVIATED: Final = re.compile(r"(?<![A-Za-z])(?:[A-Z]\.){1,2}[A-Z]\Z")
+"""`P.S`, whose last point was taken for the end of the sentence."""
 _SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
 """Before the last of three dots of a decimal, which ends no sentence."""
 _LEAD_IN: Final = re.compile(
@@ -202,7 +204,10 @@ def is_comment(text: str) -> bool:
 def unboxed(text: str) -> str:
     """What is in the box, if all of `text` is one."""
     found, _ = all_boxes(text)
-    if len(found) != 1 or (text[: found[0].start] + text[found[0].end :]).strip("$*_ .:"):
+    if len(found) != 1:
+        return text
+    behind = _ABBREVIATED.sub("", text[found[0].end :])
+    if (text[: found[0].start] + behind).strip("$*_ .:"):
         return text
     return found[0].text
 

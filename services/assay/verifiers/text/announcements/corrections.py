@@ -25,7 +25,7 @@ _JOINS: Final = (
     r"|alternatively|vs|versus|to"
 )
 _LEAD: Final = re.compile(
-    r"(?:[\s.,;:!$*_)\]}\u2013\u2014]|\\[)\],;! ]|-(?=\s)|\((?=[A-Za-z])"
+    r"(?:[\s.,;:!$*_)\]}\u2013\u2014]|\\[)\],;! ]|(?<=\s)-(?=\s)|\((?=[A-Za-z])"
     rf"|(?<![A-Za-z])(?:{_CORRECTS}|{_JOINS})(?![A-Za-z]))*+",
     re.IGNORECASE,
 )

@@ -1,8 +1,9 @@
 r"""A value behind a box that stands alone on its line and is of the kind of the answer: `| x^3`.
 
-Behind `\boxed{x^2}` that is another answer, whatever sign or word joins it. What explains an answer
-is of another kind (a condition, an equation, a list of steps) or has words beside it, and what only
-says the answer again is equal to it. Total; linear in the length of the text.
+Behind `\boxed{x^2}` that is another answer, whatever sign, word, label (`(b)`, `P.S.`) or
+environment joins it. What explains an answer is of another kind (a condition, an equation, a list
+of steps), has words beside it or a relation before it (`\le x^3`), and what only says the answer
+again is equal to it. Total; linear in the length of the text.
 """
 
 import re
@@ -12,13 +13,31 @@ from typing import Final
 _CHARS_MAX: Final = 160
 _VALUE_CHARS_MAX: Final = 100
 _MARKED_CHARS_MAX: Final = 200
+_LABEL: Final = (
+    r"(?<![A-Za-z\d(\[])[(\[]?(?:[a-h]|[ivx]{1,4}|\d{1,2})[)\]](?=[ ~]+\S)"
+    r"|(?<![A-Za-z])(?:part|case|q(?:uestion)?|problem|exercise|method|item|step)\s?(?:\d{1,2}|[a-e])\s?[.:)](?=\s)"
+    r"|(?<![A-Za-z.])(?!i\.e\.|e\.g\.)(?:[A-Z]\.){2,3}(?=\s)"
+)
+"""A place in a list, or an abbreviation; `e.g.` gives an example and `i.e.` explains."""
+_LEADING_WORD: Final = (
+    r"\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
+    r"|possibly|perhaps|maybe|either|xor|then|to|alt|alternative|another|second|2nd"
+    r"|p?ps|nb|viz|ans|note|bonus|edit|update|next|plus|minus|times|besides|furthermore|additionally|moreover"
+    r"|so|thus|hence|therefore)\b"
+)
+_MARKUP: Final = (
+    r"\\(?:begin|end)\s?\{(?:align(?:ed)?|equation|gather(?:ed)?|multline|eqnarray|displaymath|math|center|split)\*?\}"
+    r"|</?(?:br|hr|[bipu]|em|strong|div|span|code|h\d|li|[uo]l)\s?/?>"
+)
+"""Environments of formulas, and tags of HTML."""
 _JOINT: Final = re.compile(
-    r"(?:[\s~$*_`(\[{}\])&|;,:.!\u2013\u2014\u2022\u2192\u21d2\u27f6\u222a]|\\[,;:!() \[\]]|\\\\"
-    r"|<?[-=]{1,2}>|<-{1,2}|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
-    r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|cup|mid|lor|vee|hspace\{\w+\})(?![A-Za-z])"
-    r"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{)"
-    r"|\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
-    r"|possibly|perhaps|maybe|either|xor|then|to|alt|alternative|another|second|2nd)\b)+",
+    rf"(?:{_LABEL}|{_MARKUP}"
+    r"|[\s~$*_`(\[{}\])&|;,:.!?#@%\u2013\u2014\u2018-\u2022\u2026\u2192\u21d2\u27f6\u222a\xab\xbb]|(?<=[\s(])[\"']"
+    r"|\\[,;:!() \[\]&#%]|\\\\"
+    r"|<?[-=]{1,2}>|<-{1,2}|\^(?=\s)|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
+    r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|therefore|cup|mid|lor|vee"
+    r"|hspace\{\w+\})(?![A-Za-z])"
+    rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD})+",
     re.IGNORECASE,
 )
 _IS_CLOSED: Final = re.compile(
@@ -32,7 +51,8 @@ _LINE_BEGINS: Final = re.compile(r"\n[\s>]*-")
 _OPENED: Final = re.compile(r"[(\[{\\$+-]{1,2}\Z")
 _SIGN: Final = re.compile(r"[$({;,|&]\s?(?P<sign>[-\u2212])\s?\Z")
 """A minus, and no dash."""
-_ENDS: Final = " .!?$*_`,;|&"
+_ENDS: Final = " .!?$*_`,;|&\"'\u2018\u2019\u201c\u201d\xab\xbb"
+_CLOSED: Final = re.compile(rf"(?:{_MARKUP}|\\[)\]])\Z", re.IGNORECASE)
 _SPACES: Final = re.compile(
     r"\s+|\\(?:left|right|displaystyle|big+l?r?)(?![A-Za-z])|\\[,;:! ()\[\]]"
     r"|(?<=\d),(?=\d{3}(?!\d))"
@@ -175,7 +195,10 @@ def _may_join(text: str, joint: re.Match[str], answer: set[ValueKind], *, has_te
     is_equated = "=" in joint[0] and "=>" not in joint[0]
     if is_equated and (has_terms or not any(kind[0] in _EQUATED for kind in answer)):
         return False
-    has_operator = _OPERATORS.search(joint[0]) and not _LINE_BEGINS.search(joint[0])
+    sign = _SIGN.search(joint[0])
+    has_operator = _OPERATORS.search(
+        joint[0][: sign.start("sign")] if sign else joint[0]
+    ) and not _LINE_BEGINS.search(joint[0])
     return not has_operator or _IS_CLOSED.match(text, joint.start()) is not None
 
 
@@ -201,9 +224,8 @@ def _content(marked: str) -> str:
 def _without_end(said: str) -> str:
     """Without the end of what was opened before it."""
     value = said.rstrip(_ENDS)
-    while value and (value.endswith(("\\)", "\\]")) or is_unopened(value)):
-        is_command = value.endswith(("\\)", "\\]"))
-        value = value[: -2 if is_command else -1].rstrip(_ENDS)
+    while value and ((close := _CLOSED.search(value)) or is_unopened(value)):
+        value = value[: close.start() if close else -1].rstrip(_ENDS)
     return value
 
 
