@@ -27,14 +27,16 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
+from assay.edge.connections.sockets import plain_host
 from assay.edge.connections.tls import NoSession, TlsSession
-from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Callable, Hashable
+
+    from assay.edge.connections.watch import GrpcConnections, Origin
 
 READ_BYTES_MAX: Final = 64 * 1024
 """At once: all other calls wait while it is looked at."""
