@@ -130,7 +130,7 @@ class Joining:
         """Each caller's part of one message; none if it has to be sent by itself.
 
         Raises:
-            DependencyDown: nothing can be sent now, by itself neither.
+            DependencyDown: nothing can be sent now, neither together nor each by itself.
         """
         if len(waiting) == 1:
             return []

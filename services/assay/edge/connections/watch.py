@@ -61,11 +61,13 @@ LOOK_AGAIN_S: Final = 0.004
 BUSY_S: Final = 0.1
 """How long after the last sign of that."""
 CANCELLED_MAX: Final = 64
-"""Calls cancelled unread on one connection, above which it goes with the first of its caller."""
+"""When a caller has spent its budget of cancelled calls, those of its connections with more of
+them than this are cut."""
 STIRRING_BYTES: Final = 16 * 1024
 """A stranger who has sent less is no reason to look often."""
 REST: Final = 9
-"""Looks with thousands of connections take longer; the next is so many times as far off."""
+"""The pause after a look is this multiple of its duration: with thousands of connections it takes
+longer."""
 GRACE_S: Final = 0.003
 """A connection that exceeds its allowance is cut by a later look than the one that found it: a call
 that has arrived is seen first."""
@@ -176,7 +178,7 @@ class GrpcConnections:
         self._stir()
 
     def origin(self, peer: str) -> Origin | None:
-        """Whose call it is, in place of the peer that gRPC sees."""
+        """The client behind the peer that gRPC sees."""
         return self.origins.get(peer_named(peer))
 
     @property
@@ -254,7 +256,7 @@ class GrpcConnections:
             self._listening = ()
 
     def _try_look(self) -> bool:
-        """A flood that takes the last descriptor makes a look fail: it must not be the last one."""
+        """Look, and survive a failure: a flood may take the last descriptor for a moment."""
         try:
             return self.look()
         except OSError as failed:
