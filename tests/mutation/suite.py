@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 STORE: Final = (
-    "tests/store/test_conformance.py",
+    "tests/store/test_submitting.py",
+    "tests/store/test_serving.py",
+    "tests/store/test_ending.py",
+    "tests/store/test_keeping.py",
+    "tests/store/test_waking.py",
     "tests/store/test_groups.py",
     "tests/store/test_planning.py",
     "tests/store/test_hosts.py",
