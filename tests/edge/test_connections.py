@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.edge.connections import front as front_module
-from assay.edge.connections import watch
+from assay.edge.connections import sockets, watch
 from assay.edge.connections.traffic import (
     ANSWER_BYTES,
     CALL_BYTES,
@@ -233,7 +233,7 @@ def test_a_descriptor_that_was_used_again_is_left_alone() -> None:
     first, second = socket.socketpair()
     with first, second:
         inode = os.fstat(first.fileno()).st_ino
-        with pytest.raises(OSError, match="used again"), watch._ours(second.fileno(), inode):
+        with pytest.raises(OSError, match="used again"), sockets.while_same(second.fileno(), inode):
             pass
 
 
@@ -360,7 +360,7 @@ def test_a_connection_that_could_not_be_seen_is_seen_by_the_next_look(
     connections.listen(port.number)
     port.connect()
     with monkeypatch.context() as one:
-        one.setattr(watch, "_descriptors", partial(list, watch._descriptors()))
+        one.setattr(watch, "descriptors", partial(list, sockets.descriptors()))
         with _no_descriptor_left():
             connections.look()
     assert connections._accounts == {}
@@ -429,7 +429,7 @@ def test_an_address_whose_connections_end_without_a_message_waits(
     ],
 )
 def test_a_peer_is_named_by_grpc_as_by_its_socket(text: str, peer: tuple[str, int]) -> None:
-    assert watch._peer(text) == peer
+    assert sockets.peer_named(text) == peer
 
 
 # -- a server --------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ SERVICE_MUTANTS: Final = (
         ("if len(messages) > self._room or size > self._bytes_left:", "if len(messages) > self._room:"),
         ("        seen |= ids\n", ""),
         ("        left -= before\n", ""),
-        ("                except AssayError:\n                    pass", "                except AssayError:\n                    raise"),
+        ("        except AssayError:\n            return []", "        except AssayError:\n            raise"),
         ("self._room, self._bytes_left = JOINED_REQUESTS_MAX, JOINED_BYTES_MAX", "self._room = JOINED_REQUESTS_MAX"),
-        ("                except DependencyDown:\n                    raise\n", ""),
+        ("        except DependencyDown:\n            raise\n", ""),
     ),
     *_of(
         "used again",

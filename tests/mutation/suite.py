@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 STORE: Final = (
-    "tests/store/test_conformance.py",
+    "tests/store/test_submitting.py",
+    "tests/store/test_serving.py",
+    "tests/store/test_ending.py",
+    "tests/store/test_keeping.py",
+    "tests/store/test_waking.py",
     "tests/store/test_groups.py",
     "tests/store/test_planning.py",
+    "tests/store/test_hosts.py",
     "tests/store/test_shares.py",
     "tests/store/test_machine.py",
 )
@@ -15,9 +20,11 @@ TESTS: Final = {
     "services/assay/store/": STORE,
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
+        "tests/worker/test_assignments.py", "tests/worker/test_ahead_order.py",
+        "tests/worker/test_reports.py", "tests/worker/test_groups.py",
+        "tests/worker/test_sweeps.py", "tests/worker/test_membership.py",
         "tests/worker/test_slot_frames.py", "tests/worker/test_slot_verdicts.py",
-        "tests/worker/test_assignments.py", "tests/worker/test_culprits.py",
-        "tests/sim/platform/test_refused_claims.py",
+        "tests/worker/test_culprits.py", "tests/sim/platform/test_refused_claims.py",
         "tests/worker/test_host.py", "tests/worker/test_host_process.py",
     ),
     "services/assay/reward/": (
@@ -31,6 +38,14 @@ TESTS: Final = {
         "tests/planner/test_loop.py", "tests/planner/test_live.py",
     ),
 }  # fmt: skip
+CLOSEST: Final = {
+    "services/assay/store/operations/hosts.py": "tests/store/test_hosts.py",
+    "services/assay/testing/queue_groups.py": "tests/store/test_groups.py",
+    "services/assay/testing/queue_tasks.py": "tests/store/test_planning.py",
+    "services/assay/worker/auditing/culprits.py": "tests/worker/test_culprits.py",
+    "services/assay/worker/reports.py": "tests/worker/test_reports.py",
+}
+"""Changed file -> the tests that run before the others of its package."""
 SIMULATION: Final = "tests/sim/platform/test_platform.py"
 """Part of the suite too: the fixed sample of seeds."""
 
@@ -46,4 +61,5 @@ def tests_of(file: str | None) -> Sequence[str]:
     found = next((files for package, files in TESTS.items() if file.startswith(package)), None)
     if found is None:
         raise KeyError(file)
-    return (*found, SIMULATION)
+    first = CLOSEST.get(file, found[0])
+    return (first, *(one for one in found if one != first), SIMULATION)

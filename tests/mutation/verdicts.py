@@ -223,13 +223,13 @@ OUTCOMES: Final = [
         ("rules", "code_python", "code_cpp", "total"),
         ("    if status is RunStatus.SIGNALED:\n", "    if False:\n"),
         ("    if exit_code:\n", "    if exit_code and exit_code > 1:\n"),
-        ("failed_at is None and passed < total", "False"),
-        ("if verdict in LIMITS and not credit:", "if verdict in LIMITS:"),
+        ('"not_run" if passed < total else', "PASS if passed < total else"),
+        ("if evidence.verdict in LIMITS and not credit:", "if evidence.verdict in LIMITS:"),
         (
             "share = credit / total",
             "share = passed / len(outcomes)",
         ),
-        ("    if verdict in LIMITS and not", "    if False and not"),
+        ("    if evidence.verdict in LIMITS and not", "    if False and not"),
     ),
     *_of(
         "outcomes",

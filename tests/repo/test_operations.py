@@ -48,9 +48,3 @@ def test_each_alert_has_words_and_a_metric_line_that_is_there() -> None:
         used = re.findall(r"assay_\w+", rule["expr"])
         stems = {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}
         assert stems <= known, rule["alert"]
-
-
-def test_each_link_of_the_page_to_itself_arrives() -> None:
-    headings = re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
-    anchors = {re.sub(r"[^\w\- ]", "", one).strip().lower().replace(" ", "-") for one in headings}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", PAGE)) <= anchors

@@ -53,6 +53,8 @@ TASK = TaskRecord(
 FIRST, SECOND = TASK.stages
 WORKER = WorkerId("host/1")
 PATIENCE_S = 60.0
+SHORT_S = 0.001
+"""A lease that is over at once; tests wait for what `reap` makes of it."""
 T = TypeVar("T")
 ENTRIES_MAX = 100_000
 
@@ -204,3 +206,13 @@ async def eventually(holds: Callable[[], Awaitable[T | None]]) -> T:
 
 
 MakeStore = Callable[..., Store]
+
+
+async def reaped(drive: Driver, *, attempts_max: int = 3, jobs_max: int = 100) -> Reaped:
+    """The first sweep that finds something."""
+
+    async def sweep() -> Reaped | None:
+        found = await drive.reap(attempts_max=attempts_max, jobs_max=jobs_max)
+        return found if found.redelivered or found.dead or found.expired else None
+
+    return await eventually(sweep)

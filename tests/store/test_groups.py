@@ -10,6 +10,7 @@ from assay.core.errors import FailedPrecondition, InvalidRequest
 from assay.core.ids import GroupId
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     Claim,
     EndRequest,
     FailAttempt,
@@ -79,6 +80,22 @@ async def test_a_group_is_served_when_its_last_member_has_arrived(grouped: Drive
     assert {member.handover for member in claim.members} == {b"measured"}
     assert (await grouped.batch()).running == 3
     assert not await grouped.claim(stage=SECOND)
+
+
+@pytest.mark.parametrize("size", [3, 100_000])
+async def test_each_member_comes_with_its_transcript_and_its_files(
+    grouped: Driver, size: int
+) -> None:
+    said, file = b"[" * size, Artifact("out/a.bin", b"\xff" * size)
+    with_transcript = request("a", group="g", messages=said)
+    with_file = request("b", group="g", messages=b"[]", artifacts=(file,))
+    await grouped.open(group_size=2)
+    await grouped.submit([with_transcript, with_file])
+    await pass_on(grouped)
+    [claim] = await grouped.claim(stage=SECOND)
+    assert [(one.request_id, one.messages, one.artifacts) for one in claim.members] == [
+        (one.request_id, one.messages, one.artifacts) for one in (with_transcript, with_file)
+    ]
 
 
 async def test_each_member_has_its_own_verdict_and_the_stage_its_own_timing(

@@ -464,3 +464,10 @@ async def test_the_history_of_a_task_holds_batches_of_any_size(make_store: MakeS
         await drive.seal(name)
     history = await drive.store.history(TENANT, TASK.task_id, batches_max=9)
     assert [(one.batch_id, len(one.requests)) for one in history] == [("d", 2), ("c", 3), ("b", 4)]
+
+
+async def test_a_store_answers_a_ping_and_takes_a_hint(drive: Driver) -> None:
+    await drive.store.put_task(TASK)
+    await drive.store.hint(TENANT, TASK.task_id, 512)
+    assert await drive.store.ping() >= 0.0
+    assert await drive.store.round_trip() >= 0.0

@@ -52,7 +52,7 @@ _OPTIONS: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What the client shows of itself over TLS, where the service asks for certificates."""
+    """The client's certificate and key, for services that ask for one over TLS."""
 
     certificate_chain: bytes | None
     """PEM."""
@@ -248,7 +248,7 @@ def _channel(
 
 
 def _of_variables() -> Identity | None:
-    """What the variables say that we show."""
+    """The certificate and key that the environment variables name."""
     files = variables.identity()
     if files is None:
         return None

@@ -108,19 +108,10 @@ class Joining:
     ) -> None:
         self._sending += 1
         try:
-            if len(waiting) > 1:
-                try:
-                    joined = await self._send([one for messages, _ in waiting for one in messages])
-                except DependencyDown:
-                    raise
-                except AssayError:
-                    pass  # which of them is wrong shows when each is sent by itself
-                else:
-                    for (_, answer), own in zip(waiting, _shares(waiting, joined), strict=True):
-                        _settle(answer, own)
-                    return
-            sending = (self._send(messages) for messages, _ in waiting)
-            results = await asyncio.gather(*sending, return_exceptions=True)
+            results: Sequence[Submitted | BaseException] = await self._as_one(waiting)
+            if not results:
+                sending = (self._send(messages) for messages, _ in waiting)
+                results = await asyncio.gather(*sending, return_exceptions=True)
             for (_, answer), result in zip(waiting, results, strict=True):
                 _settle(answer, result)
         except DependencyDown as error:
@@ -132,6 +123,24 @@ class Joining:
             raise
         finally:
             self._answered()
+
+    async def _as_one(
+        self, waiting: Sequence[tuple[Messages, asyncio.Future[Submitted]]]
+    ) -> list[Submitted]:
+        """Each caller's part of one message; none if it has to be sent by itself.
+
+        Raises:
+            DependencyDown: nothing can be sent now, neither together nor each by itself.
+        """
+        if len(waiting) == 1:
+            return []
+        try:
+            joined = await self._send([one for messages, _ in waiting for one in messages])
+        except DependencyDown:
+            raise
+        except AssayError:
+            return []  # which of them is wrong shows when each is sent by itself
+        return _shares(waiting, joined)
 
     def _answered(self) -> None:
         """A message was answered; if it was the only one, a few need not wait for more."""

@@ -86,7 +86,7 @@ class Callers(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """Who has a token, and until when."""
+    """The holder of a token, and the end of its validity."""
 
     tenant: Tenant
     expires_ns: float = float("inf")

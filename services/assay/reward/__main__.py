@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Final
 
-# What gRPC logs by itself, anyone who reaches its port can make it write without end.
+# Anyone who reaches the port could make gRPC write its own log lines without end.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from assay.config.extras import left_out, needed

@@ -1,8 +1,8 @@
 """A copy of the embedded store while it serves: a data directory of its own, ready to start.
 
-The server writes each command to its log before it acknowledges it, so what was acknowledged before
-the copy began is in it, and of what came meanwhile a beginning. Only a rewrite of the log would
-replace files under the copy: it is switched off while the copy is made.
+The server writes each command to its log before it acknowledges it. So the copy has all that was
+acknowledged before it began, and the first part of what came while it was made. Only a rewrite of
+the log would replace files under the copy: it is switched off meanwhile.
 """
 
 import asyncio

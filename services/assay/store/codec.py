@@ -164,30 +164,31 @@ class Parcel:
         self.rows += map(self._row, requests)
 
     def _row(self, request: NewRequest) -> Row:
-        inline_bytes_max = self._inline_bytes_max
         contents = [request.response, request.reference]
         names = [artifact.name for artifact in request.artifacts]
         if request.messages or names:
             contents += (request.messages, *(one.content for one in request.artifacts))
         parts: list[bytes | str] = list(contents)
         size = request.payload_bytes
-        hashes = ""
-        if size > inline_bytes_max:
-            for index, part in enumerate(contents):
-                if len(part) > inline_bytes_max:
-                    parts[index] = name = blob_name(self._tenant, part)
-                    self.blobs[name] = part
-                    hashes = f"{hashes} {name}"
-        payload = msgpack.packb([*parts, names] if len(parts) > 2 else parts)
-        said = payload
+        hashes = self._move_large(parts, contents) if size > self._inline_bytes_max else ""
+        payload = sent = msgpack.packb([*parts, names] if len(parts) > 2 else parts)
         if hashes:  # what was sent, not whose it is
             plain = [one.partition(".")[0] if isinstance(one, str) else one for one in parts]
-            said = msgpack.packb([*plain, names] if len(plain) > 2 else plain)
-        digest = hashlib.blake2b(said, digest_size=16)
+            sent = msgpack.packb([*plain, names] if len(plain) > 2 else plain)
+        digest = hashlib.blake2b(sent, digest_size=16)
         digest.update(request.group_id.encode())
         static = msgpack.packb((request.request_id, request.group_id, size, hashes))
-        sent = digest.digest()
-        return request.request_id, request.group_id, sent, static, payload, size, hashes
+        return request.request_id, request.group_id, digest.digest(), static, payload, size, hashes
+
+    def _move_large(self, parts: list[bytes | str], contents: Sequence[bytes]) -> str:
+        """Keep large contents as blobs, with their names in their places; returns the names."""
+        hashes = ""
+        for index, content in enumerate(contents):
+            if len(content) > self._inline_bytes_max:
+                parts[index] = name = blob_name(self._tenant, content)
+                self.blobs[name] = content
+                hashes = f"{hashes} {name}"
+        return hashes
 
     def parts(self, *, requests_max: int, bytes_max: int) -> list[list[Row]]:
         """Split the rows, in order, into parts of bounded size; an oversized row is one part."""

@@ -31,8 +31,8 @@ _GLOBALS: Final = ", ".join(
         "unpack",
     ]
 )
-"""A function finds a global by a search in two tables, and there is none while it is loaded: so
-each call makes them locals first."""
+"""Globals that each call first copies into locals. Looking one up searches two tables, and none
+exists yet while the function is loaded."""
 _FLAGS: Final = re.compile(r"^#!lua(?: flags=([\w,-]+))?\n")
 
 

@@ -1,7 +1,7 @@
-"""A server: where its URL says that it is, what is said to it first, and its error replies.
+"""A server: its address from the URL, the handshake of a connection, and its error replies.
 
-The library of the server would do the same. It is not used: it imports itself whole, with its
-commands, clusters and metrics, in each process of the platform and before each command.
+The package `redis` would do the same. It is not used, because it imports all of itself (commands,
+clusters, metrics) in each process of the platform and at the start of each command.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ def server_address(url: str) -> ServerAddress:
     """Read the URL of a server: `redis://`, `rediss://` (TLS) or `unix://`.
 
     Raises:
-        ValueError: it is none; the message has no password.
+        ValueError: not the URL of a server; the message has no password.
     """
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:

@@ -1,7 +1,7 @@
 """The store on Valkey or Redis: a call is one script, so it is atomic.
 
 The data model is described at the head of `scripts/requests.lua`. This process holds only caches:
-tasks and large payload parts, which never change. Operations that take several calls stand in
+tasks and large payload parts, which never change. Operations of several calls are in
 `store.operations`.
 """
 

@@ -1,10 +1,12 @@
 """Assignments that busy slots already have, so that a slot that is done begins the next at once.
 
 Between two assignments a slot would otherwise wait for this host, which waits for a core like all
-others. Invariants: a busy slot has at most one assignment ahead, and none while `Waiting` calls
-assignments long. Its claims are blamed for nothing before the slot begins it. They can be taken
-back at any time: the verdicts of a slot that has just begun nevertheless are not used, and it gets
-nothing ahead before it has said them, or that it has not begun.
+others.
+
+Invariants: a busy slot has at most one assignment ahead, and none while `Waiting` calls assignments
+long. Its claims are blamed for nothing before the slot begins it. They can be taken back at any
+time. If the slot has just begun them, its verdicts on them are not used; it gets nothing ahead
+before it has sent these verdicts, or has confirmed that it had not begun.
 """
 
 from collections.abc import Callable
@@ -33,9 +35,9 @@ class Ahead:
         self._waiting = waiting
         self._send = send
         self._without: dict[SlotProcess, None] = {}
-        """Busy slots that may get one."""
+        """Busy slots without an assignment ahead, which may get one."""
         self._with: dict[SlotProcess, None] = {}
-        """Those whose assignment ahead can be taken back; the oldest first."""
+        """Busy slots with an assignment ahead, which can be taken back; the oldest first."""
 
     def begins(self, slot: SlotProcess) -> None:
         """The slot begins an assignment."""

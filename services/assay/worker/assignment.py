@@ -89,9 +89,9 @@ class Assignment:
     """Time of the next check."""
     open: dict[int, HeldClaim] = field(default_factory=dict)
     is_taken_back: bool = False
-    """Its claims are elsewhere; what a slot says of them that has begun it is not used."""
+    """Its claims are elsewhere; verdicts of a slot that has begun it are not used."""
     unsaid: int = 0
-    """Verdicts that are still to come if it is."""
+    """Verdicts that are still to come after it was taken back."""
 
     def __post_init__(self) -> None:
         """Start with all works open."""

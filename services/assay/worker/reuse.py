@@ -1,13 +1,13 @@
 """Verdicts that are used again: the same request is judged once.
 
-For deterministic pipelines whose task wants it (`reuse_results`), per tenant, so that no tenant
-learns from the time of an answer what another has sent. Of the requests of a stage on this host
-that are the same, one is judged (it leads) and the others wait for its verdict under their own
-leases; verdicts are kept here and in the store, so that other hosts find them too.
+For deterministic pipelines, for tasks with `reuse_results`, and per tenant, so that the time of an
+answer shows no tenant what another has sent. Of equal requests of a stage on this host, one is
+judged (the leader) and the others wait for its verdict under their own leases. Verdicts are kept
+here and in the store, so that other hosts find them too.
 
-Invariants: only `SCORED` and hand-overs are shared; a failed infrastructure, a limit or a lost
-lease of the one that leads costs the others nothing, one of them leads next; a claim is in one
-place.
+Invariants: only `SCORED` and hand-overs are shared; if the leader ends by a failure of the
+platform, at a limit or with a lost lease, the others lose nothing and one of them leads next; a
+claim is in one place.
 """
 
 import hashlib

@@ -41,7 +41,7 @@ IDLE_S_MAX: Final = 86_400.0
 vanished would take its place for good. A day is longer than any training step."""
 GROUPS_BYTES_MAX: Final = 4 * 1024**3
 TENANT_SHARE: Final = 0.5
-"""Of each of these, and of the engine's slots, that one of several tenants may hold."""
+"""Share of these totals, and of the engine's slots, that one of several tenants may hold."""
 RETRY_AFTER_S: Final = 1.0
 BATCHES_OPEN_MAX: Final = 1_024
 """Reward batches of a session that are not marked `last`: they are kept, here and in the reward

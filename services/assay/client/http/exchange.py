@@ -43,7 +43,7 @@ class Connection:
     watch: asyncio.Task[bytes] | None = None
 
     def rest(self) -> None:
-        """No call uses it: whatever comes now is its end, or what no call has asked for."""
+        """No call uses the connection: bytes that arrive now are its end, or belong to no call."""
         self.watch = asyncio.ensure_future(self.reader.read(1))
 
     async def wake(self) -> bool:

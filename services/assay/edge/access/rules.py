@@ -159,5 +159,5 @@ def check(roles: frozenset[Role], rule: Rule | None, what: str, *, who: str) -> 
 
 
 def changes_something(rule: Rule | None) -> bool:
-    """Whether a call with this rule belongs into the audit log."""
+    """Whether a call with this rule is written to the audit log."""
     return rule is not None and Role.READ not in rule

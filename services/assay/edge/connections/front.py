@@ -27,8 +27,8 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
+from assay.edge.connections.sockets import plain_host
 from assay.edge.connections.tls import NoSession, TlsSession
-from assay.edge.connections.watch import GrpcConnections, Origin, plain_host
 from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
@@ -36,16 +36,18 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Hashable
 
+    from assay.edge.connections.watch import GrpcConnections, Origin
+
 READ_BYTES_MAX: Final = 64 * 1024
-"""At once: all other calls wait while it is looked at."""
+"""Bytes that are read at once: all other calls wait while they are examined."""
 BEGIN_S_MAX: Final = 10.0
 """From the connection to a client's first words."""
 HELD_S_MAX: Final = 15.0
-"""A stranger that has more to send than it may for this long is cut."""
+"""A stranger that has sent more than its pace allows for this long is cut."""
 PAUSE_S_LEAST: Final = 0.005
-"""Of a connection that has to wait: what may pass by then passes together."""
+"""Shortest wait of a connection: what becomes due in that time passes together."""
 PAUSE_S_EACH: Final = 0.001
-"""For each connection that has to wait: looking at it costs a fiftieth of that."""
+"""Added to the wait per waiting connection: examining one costs a fiftieth of that."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
 STOP_S_MAX: Final = 1.0
@@ -165,8 +167,8 @@ class Front:
         oldest.abort()
 
     def known(self, client: _Client, caller: Hashable) -> tuple[Buckets, Buckets]:
-        """It is no newcomer any more; returns the pace that it shares with this caller's, and its
-        own."""
+        """Count a connection as this caller's; returns the pace that the caller's connections
+        share, and its own."""
         self._newcomers.pop(client, None)
         if self._one_tenant:
             return endless_pace(), endless_pace()

@@ -51,7 +51,8 @@ class Gate:
         self._cuts: dict[str, _Cuts] = {}
 
     def cut(self, address: str, now_s: float, share: float = 1.0) -> None:
-        """A connection of this address was cut for what it sent; `share`: or counts as so much."""
+        """A connection of this address was cut for what it sent; `share`: how much of a cut it
+        counts as."""
         cuts = self._cuts.pop(address, None) or _Cuts(count=0.0, at_s=now_s)
         count = min(self._present(cuts, now_s) + share, CUTS_MAX + DEBT_MAX)
         self._cuts[address] = _Cuts(count=count, at_s=now_s)

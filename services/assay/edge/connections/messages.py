@@ -65,7 +65,7 @@ class Incoming:
 
     @property
     def condemned(self) -> bool:
-        """Its connection is being cut: what is left of it is not worth a look."""
+        """Whether its connection is being cut, so that the call need not be handled."""
         return self._account.condemned
 
     @contextmanager

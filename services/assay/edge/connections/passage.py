@@ -103,7 +103,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What passes together, or not yet."""
+    """Bytes that pass together, or have to wait together."""
 
     size: int
     """Bytes that are here."""
@@ -158,17 +158,17 @@ def lone_strangers_pace() -> Buckets:
 
 
 def own_pace() -> Buckets:
-    """Of a connection over which a call has shown a valid token."""
+    """The pace of a connection over which a call has shown a valid token."""
     return Buckets(streams=TokenBucket(*KNOWN_STREAMS), frames=TokenBucket(*KNOWN_FRAMES))
 
 
 def endless_pace() -> Buckets:
-    """Of a service with one tenant: no one else waits."""
+    """The pace for a service with one tenant: no one else waits."""
     return Buckets(streams=TokenBucket(*ENDLESS))
 
 
 def tenants_pace() -> Buckets:
-    """Of all connections of one tenant."""
+    """The pace of all connections of one tenant together."""
     return Buckets(streams=TokenBucket(*TENANT_STREAMS), frames=TokenBucket(*TENANT_FRAMES))
 
 
@@ -307,7 +307,7 @@ class Passage:
         return Unit(len(PREFACE), begins=not self._may_begin)
 
     def _streams_of(self, block: bytes) -> float:
-        """As how many streams a call with these headers counts."""
+        """The number of streams for which a call with these headers counts."""
         try:
             count, size = self._table.measure(block, fields_max=FIELDS_MAX)
         except NotFields:

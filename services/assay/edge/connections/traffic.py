@@ -23,7 +23,7 @@ CALL_BYTES: Final = 128 * 1024
 ANSWER_BYTES: Final = 16 * 1024
 """Head and end of an answer, with its error."""
 INDUCED_BYTES_MAX: Final = 512 * 1024
-"""As thousands of streams that are refused because others are not quite over."""
+"""Enough for thousands of streams that are refused while others are still ending."""
 RECEIVED_PER_BYTE: Final = 64
 """We send at most one byte (window updates) for so many of a client's."""
 REFUSAL_BYTES: Final = 13
@@ -66,7 +66,7 @@ class Traffic:
     fruitful: bool = False
     """A message was read of it."""
     foreign: bool = False
-    """It did not come the way on which clients are asked for their certificates."""
+    """It came to gRPC's own port, not through the front, which asks clients for certificates."""
     was_cut: bool = False
     taken_up: bool = False
     """A call came over it, with a token or without."""
@@ -79,7 +79,7 @@ class Traffic:
     answers_bytes: int = 0
     """Of the messages that were sent."""
     heads_bytes: int = 0
-    """At most so many came with them: heads and ends of answers, heads of frames."""
+    """Upper bound of what was sent with them: heads and ends of answers, heads of frames."""
 
     def identify(self, caller: Hashable) -> None:
         """A call over it has shown a valid token."""
@@ -96,14 +96,15 @@ class Traffic:
         self.cancelled += 1
 
     def spend(self, caller: Hashable) -> bool:
-        """A caller has cancelled more calls unread than it may; returns whether that is to cut."""
+        """A caller has cancelled more calls unread than it may; returns whether the connection has
+        to be cut."""
         if len(self.spent) < CALLERS_MAX:
             self.spent.add(caller)
         return self.condemned
 
     @property
     def condemned(self) -> bool:
-        """It is to be cut, which takes no calls of a caller who has done nothing."""
+        """Whether it has to be cut. Callers that kept within their budget lose no calls by it."""
         if self.foreign or (not self.known and self.cancelled > STRANGER_CANCELLED_MAX):
             return True
         return bool(self.spent) and self.callers <= self.spent and len(self.spent) < CALLERS_MAX

@@ -23,18 +23,28 @@ import math
 import os
 import socket
 import stat
-import struct
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import unquote
 
 import structlog
 
 from assay.edge.connections.cancelled import Cancelled
 from assay.edge.connections.gate import FRUITLESS_SHARE, Gate, close_to
+from assay.edge.connections.sockets import (
+    Counts,
+    Peer,
+    copied,
+    counts_of,
+    descriptors,
+    listens,
+    peer_named,
+    plain_host,
+    reset,
+    while_same,
+)
 from assay.edge.connections.traffic import INDUCED_BYTES_MAX, Traffic
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
@@ -51,11 +61,13 @@ LOOK_AGAIN_S: Final = 0.004
 BUSY_S: Final = 0.1
 """How long after the last sign of that."""
 CANCELLED_MAX: Final = 64
-"""Calls cancelled unread on one connection, above which it goes with the first of its caller."""
+"""When a caller has spent its budget of cancelled calls, those of its connections with more of
+them than this are cut."""
 STIRRING_BYTES: Final = 16 * 1024
 """A stranger who has sent less is no reason to look often."""
 REST: Final = 9
-"""Looks with thousands of connections take longer; the next is so many times as far off."""
+"""The pause after a look is this multiple of its duration: with thousands of connections it takes
+longer."""
 GRACE_S: Final = 0.003
 """A connection that exceeds its allowance is cut by a later look than the one that found it: a call
 that has arrived is seen first."""
@@ -66,15 +78,9 @@ LATE_S: Final = 0.002
 PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 CUT_LOGGED_EVERY_S: Final = 1.0
 TRIM_EVERY_S: Final = 1.0
-_TCP_INFO: Final = 11
-_TCP_INFO_BYTES: Final = 136
-_COUNTS_AT: Final = 120
-"""Of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h)."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 log = structlog.get_logger(__name__)
-
-Peer = tuple[str, int]
 
 
 class Origin(Protocol):
@@ -94,14 +100,6 @@ class Origin(Protocol):
 
     def opened(self, caller: Hashable) -> None:
         """A call of it is the first to show this caller's token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Bytes of a connection, as the kernel counts them."""
-
-    sent: int
-    received: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,8 +178,8 @@ class GrpcConnections:
         self._stir()
 
     def origin(self, peer: str) -> Origin | None:
-        """Whose call it is, in place of the peer that gRPC sees."""
-        return self.origins.get(_peer(peer))
+        """The client behind the peer that gRPC sees."""
+        return self.origins.get(peer_named(peer))
 
     @property
     def port(self) -> int:
@@ -191,9 +189,9 @@ class GrpcConnections:
     def account(self, peer: str) -> Traffic:
         """Of the connection of a call that is taken up; `peer` as gRPC writes it."""
         self._taken_up_s = self._time_s()
-        found = self._account(_peer(peer))
+        found = self._account(peer_named(peer))
         found.taken_up = True
-        found.foreign = self.fronted and _peer(peer) not in self.origins
+        found.foreign = self.fronted and peer_named(peer) not in self.origins
         return found
 
     def _account(self, peer: Peer) -> Traffic:
@@ -258,7 +256,7 @@ class GrpcConnections:
             self._listening = ()
 
     def _try_look(self) -> bool:
-        """A flood that takes the last descriptor makes a look fail: it must not be the last one."""
+        """Look, and survive a failure: a flood may take the last descriptor for a moment."""
         try:
             return self.look()
         except OSError as failed:
@@ -280,44 +278,56 @@ class GrpcConnections:
         if not self._port:
             return False
         now_s = self._time_s()
-        grown = False
+        is_eventful = False
         excesses: list[tuple[int, SeenConnection]] = []
         present: set[Peer] = set()
         for watched in self._connections():
             present.add(watched.peer)
-            counts = _counts(watched.descriptor)
+            counts = counts_of(watched.descriptor)
             if counts is None:
                 continue
             account = self._account(watched.peer)
             excess = account.excess(received=counts.received, sent=counts.sent)
-            stirs = counts.received > account.received and excess > STIRRING_BYTES
-            grown = grown or (stirs and not account.known)
-            account.received = counts.received
-            induced = account.induced(received=counts.received, sent=counts.sent, now_s=now_s)
-            grown = grown or induced > -INDUCED_BYTES_MAX // 2
-            if account.condemned or induced > 0:
-                account.was_cut = True
-                why = "calls" if account.condemned else "answers to frames"
-                self._cut(watched, now_s, excess=excess, why=why)
-                grown = True
-            elif excess <= account.allowance(now_s):
-                account.exceeded_s = math.inf
-            else:
-                account.exceeded_s = min(account.exceeded_s, now_s)
-                if now_s >= account.exceeded_s + self._grace_s(account, now_s):
-                    account.was_cut = True
-                    self._cut(watched, now_s, excess=excess, why="allowance")
-                grown = True
+            is_eventful |= self._judge(watched, account, counts, excess, now_s)
             if excess > EXCESS_BYTES + account.reading_bytes:
                 excesses.append((excess - account.reading_bytes, watched))
+        self._forget_all_but(present, now_s)
+        self._cancelled.forget(now_s)
+        self._keep_gate(now_s)
+        return self._save_memory(excesses, now_s) or is_eventful
+
+    def _judge(
+        self, watched: SeenConnection, account: Traffic, counts: Counts, excess: int, now_s: float
+    ) -> bool:
+        """Cut one connection if it has to go; whether there is a reason to look again soon."""
+        stirs = counts.received > account.received and excess > STIRRING_BYTES
+        account.received = counts.received
+        induced = account.induced(received=counts.received, sent=counts.sent, now_s=now_s)
+        if account.condemned or induced > 0:
+            why = "calls" if account.condemned else "answers to frames"
+            self._end(watched, account, now_s, excess=excess, why=why)
+            return True
+        if excess > account.allowance(now_s):
+            account.exceeded_s = min(account.exceeded_s, now_s)
+            if now_s >= account.exceeded_s + self._grace_s(account, now_s):
+                self._end(watched, account, now_s, excess=excess, why="allowance")
+            return True
+        account.exceeded_s = math.inf
+        return (stirs and not account.known) or induced > -INDUCED_BYTES_MAX // 2
+
+    def _end(
+        self, watched: SeenConnection, account: Traffic, now_s: float, *, excess: int, why: str
+    ) -> None:
+        account.was_cut = True
+        self._cut(watched, now_s, excess=excess, why=why)
+
+    def _forget_all_but(self, present: Set[Peer], now_s: float) -> None:
+        """Close the accounts of connections that are gone; one that came to nothing counts."""
         for gone in self._accounts.keys() - present:
             ended = self._accounts.pop(gone)
             if ended.received and not ended.fruitful and not ended.was_cut:
                 large = ended.received > STIRRING_BYTES
                 self._gate.cut(ended.address, now_s, 1.0 if large else FRUITLESS_SHARE)
-        self._cancelled.forget(now_s)
-        self._keep_gate(now_s)
-        return self._save_memory(excesses, now_s) or grown
 
     def _grace_s(self, account: Traffic, now_s: float) -> float:
         """How long a connection may exceed its allowance: its calls may not have been seen yet."""
@@ -335,7 +345,7 @@ class GrpcConnections:
         gated = [listener.fileno() for listener in self._gated] or self._listening
         for descriptor in gated:
             try:
-                with _copy(descriptor) as listener:
+                with copied(descriptor) as listener:
                     close_to(listener, closed)
             except OSError as failed:
                 log.warning("addresses_not_held_off", error=str(failed))
@@ -353,16 +363,16 @@ class GrpcConnections:
     def _listeners(self) -> list[int]:
         """Where connections arrive."""
         found = []
-        for descriptor in _descriptors():
-            with suppress(OSError), _copy(descriptor) as one:
+        for descriptor in descriptors():
+            with suppress(OSError), copied(descriptor) as one:
                 tcp = one.family in {socket.AF_INET, socket.AF_INET6}
-                if tcp and _listens(one) and one.getsockname()[1] == self._port:
+                if tcp and listens(one) and one.getsockname()[1] == self._port:
                     found.append(descriptor)
         return found
 
     def _connections(self) -> Iterator[SeenConnection]:
         seen, self._seen = self._seen, {}
-        for descriptor in _descriptors():
+        for descriptor in descriptors():
             try:
                 status = os.fstat(descriptor)
             except OSError:
@@ -392,18 +402,18 @@ class GrpcConnections:
         Raises:
             OSError: that cannot be told now.
         """
-        with _ours(descriptor, inode) as connection:
+        with while_same(descriptor, inode) as connection:
             if connection.family not in {socket.AF_INET, socket.AF_INET6}:
                 return None
-            if connection.getsockname()[1] != self._port or _listens(connection):
+            if connection.getsockname()[1] != self._port or listens(connection):
                 return None
             host, port = connection.getpeername()[:2]
             return plain_host(host), port
 
     def _cut(self, watched: SeenConnection, now_s: float, *, excess: int, why: str) -> None:
         address = self._account(watched.peer).address
-        with suppress(OSError), _ours(watched.descriptor, watched.inode) as connection:
-            _reset(connection)
+        with suppress(OSError), while_same(watched.descriptor, watched.inode) as connection:
+            reset(connection)
             self.cut += 1
             if why != "memory":  # which may be an honest one
                 self._gate.cut(address, now_s)
@@ -431,70 +441,3 @@ async def _at_most(seconds: float, event: asyncio.Event) -> None:
 def resident_bytes() -> int:
     """Memory of this process."""
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE_BYTES
-
-
-def _descriptors() -> list[int]:
-    """Of this process."""
-    return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 no path per entry
-
-
-def _copy(descriptor: int) -> socket.socket:
-    """A socket with a descriptor of its own.
-
-    Raises:
-        OSError: the descriptor is closed, or of no socket.
-    """
-    copied = os.dup(descriptor)
-    try:
-        return socket.socket(fileno=copied)
-    except OSError:
-        os.close(copied)
-        raise
-
-
-def _listens(connection: socket.socket) -> bool:
-    return bool(connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-
-
-@contextmanager
-def _ours(descriptor: int, inode: int) -> Iterator[socket.socket]:
-    """A copy of a descriptor while it is still that of the same socket.
-
-    Raises:
-        OSError: it is not any more.
-    """
-    with _copy(descriptor) as copy:
-        if os.fstat(copy.fileno()).st_ino != inode:
-            raise OSError("the descriptor was used again")
-        yield copy
-
-
-def _counts(descriptor: int) -> Counts | None:
-    """`None`: it is gone, or the kernel does not count."""
-    info = ctypes.create_string_buffer(_TCP_INFO_BYTES)
-    size = ctypes.c_uint(_TCP_INFO_BYTES)
-    asked = _libc.getsockopt(descriptor, socket.IPPROTO_TCP, _TCP_INFO, info, ctypes.byref(size))
-    if asked != 0 or size.value < _TCP_INFO_BYTES:
-        return None
-    sent, received = struct.unpack_from("=QQ", info, _COUNTS_AT)
-    return Counts(sent=sent, received=received)
-
-
-def _reset(connection: socket.socket) -> None:
-    """End it at once, with what was received and not read: `shutdown` would let that be read."""
-    nowhere = struct.pack("=H14x", socket.AF_UNSPEC)
-    _libc.connect(connection.fileno(), nowhere, len(nowhere))
-
-
-def plain_host(host: str) -> str:
-    """An address without what marks IPv4 in IPv6, and without a scope."""
-    return host.removeprefix("::ffff:").partition("%")[0]
-
-
-def _peer(text: str) -> Peer:
-    """`ipv4:127.0.0.1:80`, `ipv6:%5B::1%5D:80` -> address and port; another kind: port 0."""
-    kind, _, rest = unquote(text).partition(":")
-    host, _, port = rest.rpartition(":")
-    if kind not in {"ipv4", "ipv6"} or not port.isdigit():
-        return text, 0
-    return plain_host(host.strip("[]")), int(port)

@@ -112,7 +112,7 @@ class _Gauges:
 
 @dataclass(frozen=True, slots=True)
 class _OpenMetrics:
-    """What OpenMetrics has and Prometheus' own text format has not."""
+    """Differences of OpenMetrics from Prometheus' own text format."""
 
     exemplars: Mapping[str, str]
 

@@ -31,7 +31,7 @@ WARP_TRUST_SHARE: Final = 0.1
 WARP_MIN: Final = 0.5
 WARP_MAX: Final = 2.0
 CHANCE: Final = 2.0
-"""Standard deviations of the number that has arrived which say nothing about the pace."""
+"""A number of arrivals within this many standard deviations says nothing about the pace."""
 PRIOR_ROWS: Final = 512
 REUSED: Final = 997.0
 """A second random number from a first one: its digits behind this factor."""

@@ -169,7 +169,7 @@ def shape_plan(
 
 def spares_of(peaks: Sequence[int], pools: Sequence[PoolView], settings: PlanSettings) -> list[int]:
     """Spare slots of each stage: a share of its peak, and at least as many as cost no more than one
-    slot of the dearest stage. In a thin trickle, spare slots are most of the cost."""
+    slot of the most expensive stage. In a thin trickle, spare slots are most of the cost."""
     dearest = max((pool.cost for pool in pools), default=0.0)
     return [
         min(

@@ -28,7 +28,7 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class PodState(StrEnum):
-    """What a pod is to its pool."""
+    """The state of a pod, as its pool counts it."""
 
     READY = "ready"
     STARTING = "starting"

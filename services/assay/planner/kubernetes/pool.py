@@ -125,7 +125,7 @@ class Pool:
         self.asked, self.asked_version, self.asked_s, self.problem = replicas, version, now_s, ""
 
     def held_up(self, why: str, now_s: float) -> None:
-        """An attempt took long and came to nothing; others get their turn first."""
+        """An attempt took long and failed; other pools are tried before this one."""
         self.problem, self.held_until_s = f"Unanswered: {why}", now_s + HELD_UP_S
 
     def set_back(self) -> None:

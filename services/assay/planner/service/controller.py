@@ -26,7 +26,7 @@ from assay.core.errors import (
     NotFound,
 )
 from assay.core.ids import StageName
-from assay.core.records import HintRecord, OpenWork, TaskRecord
+from assay.core.records import HintRecord, OpenWork, StageDepth, TaskRecord
 from assay.core.tools.lru import LruCache
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -99,7 +99,7 @@ class Controller:
         self._scaler = scaler
         self._lease = lease
         self._process = process
-        self._facts_of = limits_of
+        self._limits_of = limits_of
         self._clock = clock
         self._metrics = metrics
         self._origin_ns = clock.now_ns() - BEFORE_NS
@@ -273,26 +273,36 @@ class Controller:
         """Without a fresh plan: hold at least what waits and runs."""
         pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
-        slots = on_floor(self._facts_of(pools), pools, depths, {}, complete=False)
+        slots = on_floor(self._limits_of(pools), pools, depths, {}, complete=False)
         if slots:
             log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
         await self._resize(slots)
 
+    async def _rest(
+        self,
+        stages: Sequence[StageLimits],
+        pools: Sequence[PoolState],
+        depths: Sequence[StageDepth],
+    ) -> float:
+        """All work fits into the warm slots, and no batch is awaited: there is nothing to plan."""
+        self.plan, self._why = None, ""
+        floors = sizes(resting(stages, pools))
+        await self._resize(on_floor(stages, pools, depths, floors, complete=True))
+        await self._process.rest()
+        return IDLE_STEP_S
+
     async def _act(self) -> float:
+        """One step of the leader; returns the seconds until the next one."""
         pools = self.pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
         hints = await self._hints()
-        stages = self._facts_of(pools)
+        stages = self._limits_of(pools)
         now_ns = self._lease.store_now_ns
         await self._plan_log.ended(work, pools, now_ns)
         idle = fits_floor(stages, work, hints)
         if idle and not (self._awaits and self._process.state is ProcessState.UP):
-            self.plan, self._why = None, ""
-            floors = sizes(resting(stages, pools))
-            await self._resize(on_floor(stages, pools, depths, floors, complete=True))
-            await self._process.rest()
-            return IDLE_STEP_S
+            return await self._rest(stages, pools, depths)
         if self._process.state is not ProcessState.UP:
             self._fresh_until_ns = 0  # it takes seconds to start
         snapshot = Snapshot(

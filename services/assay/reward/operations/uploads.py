@@ -53,31 +53,39 @@ class Uploads:
             TooLarge: they are too large, for their request or together.
         """
         contents: dict[str, bytes] = {}
-        size = 0
-        resolved: list[NewRequest] = []
+        resolved = list(requests)
         for index, request in enumerate(requests):
-            if not any(one.sha256 for one in request.artifacts):
-                resolved.append(request)
-                continue
-            for number, one in enumerate(request.artifacts):
-                if one.sha256 and one.sha256 not in contents:
-                    field = f"requests[{index}].artifacts[{number}].sha256"
-                    content = await self._store.upload_get(tenant.tenant_id, one.sha256)
-                    if content is None:
-                        message = f"{field}: no uploaded file of this hash; upload it first"
-                        raise FailedPrecondition(message, field=field)
-                    size += len(content)
-                    if size > MESSAGE_BYTES_MAX:
-                        message = f"{field}: uploaded files of more than {MESSAGE_BYTES_MAX} bytes"
-                        raise TooLarge(message, field=field)
-                    contents[one.sha256] = content
-            artifacts = tuple(
-                Artifact(one.name, contents[one.sha256]) if one.sha256 else one
-                for one in request.artifacts
-            )
-            self._check_size(artifacts, f"requests[{index}].artifacts")
-            resolved.append(replace(request, artifacts=artifacts))
+            if any(one.sha256 for one in request.artifacts):
+                field = f"requests[{index}].artifacts"
+                await self._fetch(tenant, request.artifacts, contents, field)
+                artifacts = tuple(
+                    Artifact(one.name, contents[one.sha256]) if one.sha256 else one
+                    for one in request.artifacts
+                )
+                self._check_size(artifacts, field)
+                resolved[index] = replace(request, artifacts=artifacts)
         return resolved
+
+    async def _fetch(
+        self,
+        tenant: Tenant,
+        artifacts: Sequence[Artifact],
+        contents: dict[str, bytes],
+        field: str,
+    ) -> None:
+        """Add to `contents`, by hash, the uploaded files that these refer to."""
+        for number, one in enumerate(artifacts):
+            if not one.sha256 or one.sha256 in contents:
+                continue
+            own = f"{field}[{number}].sha256"
+            content = await self._store.upload_get(tenant.tenant_id, one.sha256)
+            if content is None:
+                message = f"{own}: no uploaded file of this hash; upload it first"
+                raise FailedPrecondition(message, field=own)
+            contents[one.sha256] = content
+            if sum(map(len, contents.values())) > MESSAGE_BYTES_MAX:
+                message = f"{own}: uploaded files of more than {MESSAGE_BYTES_MAX} bytes"
+                raise TooLarge(message, field=own)
 
     def _check_size(self, artifacts: Sequence[Artifact], field: str) -> None:
         size, bytes_max = (

@@ -24,7 +24,7 @@ import select
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
@@ -261,18 +261,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     if request is None:
         return
     join_cgroup(request.cgroup)
-    limits = request.limits
-    own = 4 + len(setup.readable) + len(root.DEVICES)
-    bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
-    owner = f"uid={outside},gid={outside},mode=0755"
-    flags = linux.MS_NOSUID | linux.MS_NODEV
-    linux.mount("scratch", setup.scratch, "tmpfs", flags, f"{bounds},{owner}")
-    for number, path in enumerate(setup.readable):
-        # Bound while this process can still traverse every directory on the path.
-        os.mkdir(f"{setup.scratch}/{number}", 0o755)
-        linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
-    for name in root.DEVICES:
-        root.show_device(name, f"{setup.scratch}/{name}")
+    _fill_scratch(setup, outside, request.limits)
     become(outside)
     for name in ("box", "tmp"):
         os.mkdir(f"{setup.scratch}/{name}", 0o755)
@@ -302,6 +291,21 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
     tell_end(channel, status, end)
+
+
+def _fill_scratch(setup: Setup, outside: int, limits: Mapping[str, int]) -> None:
+    """Mount what bubblewrap binds into the box: a bounded disk, what is readable, devices."""
+    own = 4 + len(setup.readable) + len(root.DEVICES)
+    bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
+    owner = f"uid={outside},gid={outside},mode=0755"
+    flags = linux.MS_NOSUID | linux.MS_NODEV
+    linux.mount("scratch", setup.scratch, "tmpfs", flags, f"{bounds},{owner}")
+    for number, path in enumerate(setup.readable):
+        # Bound while this process can still traverse every directory on the path.
+        os.mkdir(f"{setup.scratch}/{number}", 0o755)
+        linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
+    for name in root.DEVICES:
+        root.show_device(name, f"{setup.scratch}/{name}")
 
 
 def _run(

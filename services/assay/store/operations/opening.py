@@ -23,7 +23,7 @@ TASK_KEPT_S: Final = 30 * 86_400.0
 
 
 class Opening:
-    """What is there before the first request of a batch."""
+    """The calls of a store that register tasks and open batches."""
 
     def __init__(self, link: Link, settings: StoreSettings) -> None:
         self._link = link

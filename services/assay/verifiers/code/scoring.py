@@ -77,32 +77,36 @@ def conclude(
     outcomes: Sequence[TestOutcome], *, total: int, settings: CodeSettings, extracted: str
 ) -> Ended:
     """End the request; tests without an outcome did not run and count as failed."""
-    passed = sum(outcome.verdict == PASS for outcome in outcomes)
-    failed_at = next((at for at, one in enumerate(outcomes) if one.verdict != PASS), None)
-    if failed_at is None and passed < total:
-        failed_at = passed
-    decisive = outcomes[failed_at] if failed_at is not None and failed_at < len(outcomes) else None
-    verdict = PASS if failed_at is None else decisive.verdict if decisive else "not_run"
-    evidence = Evidence(
-        verdict=verdict,
-        tests_passed=passed,
-        tests_total=total,
-        failed_test=failed_at,
-        stderr_tail=text_tail(decisive.stderr) if decisive else "",
-        extracted=bounded_text(extracted),
-        error=bounded_text(decisive.error) if decisive else "",
-    )
+    evidence = _evidence(outcomes, total, extracted)
     use = ResourceUse()
     for outcome in outcomes:
         use = use.plus(outcome.use)
     credit = sum(outcome.earned for outcome in outcomes) if settings.partial_credit else 0.0
-    if verdict in LIMITS and not credit:
+    if evidence.verdict in LIMITS and not credit:
         return resource_limited(settings=settings, evidence=evidence, use=use)
-    if credit and passed < total:
+    if credit and evidence.verdict != PASS:
         share = credit / total
         reward = between(settings.reward_fail, settings.reward_pass, share)
         return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use)
-    return scored(passed=failed_at is None, settings=settings, evidence=evidence, use=use)
+    passed = evidence.verdict == PASS
+    return scored(passed=passed, settings=settings, evidence=evidence, use=use)
+
+
+def _evidence(outcomes: Sequence[TestOutcome], total: int, extracted: str) -> Evidence:
+    """What the first test that failed says; without one, the first that did not run."""
+    passed = sum(outcome.verdict == PASS for outcome in outcomes)
+    failed_at = next((at for at, one in enumerate(outcomes) if one.verdict != PASS), passed)
+    decisive = outcomes[failed_at] if failed_at < len(outcomes) else None
+    verdict = decisive.verdict if decisive else "not_run" if passed < total else PASS
+    return Evidence(
+        verdict=verdict,
+        tests_passed=passed,
+        tests_total=total,
+        failed_test=None if verdict == PASS else failed_at,
+        stderr_tail=text_tail(decisive.stderr) if decisive else "",
+        extracted=bounded_text(extracted),
+        error=bounded_text(decisive.error) if decisive else "",
+    )
 
 
 def no_program(settings: CodeSettings) -> Ended:

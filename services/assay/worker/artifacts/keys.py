@@ -4,13 +4,13 @@ A slot names what it makes, and it has read what a candidate wrote. If a candida
 could make anything under any name, and others would run it as their program. So the host decides by
 its own claim, never by what the slot says:
 
-* a key that begins as the stage's pipeline says that this request's keys begin
+* a key with the prefix that the stage's pipeline gives for this request
   (`StageDefinition.artifacts`) is kept for all requests of the tenant with the same program;
 * any other key is kept for requests of the tenant with exactly the same payload.
 
-Invariants: a slot reads and writes only what belongs to a request that it holds now; no tenant's
-key is another's. The CPU time of a result tells whether its program was compiled for it, so that
-programs that tenants share would tell one which programs another has sent.
+Invariants: a slot reads and writes only what belongs to a request that it holds now; no two tenants
+share a key. The CPU time of a result shows whether its program was compiled for it: if tenants
+shared compiled programs, each could find out which ones another has sent.
 """
 
 import asyncio

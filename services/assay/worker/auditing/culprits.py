@@ -55,8 +55,8 @@ class CulpritSearch:
     """The search in one group; begins after its first failure."""
 
     order: Suspects
-    """Places of all members, those that shall rather be blamed last: where each passes and only
-    the sum is too much, the last ones are over the limit."""
+    """Places of all members. Where each passes alone and only their sum is over a limit, the last
+    ones are blamed."""
     first: Failure
     has_control: bool
     """The stage has a trusted member of its own; without one, trivial responses are tried."""
@@ -141,7 +141,7 @@ MemberT = TypeVar("MemberT")
 
 
 def chosen(members: Sequence[MemberT], search: CulpritSearch | None) -> Sequence[MemberT]:
-    """The members that the next run of a group gets; the control stands in one of them's place."""
+    """The members that the next run of a group gets; the control replaces one of them."""
     if search is None:
         return members
     if search.following == KNOWN:

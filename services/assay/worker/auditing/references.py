@@ -1,19 +1,20 @@
 """Audits of references, before the first response or before the first reward.
 
-Which it is says the stage: with `finds_faults` no response is judged by a reference before its
-audit (`assay.worker.auditing.findings`); with `audits` a verdict holds only if an empty response
-fails under its reference. Then each distinct reference of a tenant is audited once for the
-platform (whether another's audit is known would tell by time what that one has sent): the
-results are artifacts in the store, under keys that the host forms from its own claim and that no
-slot can name. A verdict whose reference is not yet audited waits here, with its lease; its slot
-goes on. A tenant with many slow references gets no further claims meanwhile, and others do
-(`AuditShares`). What the store and the host keep comes from slots that only audit
-(`AuditingSlots`), never from one that saw a response.
+The stage decides which. With `finds_faults` no response is judged by a reference before its audit
+(`assay.worker.auditing.findings`). With `audits` a verdict holds only if an empty response fails
+under its reference: this module.
+
+Each distinct reference of a tenant is audited once for the platform. Audits are not shared between
+tenants, because the time of an answer would show which references another has sent. Results are
+artifacts in the store, under keys that the host forms from its own claim and that no slot can name.
+They come from slots that only audit (`AuditingSlots`), never from one that saw a response. A
+verdict whose reference is not yet audited waits here, with its lease, while its slot goes on. A
+tenant with many slow references gets no further claims meanwhile; others do (`AuditShares`).
 
 Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
 `HELD_MAX` verdicts wait, besides those of the tenant that holds most, before the stage stops
-claiming; an audit that fails is no evidence about
-the reference, is not kept, and leaves the verdict as it is.
+claiming; an audit that fails is no evidence about the reference, is not kept, and leaves the
+verdict as it is.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """How many claims of each tenant wait for audits, and whose are claimed no more meanwhile. Pure.
 
-A tenant has its share when it holds as many as are free: alone it gets half of the room, and there
-is room left for the next. Tenants that hold nothing are never kept out by one that holds a lot.
+A tenant may hold as many claims as there are free places. So a single tenant gets half of the room,
+the next one half of the rest, and one that holds nothing is never kept out by one that holds a lot.
 """
 
 from collections import Counter
@@ -38,6 +38,7 @@ class AuditShares:
         return frozenset(tenant for tenant, held in self._held.items() if held >= free)
 
     def is_full(self, room: int) -> bool:
-        """Whether the tenants but the one with most fill the room. One claim brings several, so
-        a tenant may come to hold more than its share, and is alone to wait for that."""
+        """Whether the room is full without the tenant that holds most.
+
+        One claim may bring several, so a tenant may exceed its share; then only it waits."""
         return len(self) - max(self._held.values(), default=0) >= room

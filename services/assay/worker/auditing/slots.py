@@ -125,7 +125,7 @@ class AuditingSlots:
         return LOOK_S if self._spec.cpu_s_max is not None else None
 
     def _look(self, asked: _Asked) -> None:
-        """What uses up its CPU time in one step that nothing interrupts ends here."""
+        """End an audit that has used up its CPU time, also in a step that nothing interrupts."""
         limit_s = self._spec.cpu_s_max
         for slot, (running, begun_ns) in list(self._running.items()):
             if running is asked and limit_s and slot.cpu_ns() - begun_ns >= limit_s * 1e9:
@@ -150,7 +150,7 @@ class AuditingSlots:
             )
 
     def _next(self) -> _Asked | None:
-        """Of the tenant whose turn it is, of those that have not all slots but the spare one."""
+        """The next audit, of the first tenant in turn that does not hold all slots but one."""
         running = Counter(one.claim.task.tenant for one, _ in self._running.values())
         for tenant, asked in self._waiting.items():
             if running[tenant] < self._desired:
@@ -158,7 +158,7 @@ class AuditingSlots:
         return None
 
     def _take(self, asked: _Asked) -> None:
-        """It is served; its tenant's next turn comes after those of the others."""
+        """Serve it; its tenant's next turn comes after those of the others."""
         tenant = asked.claim.task.tenant
         rest = self._waiting.pop(tenant)
         rest.popleft()
@@ -166,7 +166,7 @@ class AuditingSlots:
             self._waiting[tenant] = rest
 
     def _forget(self, asked: _Asked) -> None:
-        """It is answered, or no one waits for it any more."""
+        """Remove an audit that is answered, or for which no one waits any more."""
         for slot, (running, _) in list(self._running.items()):
             if running is asked:
                 slot.kill("its audit is no longer waited for")
