@@ -157,12 +157,16 @@ class Tools:
         ]
         return found
 
+    def command(self, tool: str, *given: str) -> list[str]:
+        """With the namespace; what is behind `--` is the pod's."""
+        return [tool, "--namespace", self.namespace, *given]
+
     def _run(self, command: list[str], stdin: str | None, shown: bool) -> str:
         if shown:
             self.say("$ " + " ".join([Path(command[0]).name, *command[1:]]))
         done = subprocess.run(
-            [*command, "--namespace", self.namespace], env=self._environment(), input=stdin,
-            capture_output=True, text=True, check=False,
+            self.command(*command), env=self._environment(), input=stdin, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
@@ -173,8 +177,8 @@ class Tools:
     def start(self, *given: str) -> subprocess.Popen[str]:
         """A `kubectl` that goes on beside what follows."""
         return subprocess.Popen(
-            ["kubectl", *given, "--namespace", self.namespace],
-            env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            self.command("kubectl", *given), env=self._environment(), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def _environment(self) -> dict[str, str]:

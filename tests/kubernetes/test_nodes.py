@@ -6,6 +6,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from tests.kubernetes.nodes import (
+    Tools,
     another,
     answers,
     caller,
@@ -79,3 +80,10 @@ def test_the_caller_is_a_pod_that_restricted_namespaces_admit() -> None:
     own = made["spec"]["containers"][0]["securityContext"]
     assert made["spec"]["securityContext"]["runAsNonRoot"]
     assert (own["allowPrivilegeEscalation"], own["capabilities"]) == (False, {"drop": ["ALL"]})
+
+
+def test_the_namespace_is_given_to_kubectl_and_not_to_the_command_in_the_pod() -> None:
+    tools = Tools(kubeconfig="", namespace="rewards")
+    command = tools.command("kubectl", "exec", "caller", "--", "cat", "/tmp/rows.jsonl")
+    assert command[:3] == ["kubectl", "--namespace", "rewards"]
+    assert command[command.index("--") :] == ["--", "cat", "/tmp/rows.jsonl"]
