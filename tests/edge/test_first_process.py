@@ -17,17 +17,6 @@ WAIT_S_MAX = 60.0
 ENDED_S_MAX = 15.0
 NO_STORE = {"ASSAY_STORE__URL": "redis://127.0.0.1:1/0", "ASSAY_STORE__START_WAIT_S": "120"}
 """It is waited for, so that only a signal ends the start."""
-SECOND = """
-import asyncio
-from assay.edge.lifecycle import stop_on_signals
-async def drain():
-    with stop_on_signals() as stop:
-        print("waits", flush=True)
-        await stop.wait()
-        print("drains", flush=True)
-        await asyncio.sleep(600)
-asyncio.run(drain())
-"""
 
 
 @contextmanager
@@ -69,14 +58,4 @@ def test_a_service_that_is_told_to_stop_while_it_imports_ends_at_once(
         [inside] = re.findall(r"^NSpid:.*\t(\d+)$", status.read_text(), flags=re.M)
         assert inside == "1"
         os.kill(pid, signal.SIGTERM)
-        assert process.wait(ENDED_S_MAX) == 128 + signal.SIGTERM
-
-
-def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
-    with as_first(tmp_path, "-c", SECOND) as (process, pid):
-        assert process.stdout is not None
-        for said in ("waits", "drains"):
-            while said not in process.stdout.readline():
-                assert process.poll() is None
-            os.kill(pid, signal.SIGTERM)
         assert process.wait(ENDED_S_MAX) == 128 + signal.SIGTERM

@@ -2,6 +2,7 @@
 
 Elsewhere SIGTERM ends a process that is still importing. Here it would be ignored: a pod that is
 taken away while it starts would go on, claim work, and be killed with it after its grace period.
+The images have an init process, which is there sooner than an interpreter; this is for others.
 Imported and called before everything else, so this imports nothing heavy.
 """
 

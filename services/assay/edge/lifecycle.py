@@ -21,7 +21,6 @@ import structlog
 from pydantic import ValidationError
 
 from assay.config.environment import UnknownSettingError
-from assay.config.first_process import end_on_signals
 from assay.config.settings import ENV_PREFIX, Settings, load_settings
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
 from assay.edge import logs, tracing
@@ -127,7 +126,6 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
         stop.set()
         for each in signals:
             loop.remove_signal_handler(each)
-        end_on_signals()
 
     for number in signals:
         loop.add_signal_handler(number, told, number)
@@ -136,7 +134,6 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
-        end_on_signals()
 
 
 @contextmanager
