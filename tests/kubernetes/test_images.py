@@ -53,8 +53,8 @@ def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> No
     }
     assert last(own, "USER") == f"{user}:{user}"
     entry = json.loads(last(own, "ENTRYPOINT"))
-    assert entry[:2] == ["python", "-m"]
-    assert importlib.util.find_spec(f"{entry[2]}.__main__") is not None
+    assert entry[:4] == ["tini", "--", "python", "-m"], "signals reach a service that starts"
+    assert importlib.util.find_spec(f"{entry[4]}.__main__") is not None
     ports = {
         port["containerPort"]
         for _, template in pods(rendered(more=EVERYTHING))
@@ -112,7 +112,8 @@ def listed(*packages: str) -> set[str]:
 def test_an_images_entry_point_starts_without_the_repository_and_says_what_it_lacks(
     role: str, tmp_path: Path
 ) -> None:
-    _, *module = json.loads(last(steps()[role], "ENTRYPOINT"))
+    *_, option, name = json.loads(last(steps()[role], "ENTRYPOINT"))
+    module = option, name
     done = subprocess.run(
         [sys.executable, *module, "an argument"], capture_output=True, text=True, check=False,
         cwd=tmp_path, env={"ASSAY_DATA_DIR": str(tmp_path), "PATH": os.environ["PATH"]},

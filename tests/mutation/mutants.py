@@ -63,7 +63,10 @@ LEASES: Final = [
     *_of(
         "leases",
         f"{MODEL}/queue_stages.py",
-        ("                job.expires_ns = now_ns + lease_ns\n", "                pass\n"),
+        (
+            "                job.expires_ns = min(now_ns + lease_ns, job.claimed_ns + held_ns_max)\n",
+            "                pass\n",
+        ),
         (
             "(job for job in leases if job.expires_ns <= now_ns)",
             "(job for job in leases if job.expires_ns < 0)",
@@ -73,8 +76,8 @@ LEASES: Final = [
             "(job for job in leases if job.claimed_ns <= now_ns)",
         ),
         (
-            "            if job is None:\n                lost.append(lease)",
-            "            if job is None:\n                pass",
+            "job.claimed_ns + held_ns_max:\n                lost.append(lease)",
+            "job.claimed_ns + held_ns_max:\n                pass",
         ),
         (
             "job.claimed_ns, job.expires_ns = now_ns, expires_ns",

@@ -56,7 +56,7 @@ PLAN_MUTANTS: Final = (
         "last requests",
         f"{CORE}/shape.py",
         ("policy",),
-        ("int(dearest / pool.cost) if pool.cost else 1, 1)", "1)"),
+        ("int(highest / pool.cost) if pool.cost else 1, 1)", "1)"),
     ),
     *_of(
         "deviation",

@@ -102,7 +102,7 @@ def test_batches_with_the_same_deadline_keep_the_order_in_which_they_are_given()
 
 
 @given(peak=st.integers(0, 10_000), most=st.integers(0, 50), worth=st.integers(1, 60))
-def test_spare_slots_are_a_hundredth_of_the_peak_or_as_many_as_one_of_the_dearest_stage_costs(
+def test_spare_slots_are_a_hundredth_of_the_peak_or_cost_no_more_than_one_elsewhere(
     peak, most, worth
 ):
     pools = (pool(0, cost=1.0), pool(1, cost=float(worth)), pool(2, cost=0.0))

@@ -32,6 +32,7 @@ async def make_store(
                 history_batches=settings.history_batches,
                 dead_letters_max=settings.dead_letters_max,
                 hosts_max=settings.hosts_max,
+                held_ns_max=int(settings.held_s_max * 1e9),
             )
             store = MemoryStore(Clock(), limits)
         else:

@@ -5,6 +5,7 @@ nothing here compares them with the test's clock; where time must pass, the test
 brings about.
 """
 
+import asyncio
 import math
 
 import pytest
@@ -15,6 +16,7 @@ from tests.store.driver import (
     TENANT,
     WORKER,
     Driver,
+    MakeStore,
     reaped,
     request,
     requests,
@@ -130,6 +132,24 @@ async def test_a_beat_moves_the_end_of_a_lease_both_ways(drive: Driver) -> None:
     assert (await reaped(drive)).redelivered == 1
     assert [claim.request_id for claim in await drive.claim()] == ["b"]
     assert await drive.store.beat(FIRST, lease_s=1.0, leases=[a.lease, b.lease]) == [b.lease]
+
+
+async def test_a_worker_that_renews_without_end_loses_its_claim_all_the_same(
+    make_store: MakeStore,
+) -> None:
+    drive = Driver(make_store(held_s_max=0.6))
+    await drive.open(size=1)
+    await drive.submit(requests("a"))
+    [held] = await drive.claim(lease_s=600.0)
+    assert await drive.store.beat(FIRST, lease_s=600.0, leases=[held.lease]) == []
+    async with asyncio.timeout(10.0):
+        while not await drive.store.beat(FIRST, lease_s=600.0, leases=[held.lease]):
+            await asyncio.sleep(0.02)
+    assert (await reaped(drive)).redelivered == 1
+    [again] = await drive.claim()
+    assert (again.request_id, again.attempt) == ("a", 2)
+    assert (await drive.score([held], 0.0)).statuses == (STALE,)
+    assert (await drive.score([again], 1.0)).statuses == (DONE,)
 
 
 async def test_a_sweep_takes_back_no_more_than_it_was_told(drive: Driver) -> None:

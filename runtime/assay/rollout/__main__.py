@@ -4,7 +4,9 @@ import gc
 import sys
 
 from assay.config.extras import needed
+from assay.config.first_process import end_on_signals
 
+end_on_signals()
 with needed("demo"):
     import uvloop
 

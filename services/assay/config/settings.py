@@ -166,6 +166,9 @@ class StoreSettings(Branch):
     external server has its own setting, and its `everysec` guarantees less: docs/operations.md."""
     attempts_max: int = Field(default=3, gt=0)
     """Claims per stage before a request ends as INFRA_FAILED."""
+    held_s_max: float = Field(default=86_400.0, gt=0)
+    """How long a worker may hold one claim, however often it renews the lease; then it is a failed
+    attempt and another worker's. Longer than the longest `timeout_s` of your stages."""
     inline_bytes_max: int = Field(default=64 * 1024, gt=0)
     """Payload parts larger than this are stored once, by content hash."""
     results_kept_s: float = Field(default=3_600.0, gt=0)

@@ -9,7 +9,9 @@ from typing import Final
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from assay.config.extras import left_out, needed
+from assay.config.first_process import end_on_signals
 
+end_on_signals()
 with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 

@@ -70,7 +70,8 @@ class WorkerStore(Protocol):
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
     ) -> Sequence[Lease]:
-        """Renew leases; return those that are lost (expired, redelivered or cancelled)."""
+        """Renew leases; return those that are lost (expired, redelivered or cancelled, or held for
+        `store.held_s_max`)."""
 
     async def finish(
         self, stage: StageName, reports: Sequence[Report], attempts_max: int

@@ -271,7 +271,10 @@ class QueueModel:
         self, stage: StageName, *, lease_ns: int, leases: Sequence[Lease], now_ns: int
     ) -> Sequence[Lease]:
         """See `Store.beat`."""
-        return self.stages.beat(stage, lease_ns=lease_ns, leases=leases, now_ns=now_ns)
+        most_ns = self._limits.held_ns_max
+        return self.stages.beat(
+            stage, lease_ns=lease_ns, held_ns_max=most_ns, leases=leases, now_ns=now_ns
+        )
 
     def finish(
         self, stage: StageName, reports: Sequence[Report], attempts_max: int, now_ns: int

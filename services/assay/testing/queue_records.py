@@ -51,6 +51,7 @@ class QueueLimits:
     dead_letters_max: int = 10_000
     dead_letters_per_tenant_max: int = 2_000
     hosts_max: int = 1_024
+    held_ns_max: int = 86_400 * 10**9
 
 
 @dataclass(slots=True)

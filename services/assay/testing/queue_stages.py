@@ -99,16 +99,22 @@ class StageQueues:
         return job if job is not None and job.fence == lease.fence else None
 
     def beat(
-        self, stage: StageName, *, lease_ns: int, leases: Sequence[Lease], now_ns: int
+        self,
+        stage: StageName,
+        *,
+        lease_ns: int,
+        held_ns_max: int,
+        leases: Sequence[Lease],
+        now_ns: int,
     ) -> Sequence[Lease]:
         """See `Store.beat`. An expired lease that has not been reaped yet is renewed."""
         lost: list[Lease] = []
         for lease in leases:
             job = self.held_by(stage, lease)
-            if job is None:
+            if job is None or now_ns >= job.claimed_ns + held_ns_max:
                 lost.append(lease)
             else:
-                job.expires_ns = now_ns + lease_ns
+                job.expires_ns = min(now_ns + lease_ns, job.claimed_ns + held_ns_max)
         return lost
 
     def expired(self, stage: StageName, *, jobs_max: int, now_ns: int) -> Sequence[Job]:

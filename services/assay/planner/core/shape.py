@@ -170,11 +170,11 @@ def shape_plan(
 def spares_of(peaks: Sequence[int], pools: Sequence[PoolView], settings: PlanSettings) -> list[int]:
     """Spare slots of each stage: a share of its peak, and at least as many as cost no more than one
     slot of the most expensive stage. In a thin trickle, spare slots are most of the cost."""
-    dearest = max((pool.cost for pool in pools), default=0.0)
+    highest = max((pool.cost for pool in pools), default=0.0)
     return [
         min(
             settings.spare_slots,
-            max(math.ceil(SPARE_SHARE * peak), int(dearest / pool.cost) if pool.cost else 1, 1),
+            max(math.ceil(SPARE_SHARE * peak), int(highest / pool.cost) if pool.cost else 1, 1),
         )
         for peak, pool in zip(peaks, pools, strict=True)
     ]

@@ -113,7 +113,8 @@ class LeaseCalls:
         for first in range(0, len(leases), LEASES_SLICE):
             some = leases[first : first + LEASES_SLICE]
             pairs = (value for lease in some for value in (lease.job_id, lease.fence))
-            reply = await self._link.run(load_script("beat"), stage, int(lease_s * 1000), *pairs)
+            times_ms = int(lease_s * 1000), int(self._settings.held_s_max * 1000)
+            reply = await self._link.run(load_script("beat"), stage, *times_ms, *pairs)
             lost += [some[index] for index in reply]
         return lost
 
