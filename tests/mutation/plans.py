@@ -59,6 +59,20 @@ PLAN_MUTANTS: Final = (
         ("int(highest / pool.cost) if pool.cost else 1, 1)", "1)"),
     ),
     *_of(
+        "released",
+        "services/assay/planner/service/floor.py",
+        ("floor", "controller"),
+        ("if one.slots > desired[one.stage] or startups_ns[one.stage] <= idle_ns", "if True"),
+        (", raised.get(pool.stage, 0))", ", 0)"),
+    ),
+    *_of(
+        "released",
+        "services/assay/planner/service/controller.py",
+        ("controller",),
+        ("        self._idle_since_ns = None\n        if self._process", "        if self._process"),
+        ("        self._raised |= sizes(slots)\n", ""),
+    ),
+    *_of(
         "deviation",
         f"{CORE}/policy.py",
         ("policy",),

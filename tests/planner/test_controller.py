@@ -2,16 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.planner import snapshots
 from tests.planner.leading import HandClock, lead
 from tests.planner.snapshots import COMPILE, RUN, S
+from tests.store.driver import request
 
 from assay.config.settings import PlannerSettings
 from assay.core.errors import InvalidRequest
-from assay.core.ids import BatchId
+from assay.core.ids import BatchId, TenantId
 from assay.core.records import BatchSpec, Quota
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -59,7 +61,7 @@ async def test_a_leader_whose_lease_ran_out_while_it_looked_touches_no_pool(lose
     planner = Controller(
         store=store, scaler=scaler, lease=lead(store, clock, "a"),
         process=PlanningProcess(settings, clock=clock, metrics=metrics),
-        limits_of=lambda pools: snapshots.limits(least=2), history_batches=4, clock=clock,
+        limits_of=lambda pools: snapshots.limits(least=6), history_batches=4, clock=clock,
         metrics=metrics,
     )  # fmt: skip
     await planner.step()
@@ -150,10 +152,29 @@ class KeepingScaler(LosingScaler):
         return snapshots.pools()[0]
 
 
+async def opened(
+    store: MemoryStore, name: str = "b", *, waiting: int = 0
+) -> tuple[TenantId, BatchId]:
+    """An open batch, of which so many requests wait at the first stage."""
+    one = snapshots.task()
+    await store.put_task(one)
+    spec = BatchSpec(
+        tenant=one.tenant, batch_id=BatchId(name), task_id=one.task_id, size=20, group_size=0,
+        deadline_after_ms=60_000,
+    )  # fmt: skip
+    await store.open_batch(spec, Quota())
+    requests = [request(f"r{n}") for n in range(waiting)]
+    await store.submit(one.tenant, spec.batch_id, requests, Quota())
+    return one.tenant, spec.batch_id
+
+
 async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
     clock = HandClock()
     store = MemoryStore(clock)
-    scaler, process = KeepingScaler(clock), AwaitingProcess([True, True, False], clock)
+    scaler, process = (
+        KeepingScaler(clock),
+        AwaitingProcess([True, True, False, False, False], clock),
+    )
     planner = Controller(
         store=store, scaler=scaler, lease=lead(store, clock, "a"), process=process,
         limits_of=lambda pools: snapshots.limits(), history_batches=4, clock=clock,
@@ -161,15 +182,50 @@ async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
     )  # fmt: skip
     await planner.step()
     assert (process.asked, scaler.sizes[COMPILE]) == ([], 0), "nothing was ever planned here"
-    one = snapshots.task()
-    await store.put_task(one)
-    spec = BatchSpec(
-        tenant=one.tenant, batch_id=BatchId("b"), task_id=one.task_id, size=20, group_size=0,
-        deadline_after_ms=60_000,
-    )  # fmt: skip
-    await store.open_batch(spec, Quota())
+    batch = await opened(store)
     await planner.step()
-    await store.cancel(one.tenant, spec.batch_id)
-    for held, asked in ((4, 2), (4, 3), (0, 3)):
+    await store.cancel(*batch)
+    startup_ns = snapshots.limits()[0].startup_ns
+    idle = (4, 3, 0), (4, 3, startup_ns - 1), (0, 3, 1)
+    for held, asked, later_ns in ((4, 2, 0), (4, 3, 0), *idle):
+        clock.at_ns += later_ns
         await planner.step()
         assert (scaler.sizes[COMPILE], len(process.asked)) == (held, asked)
+    again = await opened(store, "c")
+    await planner.step()
+    await store.cancel(*again)
+    await planner.step()
+    await planner.step()
+    assert scaler.sizes[COMPILE] == 4, "its time without work begins again"
+
+
+class LateProcess(AwaitingProcess):
+    """Decides to hold one slot, after something else has happened."""
+
+    def __init__(self, clock: Clock, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__([False], clock)
+        self.meanwhile = meanwhile
+
+    async def decide(self, snapshot):
+        await self.meanwhile()
+        found = await super().decide(snapshot)
+        return replace(found, slots=(SetSlots(stage=COMPILE, slots=1),))
+
+
+async def test_a_plan_that_comes_late_takes_back_no_slot_that_was_started_without_it():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = KeepingScaler(clock)
+
+    async def no_plan_is_fresh():
+        await planner.react()
+
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=LateProcess(clock, no_plan_is_fresh),
+        limits_of=lambda pools: snapshots.limits(), history_batches=4, clock=clock,
+        metrics=Metrics(),
+    )  # fmt: skip
+    await opened(store, waiting=3)
+    await planner.step()
+    assert scaler.sizes[COMPILE] == 3

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planner import snapshots
 from tests.planner.live import RunHost, RunPlanner, Trainer, until
-from tests.planner.snapshots import COMPILE, RUN
+from tests.planner.snapshots import COMPILE, RUN, S
 from tests.sim.builders import small_workload
 
 from assay.core.ids import StageName
@@ -18,7 +19,13 @@ from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
 from assay.planner.process import parent
 from assay.planner.service import controller as controller_module
-from assay.planner.service.floor import on_floor, with_plan, without_plan
+from assay.planner.service.floor import (
+    next_release_s,
+    on_floor,
+    released,
+    with_plan,
+    without_plan,
+)
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.runner import simulate
 
@@ -50,18 +57,53 @@ def test_with_a_plan_no_stage_where_something_waits_is_empty(planned, queued, mo
 def test_work_that_a_plan_does_not_know_gets_a_slot_and_all_of_them_if_the_plan_is_not_complete():
     limits, pools = snapshots.limits(), snapshots.pools()
     depths = [depth(COMPILE, 7, 3), depth(RUN, 0)]
-    some = on_floor(limits, pools, depths, {}, complete=True)
+    some = on_floor(limits, pools, depths, {}, raised={}, complete=True)
     assert [(one.stage, one.slots) for one in some] == [(COMPILE, 1)]
-    everything = on_floor(limits, pools, depths, {}, complete=False)
+    everything = on_floor(limits, pools, depths, {}, raised={}, complete=False)
     assert [(one.stage, one.slots) for one in everything] == [(COMPILE, 10)]
-    more = on_floor(limits, pools, depths, {COMPILE: 12, RUN: 2}, complete=False)
+    more = on_floor(limits, pools, depths, {COMPILE: 12, RUN: 2}, raised={}, complete=False)
     assert [(one.stage, one.slots) for one in more] == [(COMPILE, 12), (RUN, 2)]
+
+
+@given(planned=st.integers(0, 50), raised=st.integers(0, 50), desired=st.integers(0, 50))
+def test_a_late_plan_takes_nothing_back_that_was_raised_while_it_was_made(planned, raised, desired):
+    found = on_floor(
+        snapshots.limits((RUN,)), snapshots.pools((RUN,), slots=desired), [depth(RUN, 0)],
+        {RUN: planned}, raised={RUN: raised}, complete=True,
+    )  # fmt: skip
+    assert {one.slots for one in found} == {max(planned, raised)} - {desired}
+
+
+@given(
+    idle_ns=st.integers(0, 3 * S), least=st.integers(0, 9),
+    slots=st.lists(st.integers(0, 9), min_size=2, max_size=2),
+    startups_ns=st.lists(st.integers(0, 2 * S), min_size=2, max_size=2),
+)  # fmt: skip
+def test_an_idle_pool_is_taken_down_when_another_start_would_have_cost_as_much(
+    idle_ns, least, slots, startups_ns
+):
+    pairs = zip(snapshots.limits(least=least), startups_ns, strict=True)
+    limits = [replace(limit, startup_ns=ns) for limit, ns in pairs]
+    held = zip(snapshots.pools(), slots, strict=True)
+    pools = [replace(pool, desired=n, ready=n) for pool, n in held]
+
+    def after(ns: int) -> dict[StageName, int]:
+        return {one.stage: one.slots for one in released(limits, pools, ns)}
+
+    now = after(idle_ns)
+    for limit, pool in zip(limits, pools, strict=True):
+        due = pool.desired < least or (pool.desired > least and idle_ns >= limit.startup_ns)
+        assert (pool.stage in now) is due
+        assert now.get(pool.stage, least) == least
+    wait_s = next_release_s(limits, pools, idle_ns, 15.0)
+    assert after(idle_ns + round(wait_s * 1e9) - 1) == now
+    assert wait_s == 15.0 or after(idle_ns + round(wait_s * 1e9)) != now
 
 
 def test_a_stage_without_limits_or_queue_is_left_alone():
     pools = snapshots.pools((COMPILE, RUN))
     depths = [depth(COMPILE, 7)]
-    assert on_floor(snapshots.limits((RUN,)), pools, depths, {}, complete=False) == ()
+    assert on_floor(snapshots.limits((RUN,)), pools, depths, {}, raised={}, complete=False) == ()
 
 
 class FloorOnly(PoolPolicy):

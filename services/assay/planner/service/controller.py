@@ -31,7 +31,13 @@ from assay.core.tools.lru import LruCache
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
-from assay.planner.service.floor import FLOOR_STEP_S, GRACE_S, on_floor
+from assay.planner.service.floor import (
+    FLOOR_STEP_S,
+    GRACE_S,
+    next_release_s,
+    on_floor,
+    released,
+)
 from assay.planner.service.history_feed import HistoryFeed
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.plan_log import PlanLog
@@ -48,7 +54,6 @@ from assay.planner.session.messages import (
     TaskHistory,
     TaskKey,
     fits_floor,
-    resting,
 )
 from assay.planner.session.plan_view import PlanView  # noqa: TC001
 from assay.planner.session.refusals import Refusals
@@ -114,6 +119,10 @@ class Controller:
         """Why the store cannot be trusted with work; empty = it is fit."""
         self._planning_s = 0.0
         self._fresh_until_ns = 0
+        self._raised: dict[StageName, int] = {}
+        """What pools were raised to without a plan since they were last looked at for one."""
+        self._idle_since_ns: int | None = None
+        """By the monotonic clock; `None` = there is work to plan."""
         self._awaits = False
         """The planning process may hold slots for a batch that has not opened."""
         self.pools: Sequence[PoolState] = ()
@@ -265,17 +274,18 @@ class Controller:
             if not self.leading or self._clock.monotonic_ns() < self._fresh_until_ns:
                 continue
             try:
-                await self._react()
+                await self.react()
             except AssayError as error:
                 log.info("floor_not_held", why=error.message)
 
-    async def _react(self) -> None:
+    async def react(self) -> None:
         """Without a fresh plan: hold at least what waits and runs."""
         pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
-        slots = on_floor(self._limits_of(pools), pools, depths, {}, complete=False)
+        slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=False)
         if slots:
             log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
+        self._raised |= sizes(slots)
         await self._resize(slots)
 
     async def _rest(
@@ -286,13 +296,18 @@ class Controller:
     ) -> float:
         """All work fits into the warm slots, and no batch is awaited: there is nothing to plan."""
         self.plan, self._why = None, ""
-        floors = sizes(resting(stages, pools))
-        await self._resize(on_floor(stages, pools, depths, floors, complete=True))
+        now_ns = self._clock.monotonic_ns()
+        if self._idle_since_ns is None:
+            self._idle_since_ns = now_ns
+        idle_ns = now_ns - self._idle_since_ns
+        floors = sizes(released(stages, pools, idle_ns))
+        await self._resize(on_floor(stages, pools, depths, floors, raised={}, complete=True))
         await self._process.rest()
-        return IDLE_STEP_S
+        return next_release_s(stages, pools, idle_ns, IDLE_STEP_S)
 
     async def _act(self) -> float:
         """One step of the leader; returns the seconds until the next one."""
+        self._raised = {}
         pools = self.pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
@@ -303,6 +318,7 @@ class Controller:
         idle = fits_floor(stages, work, hints)
         if idle and not (self._awaits and self._process.state is ProcessState.UP):
             return await self._rest(stages, pools, depths)
+        self._idle_since_ns = None
         if self._process.state is not ProcessState.UP:
             self._fresh_until_ns = 0  # it takes seconds to start
         snapshot = Snapshot(
@@ -320,7 +336,8 @@ class Controller:
         # Asked again when the last work ends: only then is the next batch awaited.
         self._awaits = decision.awaits or not idle
         complete = decision.ready and len(work) < BATCHES_MAX
-        slots = on_floor(stages, pools, depths, sizes(decision.slots), complete=complete)
+        planned = sizes(decision.slots)
+        slots = on_floor(stages, pools, depths, planned, raised=self._raised, complete=complete)
         await self._carry_out(decision, snapshot, slots)
         if idle:
             self.plan = None

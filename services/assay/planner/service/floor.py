@@ -9,7 +9,7 @@ from typing import Final
 
 from assay.core.ids import StageName
 from assay.core.records import StageDepth
-from assay.planner.session.messages import PoolState, SetSlots, StageLimits
+from assay.planner.session.messages import PoolState, SetSlots, StageLimits, resting
 
 FLOOR_STEP_S: Final = 1.0
 """How often the floor is looked at while no plan is fresh."""
@@ -41,6 +41,7 @@ def on_floor(
     depths: Sequence[StageDepth],
     planned: Mapping[StageName, int],
     *,
+    raised: Mapping[StageName, int],
     complete: bool,
 ) -> tuple[SetSlots, ...]:
     """Pools to set.
@@ -50,6 +51,8 @@ def on_floor(
         pools: the pools as they are.
         depths: the queues as they are.
         planned: what a plan wants to change; empty without one.
+        raised: what pools were raised to without a plan while it was made. It was made of what was
+            before, and slots that are starting would be lost; the next one takes them down.
         complete: a fresh plan knows all the work there is.
     """
     queues = {depth.stage: depth for depth in depths}
@@ -59,7 +62,8 @@ def on_floor(
         if pool.stage not in limits or pool.stage not in queues:
             continue
         queue, limit = queues[pool.stage], limits[pool.stage]
-        slots = with_plan(planned.get(pool.stage, pool.desired), queue.queued, limit.slots_max)
+        wanted = max(planned.get(pool.stage, pool.desired), raised.get(pool.stage, 0))
+        slots = with_plan(wanted, queue.queued, limit.slots_max)
         if not complete:
             slots = without_plan(
                 slots, queue.queued, queue.running, limit.slots_min, limit.slots_max
@@ -67,3 +71,32 @@ def on_floor(
         if slots != pool.desired:
             found.append(SetSlots(stage=pool.stage, slots=slots))
     return tuple(found)
+
+
+def released(
+    stages: Sequence[StageLimits], pools: Sequence[PoolState], idle_ns: int
+) -> tuple[SetSlots, ...]:
+    """Pools to set to their floors after `idle_ns` without work.
+
+    A pool is taken down once it has been idle for as long as another slot takes to start. Sooner, a
+    slot that is needed again would cost its start and the wait for it; later, more than that. This
+    break-even rule holds at most twice what it would with the next request known (ski rental).
+    """
+    startups_ns = {limits.stage: limits.startup_ns for limits in stages}
+    desired = {pool.stage: pool.desired for pool in pools}
+    return tuple(
+        one
+        for one in resting(stages, pools)
+        if one.slots > desired[one.stage] or startups_ns[one.stage] <= idle_ns
+    )
+
+
+def next_release_s(
+    stages: Sequence[StageLimits], pools: Sequence[PoolState], idle_ns: int, most_s: float
+) -> float:
+    """Time until `released` has another pool to set; `most_s` at most."""
+    startups_ns = {limits.stage: limits.startup_ns for limits in stages}
+    desired = {pool.stage: pool.desired for pool in pools}
+    above = [one.stage for one in resting(stages, pools) if one.slots < desired[one.stage]]
+    left_ns = [startups_ns[stage] - idle_ns for stage in above]
+    return min([most_s, *(ns / 1e9 for ns in left_ns if ns > 0)])
