@@ -123,14 +123,14 @@ def objects_of(case: Case, major: int) -> Iterator[Object]:
     return (one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one)
 
 
-@pytest.mark.parametrize("version", ["1.30", "1.37"])
-def test_every_object_of_every_case_is_valid_by_schema(version: str) -> None:
+def test_every_object_of_every_case_is_valid_by_schema() -> None:
     seen: set[str] = set()
     for n, case in enumerate(CASES):
         for one in objects_of(case, major=3 + n % 2):
             text = json.dumps(one, sort_keys=True)
             if text not in seen and one["kind"] not in RESOURCES_OF_OTHERS:
-                kubernetes_validate.validate(one, version, strict=True)
+                for version in ("1.30", "1.37"):
+                    kubernetes_validate.validate(one, version, strict=True)
             seen.add(text)
     assert len(seen) > 500
 
