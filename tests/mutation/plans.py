@@ -106,9 +106,10 @@ PLAN_MUTANTS: Final = (
         "nodes",
         f"{CORE}/prices.py",
         ("prices",),
-        ("(pool.nodes.startup_ns + pool.startup_ns) / SECOND_NS", "pool.startup_ns / SECOND_NS"),
-        ("max(pool.nodes.startup_ns / SECOND_NS, settings.hold_s)", "settings.hold_s"),
-        ("return min(-(-most // pool.nodes.slots), pool.nodes.cap)", "return most // pool.nodes.slots"),
+        ("(nodes.startup_ns + pool.startup_ns) / SECOND_NS", "pool.startup_ns / SECOND_NS"),
+        ("max(nodes.startup_ns / SECOND_NS, settings.hold_s)", "settings.hold_s"),
+        ("-(-min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots)", "min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots"),
+        ("min(again, nodes.ready + nodes.starting)", "again"),
     ),
     *_of(
         "nodes",

@@ -43,12 +43,18 @@ def node_seconds(level: Ints, nodes: NodeView, settings: PlanSettings) -> float:
 
 def nodes_at(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings) -> int:
     """Nodes to hold `offset_ns` after the plan was made: those whose slots are needed before
-    another node could start, and those needed again within that time; 0 without nodes."""
+    another node could start, and of those held the ones needed again before a later one could; 0
+    without nodes."""
     if pool.nodes is None:
         return 0
-    lead_s = (pool.nodes.startup_ns + pool.startup_ns) / SECOND_NS
-    window_s = lead_s + settings.tick_s + max(pool.nodes.startup_ns / SECOND_NS, settings.hold_s)
+    nodes = pool.nodes
+    ordered_s = (nodes.startup_ns + pool.startup_ns) / SECOND_NS + settings.tick_s
+    kept_s = max(nodes.startup_ns / SECOND_NS, settings.hold_s)
     first = int(offset_ns / 1e9 / settings.tick_s)
-    last = first + int(np.ceil(window_s / settings.tick_s)) + 1
-    most = min(max((int(n) for n in level[first:last]), default=0), pool.cap)
-    return min(-(-most // pool.nodes.slots), pool.nodes.cap)
+    soon = first + int(np.ceil(ordered_s / settings.tick_s)) + 1
+    last = first + int(np.ceil((ordered_s + kept_s) / settings.tick_s)) + 1
+    needed, again = (
+        -(-min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots)
+        for part in (level[first:soon], level[soon:last])
+    )
+    return min(max(needed, min(again, nodes.ready + nodes.starting)), nodes.cap)
