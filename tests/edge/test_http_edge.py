@@ -24,8 +24,10 @@ from assay.edge.access.rules import ANYONE
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
+from assay.edge.connections import places
+from assay.edge.connections.places import Connections
 from assay.edge.door import Door, DoorLimits
-from assay.edge.http_listener import Connections, HttpListener, TlsFiles
+from assay.edge.http_listener import HttpListener, TlsFiles
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 
@@ -334,6 +336,50 @@ async def test_for_a_refused_connection_nothing_is_made_and_those_held_are_still
         await writer.wait_closed()
 
 
+ASKED = b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n"
+
+
+async def _kept(http: httpx.AsyncClient) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has had one answer and waits for its next call."""
+    reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    writer.write(ASKED)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    assert length is not None
+    await reader.readexactly(int(length[1]))
+    return reader, writer
+
+
+async def test_connections_without_a_call_give_way_to_new_ones_the_oldest_first(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    async with asyncio.timeout(60):
+        puppet.release.clear()
+        busy = asyncio.ensure_future(http.post("/v1/things/a", json={}))
+        await puppet.entered.acquire()
+        kept = [await _kept(http) for _ in range(7)]
+        used = kept.pop(0)  # asked again, it is the one that has rested for the least time
+        used[1].write(ASKED)
+        await used[0].readuntil(b"\r\n\r\n")
+        more = [await _kept(http) for _ in range(6)]
+        for reader, _ in kept:
+            assert await reader.read() == b"", "closed in favour of a new one"
+        for _, writer in (used, *more):
+            writer.write(ASKED)
+        for reader, _ in more:
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+        puppet.release.set()
+        assert (await busy).status_code == 200, "a call gives way to none"
+        for _, writer in (used, *kept, *more):
+            writer.close()
+
+
+def test_a_connection_is_kept_for_longer_than_its_client_keeps_it() -> None:
+    """Otherwise calls are sent on connections that are being closed."""
+    clients = httpx.Limits().keepalive_expiry or 0.0
+    assert http_listener.KEEP_ALIVE_S > 10 * clients > 0
+
+
 async def test_a_saturated_caller_is_answered_without_its_body(
     puppet: Puppet, http: httpx.AsyncClient
 ) -> None:
@@ -529,17 +575,17 @@ async def test_connections_that_are_refused_are_closed_in_turn_and_others_are_se
         return waits[-1]
 
     monkeypatch.setattr(Connections, "wait_s", recorded)
-    monkeypatch.setattr(http_listener, "REFUSED_PER_S", 1e-3)
-    for _ in range(http_listener.REFUSED_AT_ONCE):
+    monkeypatch.setattr(places, "REFUSED_PER_S", 1e-3)
+    for _ in range(places.REFUSED_AT_ONCE):
         await _told(http, flood)
     kept = asyncio.create_task(_told(http, flood))
     for _ in range(20):
         assert (await http.get("/open")).status_code == 200
     async with asyncio.timeout(60):
-        while len(waits) <= http_listener.REFUSED_AT_ONCE:
+        while len(waits) <= places.REFUSED_AT_ONCE:
             await asyncio.sleep(0.01)
-    assert waits[:-1] == [0.0] * http_listener.REFUSED_AT_ONCE
-    assert waits[-1] == http_listener.REFUSED_S_MAX
+    assert waits[:-1] == [0.0] * places.REFUSED_AT_ONCE
+    assert waits[-1] == places.REFUSED_S_MAX
     kept.cancel()
 
 
@@ -555,11 +601,9 @@ def test_turns_to_close_are_so_many_per_second_and_none_is_far_off(
     for step_s in steps:
         now_s += step_s
         wait_s = connections.wait_s(now_s)
-        assert 0 <= wait_s <= http_listener.REFUSED_S_MAX
-        soon += wait_s < http_listener.REFUSED_S_MAX
-        closed = http_listener.REFUSED_AT_ONCE + http_listener.REFUSED_PER_S * (
-            now_s + wait_s - begun_s
-        )
+        assert 0 <= wait_s <= places.REFUSED_S_MAX
+        soon += wait_s < places.REFUSED_S_MAX
+        closed = places.REFUSED_AT_ONCE + places.REFUSED_PER_S * (now_s + wait_s - begun_s)
         assert soon <= closed + 1e-3
 
 

@@ -138,7 +138,8 @@ class RewardSettings(TlsBranch):
     connections_max: int = Field(default=4_096, gt=0)
     """Concurrent connections on each of the two ports."""
     connections_per_peer_max: int = Field(default=256, gt=0)
-    """Concurrent HTTP connections per address; more are closed at once."""
+    """Concurrent HTTP connections per address. One more closes that which has been without a call
+    for longest; if all have calls, it is closed itself."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
 

@@ -3,7 +3,8 @@
 The limits of connections are enforced before the caller is known. uvicorn leaves open how many
 there are, in total and per peer address, how long the headers and body of a request may take to
 arrive, and how large the headers may be. A connection over a limit is closed without an answer: a
-client that sends slowly does not listen.
+client that sends slowly does not listen. Before one is refused for the number of connections, one
+without a call is closed in its place: the peer's own, or one of the peer that has the most.
 
 What has arrived is parsed in one go, up to 256 KB, and all other calls wait meanwhile. So the parts
 that cost much more to parse than to send are counted as they are found (headers, requests that do
@@ -16,23 +17,21 @@ A peer's address is that of its connection. What a caller writes about itself in
 """
 
 import asyncio
-import math
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.edge.auth import in_url
+from assay.edge.connections.places import Connections
 from assay.edge.http_edge import CERTIFICATE
 
 HEAD_S_MAX: Final = 10.0
@@ -45,24 +44,18 @@ PIPELINED_MAX: Final = 8
 CHUNKS_FREE: Final = 1_024
 CHUNK_BYTES_LEAST: Final = 16
 """Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
-REFUSED_PER_S: Final = 50.0
-"""Connections that are closed for what they sent, after the first `REFUSED_AT_ONCE`."""
-REFUSED_AT_ONCE: Final = 16
-REFUSED_S_MAX: Final = 10.0
-"""How long such a connection is kept at most."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
 STATUS_BEGINS: Final = b"HTTP/1."
 JOINED_BYTES_MAX: Final = 64 * 1024
 """Of a body that is copied behind its head."""
-KEEP_ALIVE_S: Final = 5.0
+KEEP_ALIVE_S: Final = 75.0
+"""More than clients and proxies keep a connection without a call (httpx 5 s, aiohttp 15 s, nginx
+60 s): none sends a call on one that is being closed, which its caller would see as cut."""
 BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
 TICK_S: Final = 1.0
 """Interval at which the date in responses is renewed."""
-REFUSED_LOGGED_EVERY_S: Final = 1.0
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,49 +75,6 @@ class TlsFiles:
         if self.client_ca is None:
             return ssl.CERT_NONE
         return ssl.CERT_OPTIONAL if self.client_optional else ssl.CERT_REQUIRED
-
-
-@dataclass(slots=True, kw_only=True)
-class Connections:
-    """Connections of one listener, in total and per peer address."""
-
-    connections_max: int
-    per_peer_max: int
-    body_s_max: float
-    per_peer: Counter[str] = field(default_factory=Counter)
-    count: int = 0
-    refused: int = 0
-    refused_logged_s: float = -math.inf
-    turn_s: float = -math.inf
-
-    def add(self, peer: str, now_s: float) -> bool:
-        """Count one more; returns false when that is one too many."""
-        if self.count >= self.connections_max or self.per_peer[peer] >= self.per_peer_max:
-            self.refused += 1
-            if now_s >= self.refused_logged_s + REFUSED_LOGGED_EVERY_S:
-                self.refused_logged_s = now_s
-                connections, refused = self.count, self.refused
-                log.warning(
-                    "connection_refused", peer=peer, connections=connections, refused=refused
-                )
-            return False
-        self.count += 1
-        self.per_peer[peer] += 1
-        return True
-
-    def wait_s(self, now_s: float) -> float:
-        """Take the next turn to close a connection for what it sent; returns how far off it is."""
-        earliest_s = now_s - REFUSED_AT_ONCE / REFUSED_PER_S
-        turn_s = max(self.turn_s, earliest_s) + 1 / REFUSED_PER_S
-        self.turn_s = min(turn_s, now_s + REFUSED_S_MAX)
-        return max(self.turn_s - now_s, 0.0)
-
-    def remove(self, peer: str) -> None:
-        """Count one less."""
-        self.count -= 1
-        self.per_peer[peer] -= 1
-        if not self.per_peer[peer]:
-            del self.per_peer[peer]
 
 
 class TooManyParts(Exception):
@@ -202,6 +152,7 @@ class Bounded(HttpToolsProtocol):
     _due: asyncio.TimerHandle | None = None
     _closing: asyncio.TimerHandle | None = None
     _peer: str | None = None
+    _has_place = False
     _head_bytes = 0
     _in_head = True
     _headers = 0
@@ -215,7 +166,7 @@ class Bounded(HttpToolsProtocol):
         if not self.bounds.add(peer, self.loop.time()):
             transport.abort()  # before anything is made for it: a stranger pays more than we do
             return
-        self._peer = peer
+        self._peer, self._has_place = peer, True
         super().connection_made(HeadWithBody(transport, self.loop))
         self._body = []
         self._names = certificate_names(transport.get_extra_info("peercert"))
@@ -227,10 +178,29 @@ class Bounded(HttpToolsProtocol):
         self._expect(None)
         if self._closing is not None:
             self._closing.cancel()
-        self.bounds.remove(self._peer)
+        self._give_place_back(self._peer)
         super().connection_lost(exc)
 
+    def _give_place_back(self, peer: str) -> None:
+        self.bounds.works(peer, self)
+        if self._has_place:
+            self._has_place = False
+            self.bounds.remove(peer)
+
+    def give_way(self) -> None:
+        """Close it, although its client may keep it: another connection needs the place."""
+        if self._peer is not None:
+            self._give_place_back(self._peer)
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._peer is not None and self.timeout_keep_alive_task is not None:
+            self.bounds.rests(self._peer, self)
+
     def data_received(self, data: bytes) -> None:
+        if self._peer is not None:
+            self.bounds.works(self._peer, self)
         if self._closing is not None:  # a call that waits for its body lets it continue
             self.transport.pause_reading()
             return

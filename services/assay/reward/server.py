@@ -22,6 +22,7 @@ from assay.edge.auth import in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.connections.front import LOOPBACK, Front
+from assay.edge.connections.places import Connections
 from assay.edge.connections.tls import server_tls
 from assay.edge.connections.watch import GrpcConnections
 from assay.edge.grpc_edge import (
@@ -32,7 +33,7 @@ from assay.edge.grpc_edge import (
     server_options,
     take_port,
 )
-from assay.edge.http_listener import Connections, HttpListener, TlsFiles
+from assay.edge.http_listener import HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.reward.readers import Readers

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from assay.edge.http_listener import Connections, HttpListener, TlsFiles
+from assay.edge.connections.places import Connections
+from assay.edge.http_listener import HttpListener, TlsFiles
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
