@@ -15,6 +15,7 @@ from pydantic import Field
 from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import (
     Control,
     PipelineDefinition,
@@ -23,7 +24,6 @@ from assay.verifiers.port import (
     StageDefinition,
     Tools,
 )
-from assay.verifiers.text.answers import Strategy
 
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
