@@ -312,7 +312,7 @@ def _host(
     """Build the host with one supervisor per stage; they refer to each other."""
     supervisors: dict[StageName, Supervisor] = {}
     host = WorkerHost(
-        settings=_host_settings(settings.worker, stages, shared.pipelines, mode),
+        settings=host_settings(settings.worker, stages, shared.pipelines, mode),
         supervisors=supervisors,
         store=shared.store,
         health=shared.health,
@@ -392,12 +392,13 @@ def _sandbox_mode(
     return NO_SANDBOX
 
 
-def _host_settings(
+def host_settings(
     settings: WorkerSettings,
     stages: Mapping[StageName, StageDefinition],
     pipelines: Mapping[PipelineName, PipelineDefinition],
     mode: str,
 ) -> HostSettings:
+    """Slots at the start, and what else a host goes by."""
     awake = {
         stage
         for pipeline in pipelines.values()
