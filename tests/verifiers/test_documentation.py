@@ -38,7 +38,7 @@ def test_verdict_words_are_documented() -> None:
 
 def test_the_stages_that_start_with_their_first_request_are_listed() -> None:
     text = (ROOT / "docs" / "pipelines.md").read_text()
-    [told] = re.findall(r"\*\*Stages that few need.*?They are(.*?)The first request", text, re.S)
+    [told] = re.findall(r"\*\*Stages start with.*?They are(.*?)The first request", text, re.S)
     found = {name for name, stage in stages_of(PIPELINES).items() if stage.spec.on_demand}
     assert set(re.findall(r"`(.+?)`", told)) == found
 
