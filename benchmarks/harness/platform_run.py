@@ -24,6 +24,8 @@ FREE_PORTS = {
     "ASSAY_WORKER__CONTROL_PORT": "0",
     "ASSAY_PLANNER__GRPC_PORT": "0",
 }
+AWAKE = {"ASSAY_WORKER__PIPELINES_AWAKE": '["math", "code.python"]'}
+"""What is measured is a platform at work, not its first request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ async def local_platform(
         DependencyDown: a part is in a crash loop; the block is cancelled.
     """
     with tempfile.TemporaryDirectory(prefix="assay-bench-") as data_dir:
-        os.environ.update({**FREE_PORTS, **overrides, "ASSAY_DATA_DIR": data_dir})
+        os.environ.update({**FREE_PORTS, **AWAKE, **overrides, "ASSAY_DATA_DIR": data_dir})
         settings = load_settings()
         platform = LocalPlatform(settings, clock=Clock())
         addresses = await platform.start()

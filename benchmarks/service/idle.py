@@ -136,8 +136,7 @@ async def until_serving(settings: Settings) -> None:
                 pools = await list_pools(running(settings).control)
             except NotFound:
                 continue
-            awake = [pool for pool in pools.pools if pool.slots_desired] if pools else []
-            ready = awake and all(pool.slots_ready >= pool.slots_desired for pool in awake)
+            ready = pools and all(pool.slots_ready >= pool.slots_desired for pool in pools.pools)
             if ready and "leading" in await ask_planner(planner_address(settings)):
                 return
 

@@ -25,7 +25,8 @@ from typing import Any
 from assay.verifiers.local import LocalPipelines
 from assay.verifiers.math import controls
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.options import Strategy
+from assay.verifiers.text.answers import extract
 from benchmarks.harness.report import Report
 from benchmarks.verdicts.generated_golds import golds as generated_golds
 

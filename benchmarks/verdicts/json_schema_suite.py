@@ -19,7 +19,8 @@ from typing import Any
 
 from assay.core.errors import InvalidRequest
 from assay.verifiers.local import LocalPipelines
-from assay.verifiers.text.dialects import Dialect, dialect_named
+from assay.verifiers.options import Dialect
+from assay.verifiers.text.dialects import dialect_named
 
 REMOTE = "http://localhost:1234/"
 

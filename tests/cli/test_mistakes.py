@@ -44,7 +44,7 @@ async def test_a_service_that_was_named_and_does_not_answer_is_known_after_secon
 ) -> None:
     monkeypatch.setattr(attached, "REACH_S_MAX", 0.2)
     with pytest.raises(DependencyDown, match=r"^no service answers on 127\.0\.0\.1:1; start one"):
-        async with attached.service("127.0.0.1:1", None, Clock()):
+        async with attached.service("127.0.0.1:1", None, Clock(), pipelines=[]):
             pass
 
 

@@ -19,7 +19,7 @@ from assay.verifiers.math import controls, warm
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.reading import read_gold
-from assay.verifiers.text.answers import Strategy
+from assay.verifiers.options import Strategy
 
 SEED = 20_261_122
 FUNCTIONS = """

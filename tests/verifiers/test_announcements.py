@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from assay.core.verdict import Ended
 from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.options import Strategy
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.announcements.words import ANSWERS, RESULTS
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import extract
 
 Judge = Callable[..., Ended]
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.options import Strategy
+from assay.verifiers.text.answers import extract
 
 FOUND = [
     (Strategy.BOXED, r"so \boxed{1} or rather \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),

@@ -38,6 +38,14 @@ def test_verdict_words_are_documented() -> None:
 
 def test_the_stages_that_start_with_their_first_request_are_listed() -> None:
     text = (ROOT / "docs" / "pipelines.md").read_text()
-    [told] = re.findall(r"\*\*Stages that few need.*?They are(.*?)The first request", text, re.S)
+    [told] = re.findall(r"\*\*Stages start with.*?They are(.*?)The first request", text, re.S)
     found = {name for name, stage in stages_of(PIPELINES).items() if stage.spec.on_demand}
     assert set(re.findall(r"`(.+?)`", told)) == found
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_fields_of_settings_and_references_are_described_in_their_forms(name: str) -> None:
+    definition = PIPELINES[next(known for known in PIPELINES if known == name)]
+    for model in (definition.settings, definition.reference):
+        properties = model.model_json_schema().get("properties", {})
+        assert [field for field, form in properties.items() if not form.get("description")] == []

@@ -17,8 +17,9 @@ from assay.verifiers.local import LocalPipelines
 from assay.verifiers.math import grammar, notation, reading
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
+from assay.verifiers.options import Strategy
 from assay.verifiers.text import json_text
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import extract
 from assay.verifiers.text.bounds import cpu_time
 from assay.verifiers.text.choice import read_choice
 

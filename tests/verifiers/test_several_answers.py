@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from assay.core.verdict import Ended
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import pack, unpack
-from assay.verifiers.text.answers import Extracted, Strategy, extract
+from assay.verifiers.options import Strategy
+from assay.verifiers.text.answers import Extracted, extract
 
 Judge = Callable[..., Ended]
 

@@ -12,7 +12,7 @@ from tests.fuzz.verdicts.text.picks import NOT_PICKED, PICKED
 from tests.fuzz.verdicts.text.selections import LABELS as FOUR
 from tests.fuzz.verdicts.text.selections import NOT_SELECTED, SELECTED, selection
 
-from assay.verifiers.text.answers import Strategy
+from assay.verifiers.options import Strategy
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import ChoiceSettings
 

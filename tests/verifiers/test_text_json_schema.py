@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
+from assay.verifiers.options import Dialect
 from assay.verifiers.text import json_text
-from assay.verifiers.text.dialects import Dialect, Number, is_multiple
+from assay.verifiers.text.dialects import Number, is_multiple
 from assay.verifiers.text.json_schema import judge_json
 from assay.verifiers.text.json_text import fenced
 from assay.verifiers.text.schemas import SchemaRefused, prepare

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from assay.verifiers.code.source.programs import BlockChoice, Extraction, program_of
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
-from assay.verifiers.text.answers import Strategy
+from assay.verifiers.options import Strategy
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.thoughts import answer_part, behind_thoughts
 

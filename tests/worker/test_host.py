@@ -29,6 +29,8 @@ from assay.core.records import BatchState, Claim
 from assay.edge.tracing import batch_trace
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
+from assay.verifiers.registry import load_pipelines, stages_of
+from assay.worker.build import host_settings
 from assay.worker.forking import processes
 from assay.worker.host import WAIT_S, HostFailed
 
@@ -384,6 +386,25 @@ def test_stages_on_demand_are_asleep_at_the_start_unless_they_are_named() -> Non
         assert settings.slots_at_start(stage, on_demand=on_demand) == slots
     named = WorkerSettings(slots=3, stages=("judged.run",))
     assert named.slots_at_start("judged.run", on_demand=True) == 3
+
+
+@pytest.mark.parametrize(
+    ("pipelines", "stages"),
+    [((), set()), (("math",), {"extract", "math.verify"}), (("unknown",), set())],
+)
+def test_stages_of_pipelines_that_are_named_are_awake(
+    pipelines: tuple[str, ...], stages: set[str]
+) -> None:
+    settings = WorkerSettings(slots=3, pipelines_awake=pipelines)
+    known = {
+        name: one
+        for name, one in load_pipelines().items()
+        if all(stage.spec.on_demand for stage in one.stages)
+    }
+    assert {"math", "code.python"} <= set(known)
+    host = host_settings(settings, stages_of(known), known, "")
+    assert {name for name, slots in host.slots.items() if slots} == stages
+    assert sum(host.slots.values()) == 3 * len(stages)
 
 
 async def test_a_stage_that_comes_to_want_work_is_waited_for_at_once(

@@ -209,10 +209,13 @@ class WorkerSettings(Branch):
     """The worker host of this machine."""
 
     slots: int = Field(default=2, ge=0)
-    """Worker slots per stage at start. Stages that few need (docs/pipelines.md lists them) start
-    theirs with the first request, unless `stages` or `slots_by_stage` names them."""
+    """Worker slots per stage. A stage starts them with its first request, unless `stages`,
+    `slots_by_stage` or `pipelines_awake` names it, or it is your own and not `on_demand`."""
     slots_by_stage: dict[str, int] = Field(default_factory=dict)
     """Other values of `slots`, by stage."""
+    pipelines_awake: tuple[str, ...] = ()
+    """Pipelines whose stages start with the host, so that the first request waits for no import:
+    of `math` that is two seconds, of others a tenth to a quarter of one."""
     slots_max: int = Field(default=256, gt=0)
     """Most slots per stage that a resize may ask for."""
     stages: tuple[str, ...] = ()

@@ -42,7 +42,8 @@ class StageSpec:
     """One work of this stage is a whole group: it waits until all requests of the group have
     arrived here or ended otherwise. A request needs a `group_id`, its batch a `group_size`."""
     on_demand: bool = False
-    """Few users need it: a host that serves all stages starts its slots with the first request."""
+    """A host that serves all stages starts its slots with the first request. Not for a stage whose
+    first request cannot wait for the import of its handler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

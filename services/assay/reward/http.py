@@ -42,6 +42,7 @@ from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.endpoints import mounting
 from assay.reward.endpoints.calling import Kept, read_message, while_connected
 from assay.reward.endpoints.ors_sessions import Shelf
+from assay.reward.late import Late
 from assay.reward.operations.results import PAGE_RESULTS_MAX
 from assay.reward.readers import Readers
 from assay.reward.reading import Form
@@ -122,14 +123,16 @@ def _tenant() -> Tenant:
 
 def _operations(service: RewardService) -> APIRouter:
     router = _router()
-    pipelines = answers.PipelinesBody(
-        pipelines=[answers.PipelineBody.of(definition) for definition in service.pipelines]
-    ).model_dump_json()
+    pipelines = Late(
+        lambda: answers.PipelinesBody(
+            pipelines=[answers.PipelineBody.of(definition) for definition in service.pipelines]
+        ).model_dump_json()
+    )
 
     @router.get("/pipelines", name="ListPipelines", response_model=answers.PipelinesBody)
     async def list_pipelines() -> Response:
         """The pipelines, with the form of their settings and references."""
-        return Response(pipelines, media_type=JSON)
+        return Response(await pipelines.get(), media_type=JSON)
 
     @router.post("/tasks", name="RegisterTask")
     async def register_task(body: incoming.TaskBody) -> answers.RegisteredBody:

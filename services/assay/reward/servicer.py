@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.edge.calls import current_call
 from assay.reward import derived, wire
+from assay.reward.late import Late
 from assay.reward.reading import Form
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -42,8 +43,10 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self._readers = readers
         for name, method in derived.rpcs(service).items():
             setattr(self, name, method)
-        self._pipelines = reward_pb2.ListPipelinesResponse(
-            pipelines=[wire.pipeline(definition) for definition in service.pipelines]
+        self._pipelines = Late(
+            lambda: reward_pb2.ListPipelinesResponse(
+                pipelines=[wire.pipeline(definition) for definition in service.pipelines]
+            )
         )
 
     async def RegisterTask(
@@ -122,7 +125,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self, request: reward_pb2.ListPipelinesRequest, context: Context
     ) -> reward_pb2.ListPipelinesResponse:
         """List the pipelines and their forms."""
-        return self._pipelines
+        return await self._pipelines.get()
 
     async def _score(self, body: list[bytes], context: Context) -> reward_pb2.ScoreResponse:
         call = current_call()

@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from assay.config.branch import Described
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.outcome import Outcome
@@ -36,10 +37,8 @@ class ReferenceAudit(StrEnum):
     """Do not check it."""
 
 
-class PipelineSettings(BaseModel):
+class PipelineSettings(Described):
     """Settings of every pipeline; a pipeline's own class adds to them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reward_pass: float = Field(default=1.0, allow_inf_nan=False)
     """Reward of a response judged right."""
@@ -54,10 +53,8 @@ class PipelineSettings(BaseModel):
     while, and what is judged at the moment is not judged beside it."""
 
 
-class Reference(BaseModel):
+class Reference(Described):
     """The reference of a request; a pipeline's own class defines its fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 @quick

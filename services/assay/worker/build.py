@@ -72,12 +72,14 @@ class WorkerService:
     scratch: Path
     worker: WorkerId
     membership: Membership
+    forks: ForkServers
     credential: str = field(repr=False)
     """Of its pool service; planners find it in the host's record."""
 
     async def start(self) -> Mapping[str, str]:
         """Start slots and listen; returns the addresses."""
         worker = self.settings.worker
+        self.tasks.spawn(self.forks.warm(), name="warm fork server")
         self.host.start()
         control = await self.control.start(
             worker.control_host, worker.control_port, self.settings.operator
@@ -172,7 +174,8 @@ def build(
         reuse=ReusePolicy(known),
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
-    host = _host(settings, stages, mode, shared, versions, worker)
+    forks = _forks(settings, shared.scratch)
+    host = _host(settings, stages, mode, shared, versions, worker, forks)
     audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
     credential = new_credential()
     guard = _guard(PoolCallers(operator, credential), clock, metrics, audit)
@@ -188,6 +191,7 @@ def build(
         scratch=shared.scratch,
         worker=worker,
         membership=_membership(settings, list(stages), shared, worker),
+        forks=forks,
         credential=credential,
     )
 
@@ -284,6 +288,18 @@ class _Shared:
     reuse: ReusePolicy
 
 
+def _forks(settings: Settings, scratch: Path) -> ForkServers:
+    return ForkServers(
+        SlotSettings(
+            sandbox=settings.sandbox,
+            verifiers=settings.verifiers,
+            scratch=scratch,
+            shared=settings.data_dir / "shared",
+        ),
+        environment=environment_for_slots(os.environ, settings.worker.environment),
+    )
+
+
 def _host(
     settings: Settings,
     stages: Mapping[StageName, StageDefinition],
@@ -291,20 +307,12 @@ def _host(
     shared: _Shared,
     versions: Versions,
     worker: WorkerId,
+    forks: ForkServers,
 ) -> WorkerHost:
     """Build the host with one supervisor per stage; they refer to each other."""
-    forks = ForkServers(
-        SlotSettings(
-            sandbox=settings.sandbox,
-            verifiers=settings.verifiers,
-            scratch=shared.scratch,
-            shared=settings.data_dir / "shared",
-        ),
-        environment=environment_for_slots(os.environ, settings.worker.environment),
-    )
     supervisors: dict[StageName, Supervisor] = {}
     host = WorkerHost(
-        settings=_host_settings(settings.worker, stages, shared.pipelines, mode),
+        settings=host_settings(settings.worker, stages, shared.pipelines, mode),
         supervisors=supervisors,
         store=shared.store,
         health=shared.health,
@@ -384,15 +392,25 @@ def _sandbox_mode(
     return NO_SANDBOX
 
 
-def _host_settings(
+def host_settings(
     settings: WorkerSettings,
     stages: Mapping[StageName, StageDefinition],
     pipelines: Mapping[PipelineName, PipelineDefinition],
     mode: str,
 ) -> HostSettings:
+    """Slots at the start, and what else a host goes by."""
+    awake = {
+        stage
+        for pipeline in pipelines.values()
+        if pipeline.spec.name in settings.pipelines_awake
+        for stage in pipeline.spec.stages
+    }
+    for name in settings.pipelines_awake:
+        if name not in pipelines:
+            log.warning("pipeline_unknown", pipeline=name, setting="worker.pipelines_awake")
     return HostSettings(
         slots={
-            name: settings.slots_at_start(name, on_demand=one.spec.on_demand)
+            name: settings.slots_at_start(name, on_demand=one.spec.on_demand and name not in awake)
             for name, one in stages.items()
         },
         slots_max=settings.slots_max,

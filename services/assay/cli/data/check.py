@@ -72,7 +72,11 @@ def check(
 
 async def _audit(report: Report, url: str, data_dir: Path | None, clock: Clock) -> None:
     total = sum(len(one.controls) for one in report.references)
-    async with service(url, data_dir, clock) as address, Client(address) as client:
+    pipelines = [one.pipeline for one in report.references]
+    async with (
+        service(url, data_dir, clock, pipelines=pipelines) as address,
+        Client(address) as client,
+    ):
         with _progress() as progress:
             bar = progress.add_task("controls", total=total)
             await Auditor(client, lambda n: progress.advance(bar, n)).run(report.references)

@@ -1,10 +1,11 @@
 """The service that a command works with: the named one, the running one, or one of its own."""
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -25,9 +26,17 @@ REACH_S_MAX: Final = 5.0
 
 
 @asynccontextmanager
-async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterator[str]:
+async def service(
+    url: str, data_dir: Path | None, clock: Clock, *, pipelines: Iterable[str]
+) -> AsyncIterator[str]:
     """Give the address of `url`, of what runs on the data directory, or of a platform just for
     this block.
+
+    Args:
+        url: of a service, or empty.
+        data_dir: of the platform that runs, or is started; `None`: the default's, or a new one's.
+        clock: for the age of directories.
+        pipelines: those that are used; a platform of its own starts their stages at once.
 
     Raises:
         DependencyDown: nothing answers at `url`, or a part of the platform does not start.
@@ -45,7 +54,11 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
             for name in ("REWARD__GRPC_PORT", "REWARD__HTTP_PORT", "WORKER__CONTROL_PORT")
         }
         # One job alone has all slots from the start: there is nothing to plan.
-        overrides = {**any_port, "ASSAY_PLANNER__ENABLED": "false"}
+        overrides = {
+            **any_port,
+            "ASSAY_PLANNER__ENABLED": "false",
+            "ASSAY_WORKER__PIPELINES_AWAKE": json.dumps(sorted(set(pipelines))),
+        }
         from assay.cli.platform.local import LocalPlatform
 
         platform = LocalPlatform(settings_with(data_dir or Path(own), **overrides), clock=clock)

@@ -85,14 +85,20 @@ class PartForks:
         self._parts: dict[int, ForkedPart] = {}
 
     def begin_here(self) -> None:
-        """Fork it from this process, whose modules it then shares.
+        """Import what parts need, and fork it from this process, which then shares that too.
 
         Only where there is no other thread and no event loop yet: a command that does nothing else.
         """
-        if len(list(Path("/proc/self/task").iterdir())) > 1:
+        if _has_threads():
+            return
+        from assay.cli.platform import warm  # heavy: of this command only
+
+        warm.import_all()
+        if _has_threads():  # an imported module's: a child would be without it
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        warm.trim()
         gc.collect()
         gc.freeze()  # a collection writes to every object that it looks at
         pid = os.fork()
@@ -105,8 +111,6 @@ class PartForks:
         with self._log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             for number, file in ((0, nothing), (1, log), (2, log)):
                 os.dup2(file.fileno(), number)
-        from assay.cli.platform import warm  # heavy: of the child only
-
         warm.run(theirs)
         sys.exit(0)
 
@@ -254,6 +258,10 @@ def _ourselves() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _has_threads() -> bool:
+    return len(list(Path("/proc/self/task").iterdir())) > 1
 
 
 @contextlib.contextmanager

@@ -127,7 +127,7 @@ def _show_command(argv: Sequence[str]) -> None:
         ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """What cannot be imported, or a setting that is wrong, the parts say themselves."""
     with left_out("rich"):
         for name in SHARED:
@@ -137,12 +137,17 @@ def _import_all() -> None:
         keep_pipelines(load_settings().verifiers)
 
 
+def trim() -> None:
+    """Give the kernel back what imports took and no longer use."""
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def run(control: socket.socket) -> None:
     """Import, and serve."""
-    _import_all()
+    import_all()
     if len(list(Path("/proc/self/task").iterdir())) > 1:  # a pipeline's module may start threads
         sys.exit("warm: an imported module has started a thread: each part is started by itself")
-    ctypes.CDLL(None).malloc_trim(0)
+    trim()
     gc.collect()
     gc.freeze()
     message: Any = pack(("warm", os.getpid()))

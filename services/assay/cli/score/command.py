@@ -313,7 +313,10 @@ async def _score(job: Job, run: Run) -> None:
         run.work.begin()
         _write_bad(job, run)
         return
-    async with service(job.url, job.data_dir, clock) as address, Client(address) as client:
+    async with (
+        service(job.url, job.data_dir, clock, pipelines=[job.pipeline]) as address,
+        Client(address) as client,
+    ):
         started_ns = clock.monotonic_ns()
         tasks = Tasks(client, job.pipeline, job.settings)
         await _check_job(tasks, run.work)

@@ -27,7 +27,10 @@ _COMPILE: Final = Resources(memory_bytes=2_048 * MIB)
 _TIMEOUT_S: Final = _SLOWED_MAX * (TOTAL_CPU_S_MAX + TOTAL_BLOCKED_S_MAX)
 PYTHON_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
+        name=PYTHON_RUN,
+        resources=Resources(memory_bytes=1_024 * MIB),
+        timeout_s=_TIMEOUT_S,
+        on_demand=True,
     ),
     handler="assay.verifiers.code.python_stage:PythonRunHandler",
     artifacts="assay.verifiers.execution.keys:artifacts_of",

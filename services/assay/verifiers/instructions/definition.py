@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from assay.config.branch import Described
 from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
@@ -37,10 +38,8 @@ class InstructionsSettings(PipelineSettings):
     loose accuracy does."""
 
 
-class Instruction(BaseModel):
+class Instruction(Described):
     """An instruction that the response has to follow, by its id in IFEval or IFBench."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     id: str = Field(max_length=128)
     """Its name in the data set, such as `count:numbers`."""

@@ -14,8 +14,6 @@ from assay.verifiers.instructions import expressions
 from assay.verifiers.instructions.arguments import ArgumentError, Arguments, ConstraintFamily, count
 from assay.verifiers.instructions.language import sentences, tokens
 from assay.verifiers.instructions.languages import LANGUAGES, has_letters, language
-from assay.verifiers.text.json_schema import judge_is_json
-from assay.verifiers.text.json_text import unwrapped
 
 JSON_FORMAT: Final = "detectable_format:json_format"
 _RELATIONS: Final = ("at least", "less than")
@@ -34,6 +32,10 @@ def _matches(value: str, given: Arguments) -> bool:
 
 
 def _is_json(value: str, _given: Arguments) -> bool:
+    # Heavy; the stage loads it ahead.
+    from assay.verifiers.text.json_schema import judge_is_json
+    from assay.verifiers.text.json_text import unwrapped
+
     return judge_is_json(unwrapped(value)).verdict == "pass"
 
 

@@ -1,6 +1,7 @@
 """The stage `instructions`; in a confined process, because it reads hostile text."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from assay.core.outcome import Outcome
@@ -19,7 +20,8 @@ class InstructionsHandler:
     """Judges each instruction by itself."""
 
     def __init__(self, _context: HandlerContext) -> None:
-        """Nothing to set up."""
+        """Import what an instruction may need, before there are requests."""
+        import_module("assay.verifiers.text.json_schema")
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""

@@ -14,8 +14,8 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import numbers, residues
 from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number, Prose, Ratio
 from assay.verifiers.math.reading import Read, read_gold
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import Control
-from assay.verifiers.text.answers import Strategy
 
 CARRIERS: Final = {
     Strategy.TAG: "<answer>{}</answer>",

@@ -15,6 +15,7 @@ from pydantic import Field
 from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import (
     Control,
     PipelineDefinition,
@@ -23,7 +24,6 @@ from assay.verifiers.port import (
     StageDefinition,
     Tools,
 )
-from assay.verifiers.text.answers import Strategy
 
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
@@ -93,6 +93,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             resources=Resources(cpu_cores=0.25, memory_bytes=128 * 1024 * 1024),
             timeout_s=30.0,
             batch_max=64,
+            on_demand=True,
         ),
         handler="assay.verifiers.math.extract:ExtractHandler",
     )
@@ -103,6 +104,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             timeout_s=4 * (settings.math_cpu_s + AUDIT_CPU_S_MAX) + 10,
             cpu_s_max=settings.math_cpu_s + AUDIT_CPU_S_MAX,
             batch_max=32,
+            on_demand=True,
         ),
         handler="assay.verifiers.math.verify:VerifyHandler",
         confined=True,

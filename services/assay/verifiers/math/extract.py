@@ -10,9 +10,10 @@ from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
-from assay.verifiers.text.answers import Extracted, Strategy, extract, stated
+from assay.verifiers.text.answers import Extracted, extract, stated
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
 from assay.verifiers.text.thoughts import answer_part

@@ -12,8 +12,9 @@ from assay.verifiers.math import agreement, grammar, notation, search
 from assay.verifiers.math.grammar import Answer, Chain, Items, Named, Prose, Words, leads
 from assay.verifiers.math.lexicon import orders
 from assay.verifiers.math.memory import remembered
+from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import extract
 
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000

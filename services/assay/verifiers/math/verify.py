@@ -46,8 +46,9 @@ from assay.verifiers.math.reading import (
     read_gold,
     read_labelled,
 )
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
-from assay.verifiers.text.answers import Extracted, Strategy, is_decimal, is_sentence_with
+from assay.verifiers.text.answers import Extracted, is_decimal, is_sentence_with
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 _log = logging.getLogger(__name__)

@@ -2,9 +2,10 @@
 
 sympy imports many of its modules inside functions, on first use. By then a confined process may not
 be able to read them. So all modules of the packages below are imported in advance, except those
-that no comparison can reach (plotting, code printers, test suites, physics). Packages that sympy
-uses only if installed are blocked permanently: they cost memory in every process, and no verdict
-may depend on them.
+that no comparison can reach: plotting, code printers, test suites, physics, and modules that only
+make a page of sympy's documentation (they alone took twice as long as all others). Packages that
+sympy uses only if installed are blocked permanently: they cost memory in every process, and no
+verdict may depend on them.
 """
 
 import importlib
@@ -143,7 +144,7 @@ def _modules(paths: list[str], prefix: str) -> list[str]:
     found: list[str] = []
     for module in pkgutil.iter_modules(paths, prefix):
         last = module.name.rpartition(".")[2]
-        if last in _LEFT_OUT or last.startswith("test_") or last == "__main__":
+        if last in _LEFT_OUT or last.startswith("test_") or last.endswith(("__main__", "_doc")):
             continue
         found.append(module.name)
         if module.ispkg:

@@ -10,35 +10,13 @@ repetition, has no answer (`assay.verifiers.text.endings`).
 
 import re
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import Final, NamedTuple
 
+from assay.verifiers.options import Strategy
 from assay.verifiers.text import markers
 from assay.verifiers.text.announcements import alternatives, corrections, lines, objects
 from assay.verifiers.text.announcements.search import announced, is_value
 from assay.verifiers.text.markers import Statement
-
-
-class Strategy(StrEnum):
-    """How an answer is marked."""
-
-    TAG = "tag"
-    """`<answer>18</answer>`; a `\\boxed{}` inside is unwrapped too."""
-    BOXED = "boxed"
-    """`\\boxed{18}` or `\\fbox{18}` with balanced braces. Boxes separated only by `and`, commas and
-    similar words are one answer with several parts: naming two values to be safe names both."""
-    HASHES = "hashes"
-    """`#### 18`, to the end of the line."""
-    ANSWER_IS = "answer_is"
-    """`The answer is 18`, to the end of the sentence."""
-    ANSWER_COLON = "answer_colon"
-    """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
-    LAST_NUMBER = "last_number"
-    """The last number of the text, at any position."""
-    TAIL = "tail"
-    """The last lines (at most 500 characters), for a judge that searches for the answer itself."""
-    WHOLE = "whole"
-    """The whole response without surrounding white space."""
 
 
 class Extracted(NamedTuple):

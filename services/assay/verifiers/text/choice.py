@@ -24,10 +24,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials, markers
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import extract
 from assay.verifiers.text.choices.labels import (
     CONSIDERED,
     DENIED,

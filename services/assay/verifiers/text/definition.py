@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field, PrivateAttr, StrictBool, field_validator, model_validator
 
@@ -17,6 +17,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.options import Dialect, Strategy
 from assay.verifiers.port import (
     Control,
     PipelineDefinition,
@@ -26,9 +27,9 @@ from assay.verifiers.port import (
     Tools,
     no_controls,
 )
-from assay.verifiers.text.answers import Strategy
-from assay.verifiers.text.dialects import Dialect, Judge
-from assay.verifiers.text.schemas import SchemaRefused, prepare, shown
+
+if TYPE_CHECKING:
+    from assay.verifiers.text.dialects import Judge
 
 MATCH: Final = StageName("match")
 _PATTERN_CHARS_MAX: Final = 8_192
@@ -163,6 +164,8 @@ class JsonSchemaReference(TextReference):
         if len(json.dumps([self.json_schema, self.documents])) > _SCHEMA_CHARS_MAX:
             message = f"schema and documents are longer than {_SCHEMA_CHARS_MAX} characters"
             raise ValueError(message)
+        from assay.verifiers.text.schemas import SchemaRefused, prepare, shown  # heavy
+
         try:
             self._judge = prepare(self.json_schema, self.documents, self.dialect)
         except SchemaRefused as refused:
@@ -173,7 +176,7 @@ class JsonSchemaReference(TextReference):
         return self
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> "Judge":
         """The compiled schema."""
         return self._judge
 

@@ -9,7 +9,6 @@ then also uses them for nested schemas.
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from jsonschema import validators
@@ -18,19 +17,11 @@ from referencing import Specification
 from referencing import jsonschema as drafts
 from referencing.jsonschema import lookup_recursive_ref
 
+from assay.verifiers.options import Dialect
+
 Json: TypeAlias = Any
 Judge: TypeAlias = Any
 """A validator of the library, or its class; their types lack what keywords need."""
-
-
-class Dialect(StrEnum):
-    """Dialects of JSON Schema, named as in the official test suite."""
-
-    DRAFT_4 = "draft4"
-    DRAFT_6 = "draft6"
-    DRAFT_7 = "draft7"
-    DRAFT_2019_09 = "draft2019-09"
-    DRAFT_2020_12 = "draft2020-12"
 
 
 class Number(Decimal):

@@ -16,6 +16,7 @@ from typing import Final
 from assay.core.outcome import Outcome
 from assay.core.tools.lru import TenantCache
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import (
     Control,
     HandlerContext,
@@ -26,7 +27,7 @@ from assay.verifiers.port import (
     resource_limited,
     scored,
 )
-from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.answers import extract
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (

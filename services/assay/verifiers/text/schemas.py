@@ -18,10 +18,10 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
+from assay.verifiers.options import Dialect
 from assay.verifiers.text.dialects import (
     SPECIFICATIONS,
     VALIDATORS,
-    Dialect,
     Json,
     Judge,
     Number,

@@ -230,6 +230,11 @@ class ForkServers:
         server = await self._stage_server(stage)
         return await server.fork(str(number), socket.SOCK_STREAM)
 
+    async def warm(self) -> None:
+        """Start the root server ahead of the first slot; one that fails fails then again."""
+        with contextlib.suppress(ForkFailed, OSError):
+            await self._open_root()
+
     async def _stage_server(self, stage: StageName) -> ForkClient:
         async with self._locks.setdefault(stage, asyncio.Lock()):
             server = self._stage_servers.get(stage)

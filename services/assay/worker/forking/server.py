@@ -20,6 +20,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Never
 
@@ -36,6 +37,8 @@ from assay.worker.forking import processes
 from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024
+SHARED: Final = ("assay.verifiers.text.answers", "assay.verifiers.text.json_schema")
+"""Heavy modules of several stages: imported once, after the host knows that the server is up."""
 
 BeChild = Callable[[str, socket.socket], Never]
 """Runs in the child, with the name that the host gave and the child's channel to the host."""
@@ -211,9 +214,11 @@ def main() -> None:
     root = RootServer(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
     with contextlib.suppress(IsolationUnavailable):  # a stage that needs it reports that
         compile_in_advance()
+    control.send(pack(("warm", "")))
+    for name in SHARED:
+        import_module(name)
     gc.collect()
     gc.freeze()
-    control.send(pack(("warm", "")))
     ForkServer(control, root.be_stage_server).serve()
 
 
