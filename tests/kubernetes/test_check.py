@@ -17,7 +17,8 @@ from assay.config.settings import load_settings
 
 STEPS = [value.rpartition("/")[2] or "defaults" for value in VALUES]
 EVERYTHING = (
-    'rollout={"enabled": true, "modelClaim": "", "engineUrl": "http://e", "engineTokenSecret": "q"},'
+    'rollout={"enabled": true, "modelClaim": "", "engineUrl": "http://e",'
+    '"engineTokenSecret": "q"},'
     'scaler="keda",keda={"tlsSecret": "k"},settings={"store.attempts_max": 7},'
     'operator={"tlsSecret": "o", "tlsServerName": "n"},tls={"existingSecret": "t"},'
     'workerApi={"keySecret": "k", "tokenSecret": "t"}'
@@ -26,7 +27,7 @@ CASES = [*((values, "") for values in VALUES), ("", EVERYTHING)]
 SERVICES = {"api": "reward", "planner": "planner", "worker": "worker", "rollout": "rollout"}
 
 
-def check_of(objects: tuple[Object, ...]) -> Any:  # noqa: ANN401 any object
+def check_of(objects: tuple[Object, ...]) -> Any:
     [pod] = [one for one in of_kind(objects, "Pod") if component(one) == "check"]
     return pod
 
