@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from assay.config.environment import SettingError, UnknownSettingError
-from assay.config.settings import Settings, load_settings
+from assay.config.settings import Settings, StoreSettings, load_settings
 
 
 def test_the_environment_reaches_a_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def links_of(service: str, address: str = "10.96.0.7", port: int = 8470) -> dict
 @pytest.mark.parametrize("address", ["10.96.0.7", "fd00::7"])
 def test_what_kubernetes_says_of_services_is_no_setting(service: str, address: str) -> None:
     settings = load_settings({**links_of(service, address), "ASSAY_STORE__ATTEMPTS_MAX": "7"})
-    assert settings == Settings(store={"attempts_max": 7})  # type: ignore[arg-type]
+    assert settings == Settings(store=StoreSettings(attempts_max=7))
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def in_the_open(container: Object) -> list[Any]:
 def test_every_image_is_asked_with_the_settings_of_its_service(values: str, more: str) -> None:
     objects = rendered(values, more)
     asked = {one["name"]: one for one in check_of(objects)["spec"]["containers"]}
-    there = {}
+    there: dict[str, Object] = {}
     for _, template in pods(objects):
         if component(template) in SERVICES:
             there.setdefault(component(template), template["spec"]["containers"][0])
