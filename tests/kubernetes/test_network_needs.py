@@ -1,4 +1,4 @@
-"""The chart's NetworkPolicies beside what its services are told to call and where they listen.
+"""The chart's NetworkPolicies beside what its services are set to call and where they listen.
 
 `test_network.py` lists what the policies allow; here both lists are worked out. What a service
 calls is in its variables; where it listens is in its settings. In every file of values for
