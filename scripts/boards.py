@@ -122,6 +122,11 @@ PLANNER = Board(
             help="", rare=True,
         ),
         Panel(
+            title="Hosts and pods found to end no work", unit="short",
+            series={"{{stage}}": f"sum by (stage) (increase(assay_hosts_doubted_total[{RATE}]))"},
+            help="Their slots are not counted, and others get them.", rare=True,
+        ),
+        Panel(
             title="Pools of pods: wanted, ready, busy", unit="short",
             series={"{{stage}} {{state}}": "max by (stage, state) (assay_pool_slots)"},
             help="With planner.scaler kubernetes or keda.", rare=True,

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from assay.config.environment import SettingError, UnknownSettingError
-from assay.config.settings import Settings, load_settings
+from assay.config.settings import Settings, StoreSettings, load_settings
 
 
 def test_the_environment_reaches_a_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +75,42 @@ def test_a_certificate_without_its_key_is_refused(
     monkeypatch.setenv(f"ASSAY_{branch}__TLS_CERTIFICATE", "/etc/tls.crt")
     with pytest.raises(ValidationError, match="tls_key"):
         load_settings()
+
+
+def links_of(service: str, address: str = "10.96.0.7", port: int = 8470) -> dict[str, str]:
+    """What Kubernetes gives each pod for a Service with one named port."""
+    url = f"tcp://{f'[{address}]' if ':' in address else address}:{port}"
+    return {
+        f"{service}_SERVICE_HOST": address,
+        f"{service}_SERVICE_PORT": str(port),
+        f"{service}_SERVICE_PORT_GRPC": str(port),
+        f"{service}_PORT": url,
+        f"{service}_PORT_{port}_TCP": url,
+        f"{service}_PORT_{port}_TCP_PROTO": "tcp",
+        f"{service}_PORT_{port}_TCP_PORT": str(port),
+        f"{service}_PORT_{port}_TCP_ADDR": address,
+    }
+
+
+@pytest.mark.parametrize("service", ["ASSAY", "ASSAY_API", "ASSAY_PLANNER", "ASSAY_STORE__URL"])
+@pytest.mark.parametrize("address", ["10.96.0.7", "fd00::7"])
+def test_what_kubernetes_says_of_services_is_no_setting(service: str, address: str) -> None:
+    settings = load_settings({**links_of(service, address), "ASSAY_STORE__ATTEMPTS_MAX": "7"})
+    assert settings == Settings(store=StoreSettings(attempts_max=7))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ASSAY_PROT": "tcp://10.96.0.7:8470"},
+        {"ASSAY_API_PORT_X": "tcp://10.96.0.7:8470"},
+        {"ASSAY_API_PORT": "8470"},
+        {"ASSAY_REWARD_PORT": "8470"},
+        {"ASSAY_REWARD_SERVICE_HOST": "10.96.0.7"},
+        {"ASSAY_REWARD_SERVICE_HOST": "api", "ASSAY_REWARD_SERVICE_PORT": "8470"},
+    ],
+)
+def test_a_typo_beside_services_is_refused_by_name(more: dict[str, str]) -> None:
+    links = {**links_of("ASSAY"), **links_of("ASSAY_API")}
+    with pytest.raises(UnknownSettingError, match=next(iter(more))):
+        load_settings({**links, **more})

@@ -8,11 +8,14 @@ import json
 import os
 import signal
 import sys
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from assay.edge.lifecycle import (
+    CHECK,
     EXIT_CONFIGURATION,
     EXIT_UNAVAILABLE,
     PARTIAL_LEAST,
@@ -21,6 +24,7 @@ from assay.edge.lifecycle import (
     Collector,
     listening,
     stop_on_signals,
+    warn_of_service_links,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ async def test_a_sighup_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+NO_SUCH = f"no such setting in assay {version('assay')}"
 SERVICE = """
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
@@ -85,8 +90,8 @@ lifecycle.run_service("service", serve(), run=asyncio.run, given=sys.argv[1:])
 @pytest.mark.parametrize(
     ("what", "environment", "code", "said"),
     [
-        ("", {"ASSAY_STOER__URL": "x"}, EXIT_CONFIGURATION, "ASSAY_STOER__URL"),
-        ("", {"ASSAY_STORE__ULR": "x"}, EXIT_CONFIGURATION, "(ASSAY_STORE__ULR): no such setting"),
+        ("", {"ASSAY_STOER__URL": "x"}, EXIT_CONFIGURATION, f"ASSAY_STOER__URL: {NO_SUCH}"),
+        ("", {"ASSAY_STORE__ULR": "x"}, EXIT_CONFIGURATION, f"(ASSAY_STORE__ULR): {NO_SUCH}"),
         ("", {"ASSAY_STORE__TIMEOUT_S": "soon"}, EXIT_CONFIGURATION, "ASSAY_STORE__TIMEOUT_S"),
         ("file", {}, EXIT_CONFIGURATION, "/proc/none: No such file"),
         ("down", {}, EXIT_UNAVAILABLE, "dependency_down: the store is away"),
@@ -104,10 +109,11 @@ async def refused_start(environment: dict[str, str], code: int, said: str, *argu
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", SERVICE, *arguments),
         env={**inherited, **environment},
-        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     async with asyncio.timeout(60):
-        _, told = await process.communicate()
+        told, _ = await process.communicate()
     assert process.returncode == code
     assert said in told.decode()
     assert told.decode().count("\n") == 1
@@ -116,6 +122,33 @@ async def refused_start(environment: dict[str, str], code: int, said: str, *argu
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("model", EXIT_CONFIGURATION)])
 async def test_a_service_says_that_it_takes_no_arguments(argument: str, code: int) -> None:
     await refused_start({"FAILURE": ""}, code, "a service takes no arguments", argument)
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "said"),
+    [
+        ({"ASSAY_STORE__ATTEMPTS_MAX": "7"}, 0, "takes these settings"),
+        ({"ASSAY_STORE__ATTEMPTS_MOST": "7"}, EXIT_CONFIGURATION, "STORE__ATTEMPTS_MOST"),
+        ({"ASSAY_NEWS": "7"}, EXIT_CONFIGURATION, f"ASSAY_NEWS: {NO_SUCH}"),
+    ],
+)
+async def test_settings_are_checked_without_a_start(
+    environment: dict[str, str], code: int, said: str
+) -> None:
+    """The start would fail."""
+    await refused_start(environment | {"FAILURE": "down"}, code, said, CHECK)
+
+
+def test_variables_of_services_are_named_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_SERVICE_HOST", "10.96.0.7")
+    monkeypatch.setenv("ASSAY_SERVICE_PORT", "8470")
+    with structlog.testing.capture_logs() as lines:
+        warn_of_service_links()
+        monkeypatch.delenv("ASSAY_SERVICE_HOST")
+        warn_of_service_links()
+    [line] = lines
+    assert line["event"] == "service_links_ignored"
+    assert line["variables"] == ["ASSAY_SERVICE_HOST", "ASSAY_SERVICE_PORT"]
 
 
 def test_a_sign_that_another_has_put_up_is_left_alone(tmp_path: Path) -> None:

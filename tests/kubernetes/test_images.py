@@ -17,6 +17,8 @@ BASE = "ASSAY_IMAGE_BASE"
 """Variable with a base image that the builder here can reach."""
 
 ROLES = ["api", "planner", "worker", "rollout"]
+NO_ROLES = {"store", "test", "check"}
+"""Pods without an image of their own."""
 EVERYTHING = (
     'workerApi={"keySecret": "k", "tokenSecret": "t"},rollout={"enabled": true, "modelClaim": "m"}'
 )
@@ -66,7 +68,7 @@ def test_each_role_has_an_image_that_runs_it_as_the_charts_user(role: str) -> No
 
 
 def test_the_chart_names_no_image_that_cannot_be_built() -> None:
-    roles = {component(t) for _, t in pods(rendered(more=EVERYTHING))} - {"store", "test"}
+    roles = {component(t) for _, t in pods(rendered(more=EVERYTHING))} - NO_ROLES
     assert roles == set(ROLES)
     assert roles <= set(steps())
 
@@ -147,10 +149,7 @@ def test_the_target_of_lists_has_one_of_each_image_made_in_the_image_itself() ->
         match = re.fullmatch(r"COPY --from=(\S+) /list/(\w+)\.cdx\.json /", one)
         assert match is not None, one
         copied[match[2]] = match[1]
-    assert set(copied) == {component(t) for _, t in pods(rendered(more=EVERYTHING))} - {
-        "store",
-        "test",
-    }
+    assert set(copied) == {component(t) for _, t in pods(rendered(more=EVERYTHING))} - NO_ROLES
     for role, stage in copied.items():
         assert found[stage][: len(found[role])] == found[role], "it continues the image"
         assert last(found[stage], "RUN") == f"python /list/sbom.py {role} > /list/{role}.cdx.json"

@@ -78,6 +78,7 @@ CASES = {
     "AssayLeasesLost": one(
         'assay_leases_lost_total{stage="s", seen_by="reaper"}', "0+2x30", "0x15 1x15"
     ),
+    "AssayHostsDoubted": one('assay_hosts_doubted_total{stage="s"}', "0+1x30", "1x30"),
     "AssayPartsReplaced": one(
         'assay_parts_replaced_total{part="worker", reason="died"}', "0+1x30", "0x15 1x15"
     ),
@@ -100,6 +101,7 @@ FIRST_OF_THEIR_KIND = {
         'assay_dead_letters{stage="new"}': "_x15 1x15",
     },
     "AssayPlanningProcessLost": {'assay_planning_lost_total{reason="new"}': "_x15 3x15"},
+    "AssayHostsDoubted": {'assay_hosts_doubted_total{stage="new"}': "_x15 1x15"},
     "AssayPartsReplaced": {'assay_parts_replaced_total{part="new"}': "_x15 3x15"},
     "AssayLeasesLost": {'assay_leases_lost_total{stage="new", seen_by="reaper"}': "_x15 6x15"},
 }

@@ -21,6 +21,7 @@ async def serve() -> None:
     with lifecycle.starting():
         settings = load_settings()
     logs.configure(settings.telemetry)
+    lifecycle.warn_of_service_links()
     with lifecycle.starting():
         api = build(settings, beside=beside)
         gc.freeze()  # what lives as long as the process: collections need not visit it

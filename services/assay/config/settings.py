@@ -18,6 +18,7 @@ from assay.config.environment import read_tree
 from assay.config.kubernetes import KubernetesSettings
 from assay.config.planning import PlanSettings
 from assay.config.rollouts import RolloutSettings
+from assay.config.service_links import service_links
 from assay.config.telemetry import TelemetrySettings
 
 ENV_PREFIX = "ASSAY_"
@@ -400,11 +401,12 @@ class Settings(Branch):
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the tree from the environment.
+    """Read the tree from the environment; Kubernetes' variables of Services are passed over.
 
     Raises:
         SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is no JSON.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
-    tree = read_tree(Settings, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
+    ignored = NOT_SETTINGS | service_links(environment, prefix=ENV_PREFIX)
+    tree = read_tree(Settings, environment, prefix=ENV_PREFIX, ignored=ignored)
     return Settings.model_validate(tree)

@@ -21,6 +21,7 @@ import structlog
 from pydantic import ValidationError
 
 from assay.config.environment import UnknownSettingError
+from assay.config.service_links import service_links
 from assay.config.settings import ENV_PREFIX, Settings, load_settings
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
 from assay.edge import logs, tracing
@@ -31,8 +32,12 @@ EXIT_UNAVAILABLE: Final = 69
 EXIT_CONFIGURATION: Final = 78
 """`EX_CONFIG`: no start succeeds before an operator changes something."""
 USAGE: Final = (
-    "a service takes no arguments; its settings are variables ASSAY_..., see docs/operations.md"
+    "a service takes no arguments but --check-settings; its settings are variables ASSAY_..., see "
+    "docs/operations.md"
 )
+CHECK: Final = "--check-settings"
+"""The one argument of a service: look at the settings, say whether they are right, and end."""
+LINKS_NAMED_MAX: Final = 8
 FEW_CALLS: Final = 64
 LOOK_EVERY_S: Final = 5.0
 POSTPONED_S_MAX: Final = 60.0
@@ -183,6 +188,7 @@ async def serve(name: str, build: BuildService) -> None:
     endpoint = settings.telemetry.otlp_endpoint
     tracer = tracing.tracer(service=f"assay-{name}", endpoint=endpoint)
     logs.configure(settings.telemetry, tracer=tracer)
+    warn_of_service_links()
     try:
         with starting():
             service = build(settings, tracer=tracer if endpoint else None)
@@ -204,10 +210,13 @@ def run_service(
         name: what its lines on stderr begin with.
         serving: the service.
         run: runs a coroutine in a new event loop.
-        given: arguments of the process. It takes none: one that is given is refused, and `--help`
-            tells where the settings are.
+        given: arguments of the process. It takes none but `--check-settings`: another one is
+            refused, and `--help` tells where the settings are.
     """
-    if given:
+    if list(given) == [CHECK]:
+        serving.close()
+        serving = _check_settings(name)
+    elif given:
         serving.close()
         for_help = given[0] in {"-h", "--help"}
         refused = "" if for_help else f"unknown argument {given[0]!r}; "
@@ -220,6 +229,22 @@ def run_service(
         sys.stderr.write(f"{line}\n")
         down = isinstance(error, DependencyDown)
         sys.exit(EXIT_UNAVAILABLE if down else EXIT_CONFIGURATION)
+
+
+def warn_of_service_links() -> None:
+    """Say once which variables are no settings, as they are Kubernetes' own for a Service."""
+    links = sorted(service_links(os.environ, prefix=ENV_PREFIX))
+    if links:
+        log.warning(
+            "service_links_ignored", variables=links[:LINKS_NAMED_MAX], count=len(links),
+            remedy="enableServiceLinks: false in the pod",
+        )  # fmt: skip
+
+
+async def _check_settings(name: str) -> None:
+    with starting():
+        load_settings()
+    sys.stdout.write(f"{name}: assay {_version()} takes these settings\n")
 
 
 @contextmanager
@@ -238,7 +263,7 @@ def starting() -> Iterator[None]:
 def told(error: Exception) -> str:
     """An error of settings or of the operating system in one line, without the rejected value."""
     if isinstance(error, UnknownSettingError):
-        return f"unknown setting {error}; see docs/operations.md for the names of settings"
+        return f"{error}: {_no_such_setting()}; see docs/operations.md for their names"
     if isinstance(error, ValidationError):
         return "; ".join(_setting(fault) for fault in error.errors(include_url=False))
     if isinstance(error, OSError) and error.strerror:
@@ -251,5 +276,16 @@ def _setting(fault: Mapping[str, Any]) -> str:
     """Name the setting as `docs/operations.md` does, with its environment variable."""
     steps = [str(step) for step in fault["loc"]]
     variable = ENV_PREFIX + "__".join(steps).upper()
-    problem = "no such setting" if fault["type"] == "extra_forbidden" else fault["msg"]
+    problem = _no_such_setting() if fault["type"] == "extra_forbidden" else fault["msg"]
     return f"{'.'.join(steps)} ({variable}): {problem}"
+
+
+def _no_such_setting() -> str:
+    """With the version, since what is set may be for a newer one."""
+    return f"no such setting in assay {_version()}"
+
+
+def _version() -> str:
+    from importlib.metadata import version  # here: only what ends at once needs it
+
+    return version("assay")

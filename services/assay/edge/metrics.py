@@ -190,7 +190,9 @@ class Metrics:
         self._at_risk = new.counter(
             "assay_batches_at_risk_total", "Batches whose deadline may be missed.", ("tenant",)
         )
-
+        self._doubted = new.counter(
+            "assay_hosts_doubted_total", "Worker hosts or pods that end no work.", ("stage",)
+        )
         self._pool_slots = new.gauge(
             "assay_pool_slots", "Slots of a pool as its scaler sees them.", ("stage", "state"),
             "mostrecent",
@@ -384,6 +386,10 @@ class Metrics:
     def pool_started(self, *, stage: str, seconds: float) -> None:
         """A pod became ready `seconds` after it was created (or placed, if that had to wait)."""
         self._pool_startup.labels(stage).observe(seconds)
+
+    def hosts_doubted(self, stage: str, count: int) -> None:
+        """So many worker hosts or pods take work and end none, from now on."""
+        self._doubted.labels(stage).inc(count)
 
     def planning_lost(self, *, reason: str) -> None:
         """The planning process `died`, `hung`, did not `start`, or left a question unanswered."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Protocol
@@ -27,7 +27,14 @@ from assay.edge.tracing import NoTracer, Tracer
 from assay.model.stage_order import in_pipeline_order
 from assay.planner.process.parent import PlanningProcess
 from assay.planner.service.controller import Controller, LimitsOf
-from assay.planner.service.hosts import TIMEOUT_S, CostOf, Costs, HostsScaler, LocalHost
+from assay.planner.service.hosts import (
+    TIMEOUT_S,
+    CostOf,
+    Costs,
+    HostsScaler,
+    LocalHost,
+    PerStage,
+)
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.scaler import Scaler
 from assay.planner.service.server import PlannerServer
@@ -257,11 +264,14 @@ def scaler_of(
     """
     planner = settings.planner
     if planner.scaler == "local":
-        return hosts_scaler(settings, store=store, clock=clock, pipelines=pipelines)
+        return hosts_scaler(
+            settings, store=store, clock=clock, pipelines=pipelines, on_doubt=metrics.hosts_doubted
+        )
     if not planner.kubernetes.deployments and not planner.kubernetes.warm_pools:
         message = f"planner.kubernetes.deployments: planner.scaler={planner.scaler} sizes these"
         raise SettingError(message)
     try:
+        from assay.planner.kubernetes.doubts import PodDoubts
         from assay.planner.kubernetes.hosts import PodHosts
         from assay.planner.kubernetes.keda import KedaScaler
         from assay.planner.kubernetes.scaler import KubernetesScaler
@@ -272,13 +282,18 @@ def scaler_of(
     async def running(stages: Sequence[StageName]) -> Mapping[StageName, int]:
         return {depth.stage: depth.running for depth in await store.depths(stages)}
 
+    doubts = PodDoubts(
+        store,
+        timeout_of=timeout_of(settings, pipelines),
+        on_doubt=metrics.hosts_doubted,
+    )
     kind = KedaScaler if planner.scaler == "keda" else KubernetesScaler
     return kind(
         planner.kubernetes,
         running=running,
         clock=clock,
         metrics=metrics,
-        hosts=PodHosts(store, attempts_max=settings.store.attempts_max),
+        hosts=PodHosts(store, attempts_max=settings.store.attempts_max, doubts=doubts),
     )
 
 
@@ -332,14 +347,18 @@ def keda_server(
 
 
 def hosts_scaler(
-    settings: Settings, *, store: Store, clock: Clock, pipelines: Pipelines | None
+    settings: Settings,
+    *,
+    store: Store,
+    clock: Clock,
+    pipelines: Pipelines | None,
+    on_doubt: Callable[[StageName, int], None] = lambda *_: None,
 ) -> HostsScaler:
     """Scaler for all worker hosts."""
     worker = settings.worker
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     specs = {name: one.spec for name, one in stages_of(known).items()}
     cores = {name: spec.resources.cpu_cores for name, spec in specs.items()}
-    timeouts = {name: spec.timeout_s for name, spec in specs.items()}
     return HostsScaler(
         store,
         local=LocalHost(
@@ -349,13 +368,21 @@ def hosts_scaler(
         operator=Operator(settings.operator),
         costs=Costs(
             cores_of=lambda stage: cores.get(stage, 1.0),
-            timeout_of=lambda stage: timeouts.get(stage, TIMEOUT_S),
+            timeout_of=timeout_of(settings, known),
             core_cost_of=core_cost_of(settings.planner.core_cost_by_host),
             core_cost=settings.planner.core_cost,
         ),
         attempts_max=settings.store.attempts_max,
         clock=clock,
+        on_doubt=on_doubt,
     )
+
+
+def timeout_of(settings: Settings, pipelines: Pipelines | None) -> PerStage:
+    """Time-out of each stage, in seconds."""
+    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    timeouts = {name: one.spec.timeout_s for name, one in stages_of(known).items()}
+    return lambda stage: timeouts.get(stage, TIMEOUT_S)
 
 
 def core_cost_of(by_host: Mapping[str, float]) -> CostOf:

@@ -29,6 +29,7 @@ async def serve() -> None:
         settings = load_settings()
     tracer = tracing.tracer(service="assay-reward", endpoint=settings.telemetry.otlp_endpoint)
     logs.configure(settings.telemetry, tracer=tracer)
+    lifecycle.warn_of_service_links()
     try:
         with lifecycle.starting():
             api = build(settings, tracer=tracer)

@@ -47,6 +47,10 @@ class KedaScaler(KubernetesScaler):
 
     _changed: asyncio.Event | None = None
 
+    def _marks(self, pool: Pool) -> bool:
+        del pool
+        return False  # the HPA sets the size, whenever it does
+
     def planned_pods(self, stage: str) -> int | None:
         """Pods that the plan wants; what is there before a plan; `None` = no such pool."""
         found = self._present().get(StageName(stage))

@@ -128,8 +128,15 @@ def _containers(status: Json) -> tuple[PodState, str]:
             if reason in IMAGE:
                 return PodState.IMAGE_FAILED, why
             if reason in BROKEN:
-                return PodState.BROKEN, why
+                return PodState.BROKEN, _last_words(container) or why
     return PodState.STARTING, ""
+
+
+def _last_words(container: Json) -> str:
+    """How its last run ended, in its own words where it has any; empty: there was none."""
+    ended = part(part(container, "lastState"), "terminated")
+    said = str(ended.get("message") or ended.get("reason") or "").strip()
+    return f"exit code {ended.get('exitCode')}: {said.splitlines()[-1]}" if said else ""
 
 
 def part(of: Json, name: str) -> Json:

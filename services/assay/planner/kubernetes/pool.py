@@ -3,15 +3,20 @@ arguments.
 
 Counts are slots: pods times the slots of a pod. `cap` is what the cluster gives at present; it is
 only known while more was asked for, so it holds for `quota_hold_s` after it was last seen.
+
+Slots of doubted pods are not counted, and spare pods are asked for in their place. Where doubted
+pods can be made to go first, the spares are given up as soon as as many others are ready, so that
+the doubted ones go; elsewhere both stay.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName
+from assay.planner.kubernetes.hosts import hostname_of
 from assay.planner.kubernetes.pods import Json, PodState, PodView, older, part, parts, whole
 from assay.planner.session.messages import HostState, PoolState, Startup
 
@@ -30,6 +35,10 @@ CONTENDED_PATCH_S: Final = 15.0
 HELD_UP_S: Final = 15.0
 """Pause after an attempt that delayed the step."""
 PODS_TIMED_MAX: Final = 20_000
+SPARES_MAX: Final = 16
+"""Pods beyond the wanted ones that a pool has at once in the place of doubted ones."""
+NAMED_MAX: Final = 5
+"""Pods named in a condition."""
 FIELD_MANAGER: Final = "assay-planner"
 
 
@@ -102,6 +111,15 @@ class Pool:
     foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     """Instants at which someone else changed the size."""
     foreign_by: str = ""
+    replaces: bool = False
+    """Doubted pods go first when the pool is made smaller."""
+    wanted: int | None = None
+    """Pods by the last size that was asked for, without spares; `None`: none was, so the pods that
+    there should be."""
+    doubted: tuple[str, ...] = ()
+    """Names of ready pods that take work and end none, as of the last look."""
+    good: int = 0
+    """The other ready pods."""
     _timed: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     # -- events --------------------------------------------------------------------------------
@@ -143,6 +161,10 @@ class Pool:
         self.asked, self.asked_version = None, ""
 
     # -- state ---------------------------------------------------------------------------------
+    def desired(self, target: Target) -> int:
+        """Wanted slots, without those of spares."""
+        return max(0, self.replicas(target) - self.spares) * self.slots_per_pod
+
     def replicas(self, target: Target) -> int:
         """Wanted pods: ours, as long as only older news arrived."""
         return target.replicas if self.asked is None else self.asked
@@ -153,8 +175,17 @@ class Pool:
         return len(recent) >= CONTENDED_CHANGES
 
     def pods_for(self, slots: int) -> int:
-        """Pods that hold at least this many slots."""
-        return -(-slots // self.slots_per_pod)
+        """Pods that hold at least this many slots, and the spares; what is wanted from now on."""
+        self.wanted = -(-slots // self.slots_per_pod)
+        return self.wanted + self.spares
+
+    @property
+    def spares(self) -> int:
+        """Pods that are asked for in the place of doubted ones."""
+        spares = min(len(self.doubted), SPARES_MAX)
+        later = len(self.doubted) - spares
+        enough = self.wanted is not None and self.good >= self.wanted - later
+        return 0 if enough and self.replaces else spares
 
     def state(
         self,
@@ -165,6 +196,7 @@ class Pool:
         now_s: float,
         ahead_s: float = 0.0,
         patience: KubernetesSettings,
+        doubted: Set[str] = frozenset(),
     ) -> PoolState:
         """The pool as the planner sees it.
 
@@ -175,13 +207,19 @@ class Pool:
             now_s: by our clock.
             ahead_s: how far the clock of the pods' instants is ahead of it.
             patience: with pods that have no place.
+            doubted: hostnames of pods that take work and end none.
         """
         found = list(pods)
-        ready = sum(pod.state is PodState.READY for pod in found) * self.slots_per_pod
+        there = [pod.name for pod in found if pod.state is PodState.READY]
+        self.doubted = tuple(sorted(name for name in there if hostname_of(name) in doubted))
+        self.good = len(there) - len(self.doubted)
+        if self.wanted is None:
+            self.wanted = self.replicas(target)
+        ready = self.good * self.slots_per_pod
         self._find_cap(target, found, now_s, ahead_s, patience)
         return PoolState(
             stage=self.stage,
-            desired=self.replicas(target) * self.slots_per_pod,
+            desired=self.desired(target),
             ready=ready,
             busy=min(running, ready),
             slots_max=self.cap,
@@ -195,9 +233,10 @@ class Pool:
         """One of its pods."""
         slots = self.slots_per_pod
         took_s = pod.startup_s
+        state = "Counted" if pod.name not in self.doubted else f"Doubted: {self.stage}"
         return HostState(
             host=pod.name,
-            state="Counted" if pod.state is PodState.READY else pod.state.value,
+            state=state if pod.state is PodState.READY else pod.state.value,
             pools=(
                 PoolState(
                     stage=self.stage,
@@ -230,6 +269,7 @@ class Pool:
         ]
         admitted = sum(pod.state in {PodState.READY, PodState.STARTING} for pod in pods)
         short = admitted < self.replicas(target)
+        admitted -= len(self.doubted)
         if out or (target.refused and short):
             self.cap = admitted * self.slots_per_pod
             self.cap_until_s = now_s + patience.quota_hold_s
@@ -242,6 +282,9 @@ class Pool:
             return self.problem
         if self.cap is not None:
             return f"QuotaExhausted: {self.cap} slots are given; {self.cap_why}"
+        if self.doubted:
+            named = ", ".join(self.doubted[:NAMED_MAX])
+            return f"HostsDoubted: {len(self.doubted)} of {len(pods)} pods, {named}"
         for state, name in _BAD.items():
             bad = [pod for pod in pods if pod.state is state]
             if bad:

@@ -107,18 +107,24 @@ class KubernetesScaler:
         if (
             self._hosts is not None and not self._pods.why
         ):  # only an up-to-date copy says who is gone
-            await self._hosts.settle(self._pods.objects)
+            await self._hosts.settle(
+                self._pods.objects,
+                slots_of=self._slots_per_pod,
+                now_s=self._clock.monotonic_ns() / 1e9,
+            )
         present = self._present()
         running = await self._running(list(present))
         by_stage: dict[str, list[PodView]] = {}
         for pod in self._pods.objects.values():
             by_stage.setdefault(pod.stage, []).append(pod)
         now_s = self._clock.now_ns() / 1e9
+        for pool in self._pools.values():
+            pool.replaces = self._marks(pool) and self._may_mark
         found = [
             pool.state(
                 target, by_stage.get(stage, ()),
                 running=running.get(stage, 0), now_s=now_s, ahead_s=self._api.ahead_s,
-                patience=self._settings,
+                patience=self._settings, doubted=self._doubted(stage),
             )
             for stage, (pool, target) in present.items()
         ]  # fmt: skip
@@ -139,7 +145,7 @@ class KubernetesScaler:
         if stage not in self._seen:
             await self.pools()
         # Counted at the last look: a step sizes hundreds of pools, and looks once.
-        return replace(self._seen[stage], desired=pool.replicas(target) * pool.slots_per_pod)
+        return replace(self._seen[stage], desired=pool.desired(target))
 
     def hosts(self) -> Sequence[HostState]:
         """The pods of the pools, as last seen, by name."""
@@ -167,9 +173,8 @@ class KubernetesScaler:
         if now_s < pool.held_until_s:
             return
         path = f"{pool.path}/{pool.name}/scale"
-        may_mark = self._settings.mark_idle_pods and "/deployments" in pool.path
-        if self._hosts is not None and may_mark:  # other controllers do not look at costs
-            await self._mark(pool, replicas, idle=self._hosts.idle)
+        if self._hosts is not None and self._marks(pool):
+            await self._mark(pool, replicas, self._hosts)
         try:
             scale = await self._api.scale(path, replicas)
         except InvalidRequest as error:
@@ -182,8 +187,18 @@ class KubernetesScaler:
         pool.resized(replicas, version, now_s)
         log.info("pool_scaled", stage=pool.stage, pool=pool.name, replicas=replicas)
 
-    async def _mark(self, pool: Pool, stay: int, *, idle: Set[str]) -> None:
-        """Give idle pods the cost at which they go first.
+    def _marks(self, pool: Pool) -> bool:
+        """Whether the pods that go are chosen here; other controllers do not look at costs."""
+        return self._settings.mark_idle_pods and "/deployments" in pool.path
+
+    def _doubted(self, stage: StageName) -> Set[str]:
+        return frozenset() if self._hosts is None else self._hosts.doubted(stage)
+
+    def _slots_per_pod(self, stage: StageName) -> int:
+        return self._pools[stage].slots_per_pod if stage in self._pools else 1
+
+    async def _mark(self, pool: Pool, stay: int, hosts: PodHosts) -> None:
+        """Give doubted and idle pods the cost at which they go first.
 
         Raises:
             DependencyDown: the API server cannot be reached or asks to wait.
@@ -191,7 +206,8 @@ class KubernetesScaler:
         pods = self._pods_of.get(pool.stage, ())
         if len(pods) <= stay:
             return
-        wanted = list(costs(pods, idle=idle, stay=stay).items())
+        doubted = hosts.doubted(pool.stage)
+        wanted = list(costs(pods, idle=hosts.idle, stay=stay, doubted=doubted).items())
         for first in range(0, len(wanted), MARKS_AT_ONCE):
             some = wanted[first : first + MARKS_AT_ONCE]
             if not all(await asyncio.gather(*(self._mark_one(name, cost) for name, cost in some))):

@@ -100,6 +100,7 @@ class HostsScaler:
         attempts_max: int,
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,
+        on_doubt: Callable[[StageName, int], None] = lambda *_: None,
     ) -> None:
         """Prepare without connecting.
 
@@ -111,6 +112,7 @@ class HostsScaler:
             attempts_max: see `Store.take_back`.
             clock: for times.
             on_change: called when a host comes or goes.
+            on_doubt: called with a stage and how many hosts are doubted from now on.
         """
         self._store = store
         self._local = local
@@ -118,6 +120,7 @@ class HostsScaler:
         self._attempts_max = attempts_max
         self._clock = clock
         self.on_change = on_change
+        self._on_doubt = on_doubt
         self._trust: dict[StageName, Trust] = {}
         self._trusted_ns = 0
         """When progress was looked at last."""
@@ -318,6 +321,7 @@ class HostsScaler:
             )
             if trust.doubted != doubted:
                 log.warning("worker_hosts_doubted", stage=stage, workers=sorted(trust.doubted))
+                self._on_doubt(stage, len(trust.doubted - doubted))
                 self.on_change()
         self._trusted_ns = now_ns
 
