@@ -140,17 +140,17 @@ def test_claims_are_held_for_busy_slots_only_while_assignments_are_short(
     last = holds_s[-AHEAD_HOLDS:]
     is_short = len(last) == AHEAD_HOLDS and sum(last) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX
     assert queue.is_brisk is is_short
-    each = 1.0
+    each_max = batch_max
     if is_short and batch_max < AHEAD_EACH_MAX:
         within = AHEAD_HOLDS * AHEAD_HOLD_S_MAX / max(sum(last), 1e-9)
-        each = min(AHEAD_EACH_MAX, int(within) * batch_max) / batch_max
-    most = slots * each * batch_max - reserved
+        each_max = min(AHEAD_EACH_MAX, int(within) * batch_max)
+    most = slots * each_max - reserved
     if is_short and most - waiting > capacity and 2 * (most - waiting) >= most:
         assert room == most - waiting
     else:
         assert room == capacity
     surplus = queue.take_surplus(slots)
-    assert len(surplus) == max(0, waiting - round(slots * each * batch_max))
+    assert len(surplus) == max(0, waiting - slots * each_max)
 
 
 @given(
