@@ -8,8 +8,6 @@ What to do when one moves is in `docs/operations.md`, a line for each.
 """
 
 import os
-from bisect import bisect_left
-from collections import Counter as TallyOf
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +21,7 @@ from assay.core.records import BatchRecord
 from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
-from assay.edge.scrape.fast_labels import fast
+from assay.edge.scrape.fast import fast, observe_all
 from assay.edge.scrape.labels import OTHERS, FirstNames
 from assay.edge.tracing import batch_trace
 
@@ -88,185 +86,210 @@ class Metrics:
 
     def _define_queues(self, new: _Definer) -> None:
         self._queued = new.gauge(
-            "assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent"
+            "assay_queue_requests", "Requests waiting, per stage.", ("stage",), "mostrecent"
         )
         self._running = new.gauge(
-            "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
+            "assay_running_requests", "Requests under a lease, per stage.", ("stage",), "mostrecent"
         )
         self._oldest = new.gauge(
             "assay_queue_oldest_age_seconds",
-            "Age of the oldest waiting request.",
-            ("stage",),
-            "mostrecent",
-        )
+            "Seconds since the oldest waiting request was enqueued, per stage.",
+            ("stage",), "mostrecent",
+        )  # fmt: skip
         self._dead = new.gauge(
-            "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
+            "assay_dead_letters", "Requests out of attempts, per stage.", ("stage",), "mostrecent"
         )
         self._slack = new.histogram(
-            "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
-        )
+            "assay_batch_slack_seconds",
+            "Seconds from a batch's end to its deadline, per tenant; below 0 = late.",
+            ("tenant",), _SLACK_S,
+        )  # fmt: skip
         self._requests = new.counter(
-            "assay_requests_total",
-            "Requests that ended, by outcome.",
+            "assay_requests_total", "Requests that ended, per tenant, pipeline and outcome.",
             ("tenant", "pipeline", "outcome"),
-        )
+        )  # fmt: skip
         of_task = ("tenant", "task_id")
         self._task_requests = new.counter(
-            "assay_task_requests_total", "Requests of batches that ended, by task.", of_task
-        )
+            "assay_task_requests_total",
+            "Requests of ended batches, per tenant and task (`task_id`).", of_task,
+        )  # fmt: skip
         self._unjudged = new.counter(
             "assay_task_unjudged_total",
-            "Requests of batches that ended which no judge saw, by cause.",
+            "Requests of ended batches that no judge saw, per tenant, task and cause.",
             (*of_task, "cause"),
-        )
+        )  # fmt: skip
         self._grouped = new.counter(
-            "assay_task_grouped_total", "Requests of batches that ended which had a group.", of_task
-        )
+            "assay_task_grouped_total",
+            "Requests of ended batches that had a group, per tenant and task.", of_task,
+        )  # fmt: skip
         self._bias = new.counter(
             "assay_task_bias_avoided_total",
-            "Sum over grouped requests of how far zeros would have moved their advantages.",
+            "Sum over grouped requests of the shift of advantages by zeros, per tenant and task.",
             of_task,
-        )
+        )  # fmt: skip
         self._tasks = FirstNames(TASKS_NAMED_MAX)
         self._tenants = FirstNames(TENANTS_NAMED_MAX)
 
     def _define_workers(self, new: _Definer) -> None:
         self._slots = new.gauge(
-            "assay_slots", "Worker slots by state.", ("stage", "state"), "livesum"
-        )
+            "assay_slots", "Worker slots, per stage and state: desired, starting, ready, busy.",
+            ("stage", "state"), "livesum",
+        )  # fmt: skip
         self._sandbox = new.gauge(
-            "assay_sandbox_info", "Isolation of untrusted code, by mode.", ("mode",), "livemax"
-        )
+            "assay_sandbox_info", "1 for the mode by which this host isolates untrusted code.",
+            ("mode",), "livemax",
+        )  # fmt: skip
         self._wait = new.histogram(
-            "assay_wait_seconds", "Time from enqueue to claim.", ("stage",), _WAIT_S
+            "assay_wait_seconds", "Seconds from enqueue to claim, per stage.", ("stage",), _WAIT_S
         )
         self._service = new.histogram(
-            "assay_service_seconds", "Time from start to finish.", ("stage",), _SERVICE_S
-        )
+            "assay_service_seconds", "Seconds a claim held its slot, per stage.",
+            ("stage",), _SERVICE_S,
+        )  # fmt: skip
         self._attempts = new.counter(
-            "assay_attempts_total", "Claims that ended, by reported result.", ("stage", "result")
-        )
+            "assay_attempts_total", "Claims that ended, per stage and reported result.",
+            ("stage", "result"),
+        )  # fmt: skip
         self._leases_lost = new.counter(
-            "assay_leases_lost_total", "Leases lost, by who detected it.", ("stage", "seen_by")
-        )
+            "assay_leases_lost_total", "Leases lost, per stage; `seen_by`: holder or reaper.",
+            ("stage", "seen_by"),
+        )  # fmt: skip
         self._slots_ended = new.counter(
-            "assay_slots_ended_total", "Worker slots that ended, by reason.", ("stage", "reason")
-        )
+            "assay_slots_ended_total", "Worker slots that ended, per stage and reason.",
+            ("stage", "reason"),
+        )  # fmt: skip
         self._artifacts = new.counter(
-            "assay_artifacts_total", "Artifact lookups by result.", ("result",)
-        )
+            "assay_artifacts_total", "Artifacts, per result: cached, fetched, made, missing.",
+            ("result",),
+        )  # fmt: skip
         self._reused = new.counter(
             "assay_reused_verdicts_total",
-            "Verdicts of tasks with `reuse_results`: made, kept from before, or shared.",
+            "Verdicts of tasks with `reuse_results`, per stage and result: made, kept, shared.",
             ("stage", "result"),
-        )
+        )  # fmt: skip
         self._audits = new.counter(
             "assay_reference_audits_total",
-            "Audits of references by a host's slots, by result.",
-            ("stage", "result"),
-        )
+            "Audits of references, per stage and result: sound, weak, failed.", ("stage", "result"),
+        )  # fmt: skip
         self._second = new.counter(
             "assay_second_judge_total",
-            "Verdicts checked by the second judge, by result.",
+            "Second-judged verdicts, per pipeline and result: agrees, disagrees, abstains.",
             ("pipeline", "result"),
-        )
+        )  # fmt: skip
         self._missing_packages = new.counter(
             "assay_missing_packages_total",
-            "Programs that failed because boxes lack a package.",
+            "Programs that failed because boxes lack a package, per pipeline and package.",
             ("pipeline", "package"),
-        )
+        )  # fmt: skip
 
     def _define_planner(self, new: _Definer) -> None:
         self._planned_slots = new.gauge(
-            "assay_planned_slots", "Slots per stage in the current plan.", ("stage",), "livemax"
+            "assay_planned_slots", "Slots in the current plan, per stage.", ("stage",), "livemax"
         )
-        self._planners = new.gauge("assay_planners", "Planners by state.", ("state",), "livesum")
+        self._planners = new.gauge(
+            "assay_planners", "Planners, per state: leading, standing_by.", ("state",), "livesum"
+        )
         self._planning = new.histogram(
-            "assay_planning_seconds", "Time to make one plan.", ("reason",), _CALL_S
+            "assay_planning_seconds", "Seconds to make one plan, per reason.", ("reason",), _CALL_S
         )
         self._planning_lost = new.counter(
-            "assay_planning_lost_total", "Planning processes that failed, by reason.", ("reason",)
+            "assay_planning_lost_total", "Planning processes that failed, per reason.", ("reason",)
         )
         self._at_risk = new.counter(
-            "assay_batches_at_risk_total", "Batches whose deadline may be missed.", ("tenant",)
-        )
+            "assay_batches_at_risk_total",
+            "Batches reported as likely to miss their deadline, per tenant.", ("tenant",),
+        )  # fmt: skip
 
         self._pool_slots = new.gauge(
-            "assay_pool_slots", "Slots of a pool as its scaler sees them.", ("stage", "state"),
-            "mostrecent",
+            "assay_pool_slots", "Slots of pods, per stage and state: desired, ready, busy.",
+            ("stage", "state"), "mostrecent",
         )  # fmt: skip
         self._pool_condition = new.gauge(
-            "assay_pool_condition", "1 while a pool has this condition.", ("stage", "condition"),
-            "mostrecent",
+            "assay_pool_condition", "1 while a stage's pool of pods has this condition, else 0.",
+            ("stage", "condition"), "mostrecent",
         )  # fmt: skip
         self._pool_conditions: dict[str, str] = {}
         self._pool_startup = new.histogram(
-            "assay_pool_startup_seconds", "Time from creation of a pod until it is ready.",
+            "assay_pool_startup_seconds", "Seconds from a pod's creation to readiness, per stage.",
             ("stage",), _WAIT_S,
         )  # fmt: skip
 
     def _define_calls(self, new: _Definer) -> None:
         self._store = new.histogram(
-            "assay_store_call_seconds", "Duration of calls to the store.", ("operation",), _CALL_S
+            "assay_store_call_seconds", "Seconds per call, per operation.", ("operation",), _CALL_S
         )
         self._store_fit = new.gauge(
-            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
-        )
+            "assay_store_fit",
+            "1 while the store answers and is fit for acknowledged work, else 0.", (), "livemin",
+        )  # fmt: skip
         self._calls = new.histogram(
-            "assay_api_call_seconds", "Duration of calls to the API.", ("method", "reason"), _CALL_S
-        )
+            "assay_api_call_seconds",
+            "Seconds per call of the API, per method; `reason`: ok or the error's.",
+            ("method", "reason"), _CALL_S,
+        )  # fmt: skip
         self._loop_lag = new.histogram(
-            "assay_api_loop_lag_seconds", "Time that a call may wait for the API.", (), _CALL_S
-        )
+            "assay_api_loop_lag_seconds",
+            "Seconds by which the API's event loop runs a timer too late.", (), _CALL_S,
+        )  # fmt: skip
         self._replaced = new.counter(
             "assay_parts_replaced_total",
-            "Processes of this machine that were started again, by reason.",
+            "Processes started again, per part and reason: died, hung, not_ready.",
             ("part", "reason"),
-        )
+        )  # fmt: skip
 
     def _define_rollouts(self, new: _Definer) -> None:
         self._rollouts = new.gauge(
-            "assay_rollouts", "Rollouts in the engine, by state.", ("state",), "livesum"
-        )
+            "assay_rollouts", "Rollouts in the engine, per state: in_flight, reward, free.",
+            ("state",), "livesum",
+        )  # fmt: skip
         self._rollout_groups = new.gauge(
-            "assay_rollout_groups", "Groups of open sessions, by state.", ("state",), "livesum"
-        )
+            "assay_rollout_groups", "Groups of open sessions, per state: waiting, running, ended.",
+            ("state",), "livesum",
+        )  # fmt: skip
         self._credits = new.gauge(
-            "assay_rollout_credits", "Free credits per limit of the engine.", ("limit",), "livesum"
+            "assay_rollout_credits", "Free credits of the engine, per limit.", ("limit",), "livesum"
         )
-        self._tokens = new.counter("assay_rollout_tokens_total", "Tokens generated.", ())
+        self._tokens = new.counter(
+            "assay_rollout_tokens_total", "Tokens that rollouts generated.", ()
+        )
         self._groups_read = new.counter(
-            "assay_rollout_groups_read_total", "Groups that were read or dropped.", ("result",)
-        )
+            "assay_rollout_groups_read_total", "Groups read, or dropped as too stale, per result.",
+            ("result",),
+        )  # fmt: skip
         self._rollouts_again = new.counter(
-            "assay_rollouts_retried_total", "Rollouts generated again after a failure.", ()
-        )
+            "assay_rollouts_retried_total",
+            "Rollouts generated again after a failure in the engine.", (),
+        )  # fmt: skip
         self._staleness = new.histogram(
             "assay_rollout_staleness_versions",
-            "Versions between the oldest tokens of a group and its reading.",
-            (),
-            _VERSIONS,
-        )
+            "Versions between a group's oldest token and the weights at its reading.",
+            (), _VERSIONS,
+        )  # fmt: skip
         self._staged = new.histogram(
-            "assay_weights_stage_seconds", "Time of a push.", ("kind",), _WAIT_S
-        )
+            "assay_weights_stage_seconds",
+            "Seconds from a push's first message until it is staged, per kind: full, lora, oft.",
+            ("kind",), _WAIT_S,
+        )  # fmt: skip
         self._swapped = new.histogram(
-            "assay_weights_pause_seconds", "Time that an activation held the engine.", (), _CALL_S
+            "assay_weights_pause_seconds", "Seconds an activation held the engine.", (), _CALL_S
         )
 
     def _define_gateway(self, new: _Definer) -> None:
         self._gateway_sessions = new.gauge(
-            "assay_gateway_sessions", "Sessions of agents, by state.", ("state",), "livesum"
-        )
+            "assay_gateway_sessions", "Sessions of agents, per state: open, judging, ended.",
+            ("state",), "livesum",
+        )  # fmt: skip
         self._gateway_waiting = new.gauge(
-            "assay_gateway_turns_waiting", "Turns that wait for the engine.", (), "livesum"
+            "assay_gateway_turns_waiting", "Turns that wait for room in the engine.", (), "livesum"
         )
         self._gateway_turns = new.counter(
-            "assay_gateway_turns_total", "Turns of agents that ended, by place.", ("how",)
-        )
+            "assay_gateway_turns_total",
+            "Turns of agents, by how they ended: started, joined, forked, released.", ("how",),
+        )  # fmt: skip
         self._gateway_drifted = new.counter(
-            "assay_gateway_drifted_total", "Turns whose history was tokenized to other ids.", ()
-        )
+            "assay_gateway_drifted_total",
+            "Turns whose history was tokenized to other ids than those sampled.", (),
+        )  # fmt: skip
 
     # -- queues --------------------------------------------------------------------------------
     def queue_seen(
@@ -474,13 +497,3 @@ def open_metrics(data_dir: Path, otlp_endpoint: str = "") -> Metrics:
     if reason:
         metrics.part_replaced(part=part, reason=reason)
     return metrics
-
-
-def observe_all(histogram: Histogram, seconds: Sequence[float]) -> None:
-    """As `histogram.observe` for each, with one write per bucket: a write takes some 2 us."""
-    if not seconds:
-        return
-    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 no public way
-    for index, count in TallyOf(bisect_left(bounds, one) for one in seconds).items():
-        buckets[index].inc(count)
-    histogram._sum.inc(sum(seconds))  # noqa: SLF001 as above
