@@ -87,7 +87,7 @@ def convert(
 def _source(name: str) -> Source:
     found = source_named(name)
     if found is None:
-        message = f"source: {name!r} is none of {', '.join([*SOURCES, *ALIASES])}"
+        message = f"source: {name!r} is not one of {', '.join([*SOURCES, *ALIASES])}"
         raise InvalidRequest(message, field="source")
     return found
 

@@ -76,7 +76,7 @@ def duration(text: str) -> timedelta:
     """Read `90s`, `30m`, `12h` or `7d`.
 
     Raises:
-        InvalidRequest: it is none of these, nothing, or more than `DAYS_MAX`.
+        InvalidRequest: it is in no such form, empty, or more than `DAYS_MAX`.
     """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdecimal()) or unit not in UNITS_S or len(number) > 9:

@@ -185,7 +185,7 @@ def _instant_ns(text: str) -> int:
     """Unix time of an instant with its offset.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: it is not a date and time.
     """
     try:
         found = datetime.fromisoformat(text)

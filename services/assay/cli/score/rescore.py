@@ -134,7 +134,7 @@ def rescore(
 
 
 def read_results(path: Path) -> dict[str, Before]:
-    """The results of an output, by request; lines that are none are left out.
+    """The results of an output, by request; other lines are left out.
 
     Raises:
         OSError: it cannot be read.

@@ -256,7 +256,7 @@ class KubernetesApi:
         raise _refusal(told, after_s, status)
 
     def _compare_clocks(self, date: str | None) -> None:
-        """Dates are whole seconds and have travelled: small differences are none."""
+        """Dates are in whole seconds and arrive late, so small differences are ignored."""
         try:
             there_s = parsedate_to_datetime(date or "").timestamp()
         except ValueError:

@@ -29,7 +29,7 @@ class PodLives:
 
     def gone(self, records: Iterable[HostRecord], pods: Iterable[PodView]) -> Sequence[HostRecord]:
         """Hosts that were seen with their pod, and whose pod is gone; the same again until each is
-        settled. A host whose pod was never seen is none of ours.
+        settled. A host whose pod was never seen is not ours.
 
         Args:
             records: of the hosts that live, by their own word.
