@@ -71,23 +71,19 @@ class Results:
                 if batch.ended == ended_seen and not batch.over:
                     continue  # nothing new: an idle stream costs one small call per change
                 ended_seen = batch.ended
-                begun_at, full = cursor, True
-                while full:
-                    page = await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)
-                    full = page.cursor - cursor == PAGE_RESULTS_MAX
-                    cursor = page.cursor
-                    is_last, held = page.last, [page]
-                    has_news = bool(page.results or page.groups or is_last)
-                    del page  # not held while it is sent: see `lifecycle.Collector`
-                    if has_news:
-                        yield held.pop()
+                begun_at, is_full = cursor, True
+                while is_full:
+                    held = [await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)]
+                    before, cursor = cursor, held[0].cursor
+                    is_full, is_last = cursor - before == PAGE_RESULTS_MAX, held[0].last
+                    if cursor > before or is_last:
+                        yield held.pop()  # not held while it is sent: see `lifecycle.Collector`
                     if is_last:
                         return
-                    if full:
+                    if is_full:
                         batch = await self._store.get_batch(tenant.tenant_id, name)
                 if cursor > begun_at:
-                    is_small = cursor - begun_at <= PAGE_SMALL
-                    await self._clock.sleep(PAGE_EVERY_S / 2 if is_small else PAGE_EVERY_S)
+                    await self._clock.sleep(rest_s(cursor - begun_at))
 
     async def _page(
         self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
@@ -215,6 +211,11 @@ class _Log:
             results=[self.results[request_id] for request_id in request_ids],
             groups=list(self.groups.values()),
         )
+
+
+def rest_s(entries: int) -> float:
+    """How long a stream rests after pages with so many results and groups."""
+    return PAGE_EVERY_S / 2 if entries <= PAGE_SMALL else PAGE_EVERY_S
 
 
 async def next_change(changes: AsyncIterator[None]) -> None:
