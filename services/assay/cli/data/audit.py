@@ -144,7 +144,7 @@ def distinct(
     Args:
         rows: the file.
         key: under which a row has its reference.
-        pipeline: judges all rows; empty: a row says so itself under `pipeline`.
+        pipeline: judges all rows; empty: each row names its own under `pipeline`.
         settings: go before those of a row.
     """
     report = Report()

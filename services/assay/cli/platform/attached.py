@@ -26,8 +26,7 @@ REACH_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterator[str]:
-    """Give the address of `url`, of what runs on the data directory, or of a platform just for
-    this block.
+    """Give the address of `url`, of the platform on the data directory, or of one for this block.
 
     Raises:
         DependencyDown: nothing answers at `url`, or a part of the platform does not start.

@@ -1,7 +1,8 @@
 """`assay score`: the main job. Rows in, rewards out, a bar in between; a rerun resumes.
 
 Each row of the file comes to one line of the output: a result, or what is wrong with the row. One
-bad row costs nothing but itself. However this process ends, nothing that it started goes on.
+bad row costs nothing but itself. When this process ends,
+for any reason, so do all that it started.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ BAD_ROWS_SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to score, by what, where to."""
+    """The rows to score, the pipeline, and the output file."""
 
     pipeline: str
     settings: Mapping[str, Any]

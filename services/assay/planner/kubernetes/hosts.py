@@ -32,7 +32,7 @@ class PodLives:
         settled. A host whose pod was never seen is not ours.
 
         Args:
-            records: of the hosts that live, by their own word.
+            records: of the live hosts, as they report themselves.
             pods: all that there are at present.
         """
         living = {hostname_of(pod.name) for pod in pods if not pod.over}
@@ -45,7 +45,7 @@ class PodLives:
         return [one for one in self._known.values() if _pod_of(one.worker) not in living]
 
     def settled(self, worker: WorkerId) -> None:
-        """It holds nothing any more."""
+        """Its leases are given back."""
         self._known.pop(worker, None)
 
 

@@ -48,7 +48,7 @@ class KedaScaler(KubernetesScaler):
     _changed: asyncio.Event | None = None
 
     def planned_pods(self, stage: str) -> int | None:
-        """Pods that the plan wants; what is there before a plan; `None` = no such pool."""
+        """Pods that the plan wants, or the present ones before a plan; `None` = no such pool."""
         found = self._present().get(StageName(stage))
         if found is None:
             return None

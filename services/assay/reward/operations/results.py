@@ -130,8 +130,8 @@ class Results:
 
         Such a batch is sealed, so a group's summary comes with the last of its results, and the
         state of the batch has nothing to add. Only after a failover that lost the end of the log
-        may results come in another order, some of them before our cursor. The log is as long in the
-        end, so what comes after our cursor then repeats what we have: the log is read again.
+        may results come in another order, some of them before our cursor. The log has the same
+        length in the end, so entries after our cursor repeat known ones: the log is read again.
 
         Raises:
             DependencyDown: the store lost the batch.
@@ -151,7 +151,7 @@ class Results:
             raise _lost(batch_id) from None
 
     async def _read_on(self, tenant: Tenant, batch_id: BatchId, log: "_Log") -> bool:
-        """Read what came; returns whether it repeats what was read before."""
+        """Read new entries; returns whether they repeat earlier ones."""
         repeats, full = False, True
         while full:
             async with self.turn(tenant):
