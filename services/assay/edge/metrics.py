@@ -9,20 +9,21 @@ What to do when one moves is in `docs/operations.md`, a line for each.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client import CollectorRegistry, values
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
+from assay.edge.scrape.definer import Definer
 from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
-from assay.edge.scrape.fast import fast, observe_all
+from assay.edge.scrape.fast import observe_all
 from assay.edge.scrape.labels import OTHERS, FirstNames
+from assay.edge.scrape.rollout_metrics import RolloutMetrics
 from assay.edge.tracing import batch_trace
 
 DIRECTORY: Final = "metrics"  # in `data_dir`
@@ -35,29 +36,10 @@ TENANTS_NAMED_MAX: Final = 2_000
 """The same of tenants, which come and go with `reward.tenants_file`."""
 _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
-_VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
 
 
-@dataclass(frozen=True, slots=True)
-class _Definer:
-    """Defines metrics in one registry."""
-
-    registry: CollectorRegistry
-
-    def gauge(self, name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
-        return fast(Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode))  # type: ignore[arg-type]  # one of the literals
-
-    def counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
-        return fast(Counter(name, words, labels, registry=self.registry))
-
-    def histogram(
-        self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-    ) -> Histogram:
-        return fast(Histogram(name, words, labels, registry=self.registry, buckets=buckets))
-
-
-class Metrics:
+class Metrics(RolloutMetrics):
     """Counters, gauges and histograms, one method per event."""
 
     def __init__(self, directory: Path | None = None, *, traces: bool = False) -> None:
@@ -72,7 +54,7 @@ class Metrics:
         else:
             keep_values_in(directory)
         own = CollectorRegistry()
-        new = _Definer(own)
+        new = Definer(own)
         self._define_queues(new)
         self._define_workers(new)
         self._define_planner(new)
@@ -84,7 +66,7 @@ class Metrics:
         if directory is not None:
             self.registry = DirectoryRegistry(directory)
 
-    def _define_queues(self, new: _Definer) -> None:
+    def _define_queues(self, new: Definer) -> None:
         self._queued = new.gauge(
             "assay_queue_requests", "Requests waiting, per stage.", ("stage",), "mostrecent"
         )
@@ -130,7 +112,7 @@ class Metrics:
         self._tasks = FirstNames(TASKS_NAMED_MAX)
         self._tenants = FirstNames(TENANTS_NAMED_MAX)
 
-    def _define_workers(self, new: _Definer) -> None:
+    def _define_workers(self, new: Definer) -> None:
         self._slots = new.gauge(
             "assay_slots", "Worker slots, per stage and state: desired, starting, ready, busy.",
             ("stage", "state"), "livesum",
@@ -182,7 +164,7 @@ class Metrics:
             ("pipeline", "package"),
         )  # fmt: skip
 
-    def _define_planner(self, new: _Definer) -> None:
+    def _define_planner(self, new: Definer) -> None:
         self._planned_slots = new.gauge(
             "assay_planned_slots", "Slots in the current plan, per stage.", ("stage",), "livemax"
         )
@@ -214,7 +196,7 @@ class Metrics:
             ("stage",), _WAIT_S,
         )  # fmt: skip
 
-    def _define_calls(self, new: _Definer) -> None:
+    def _define_calls(self, new: Definer) -> None:
         self._store = new.histogram(
             "assay_store_call_seconds", "Seconds per call, per operation.", ("operation",), _CALL_S
         )
@@ -235,60 +217,6 @@ class Metrics:
             "assay_parts_replaced_total",
             "Processes started again, per part and reason: died, hung, not_ready.",
             ("part", "reason"),
-        )  # fmt: skip
-
-    def _define_rollouts(self, new: _Definer) -> None:
-        self._rollouts = new.gauge(
-            "assay_rollouts", "Rollouts in the engine, per state: in_flight, reward, free.",
-            ("state",), "livesum",
-        )  # fmt: skip
-        self._rollout_groups = new.gauge(
-            "assay_rollout_groups", "Groups of open sessions, per state: waiting, running, ended.",
-            ("state",), "livesum",
-        )  # fmt: skip
-        self._credits = new.gauge(
-            "assay_rollout_credits", "Free credits of the engine, per limit.", ("limit",), "livesum"
-        )
-        self._tokens = new.counter(
-            "assay_rollout_tokens_total", "Tokens that rollouts generated.", ()
-        )
-        self._groups_read = new.counter(
-            "assay_rollout_groups_read_total", "Groups read, or dropped as too stale, per result.",
-            ("result",),
-        )  # fmt: skip
-        self._rollouts_again = new.counter(
-            "assay_rollouts_retried_total",
-            "Rollouts generated again after a failure in the engine.", (),
-        )  # fmt: skip
-        self._staleness = new.histogram(
-            "assay_rollout_staleness_versions",
-            "Versions between a group's oldest token and the weights at its reading.",
-            (), _VERSIONS,
-        )  # fmt: skip
-        self._staged = new.histogram(
-            "assay_weights_stage_seconds",
-            "Seconds from a push's first message until it is staged, per kind: full, lora, oft.",
-            ("kind",), _WAIT_S,
-        )  # fmt: skip
-        self._swapped = new.histogram(
-            "assay_weights_pause_seconds", "Seconds an activation held the engine.", (), _CALL_S
-        )
-
-    def _define_gateway(self, new: _Definer) -> None:
-        self._gateway_sessions = new.gauge(
-            "assay_gateway_sessions", "Sessions of agents, per state: open, judging, ended.",
-            ("state",), "livesum",
-        )  # fmt: skip
-        self._gateway_waiting = new.gauge(
-            "assay_gateway_turns_waiting", "Turns that wait for room in the engine.", (), "livesum"
-        )
-        self._gateway_turns = new.counter(
-            "assay_gateway_turns_total",
-            "Turns of agents, by how they ended: started, joined, forked, released.", ("how",),
-        )  # fmt: skip
-        self._gateway_drifted = new.counter(
-            "assay_gateway_drifted_total",
-            "Turns whose history was tokenized to other ids than those sampled.", (),
         )  # fmt: skip
 
     # -- queues --------------------------------------------------------------------------------
@@ -415,58 +343,6 @@ class Metrics:
     def batch_at_risk(self, *, tenant: str) -> None:
         """A plan shows that a batch may miss its deadline."""
         self._at_risk.labels(self._tenants.label(tenant)).inc()
-
-    # -- rollouts ------------------------------------------------------------------------------
-    def rollouts_seen(
-        self, *, states: dict[str, int], groups: dict[str, int], credits: dict[str, int]
-    ) -> None:
-        """Current counts of the rollout service; name every state and limit each time."""
-        for gauge, counts in (
-            (self._rollouts, states),
-            (self._rollout_groups, groups),
-            (self._credits, credits),
-        ):
-            for name, count in counts.items():
-                gauge.labels(name).set(count)
-
-    def rollout_ended(self, *, tokens: int) -> None:
-        """A rollout ended with this many generated tokens."""
-        self._tokens.inc(tokens)
-
-    def group_read(self, *, result: str, staleness: int) -> None:
-        """A group was read: `varied`, `degenerate` or `unscored`."""
-        self._groups_read.labels(result).inc()
-        self._staleness.observe(staleness)
-
-    def groups_stale(self, *, dropped: int, retried: int) -> None:
-        """Groups were too stale to be read."""
-        self._groups_read.labels("stale_dropped").inc(dropped)
-        self._groups_read.labels("stale_retried").inc(retried)
-
-    def rollout_retried(self) -> None:
-        """A rollout that failed in the engine is generated again."""
-        self._rollouts_again.inc()
-
-    def weights_staged(self, *, kind: str, seconds: float) -> None:
-        """A push of kind `full`, `lora` or `oft` is staged."""
-        self._staged.labels(kind).observe(seconds)
-
-    def weights_activated(self, *, pause_s: float) -> None:
-        """The engine continues with other weights."""
-        self._swapped.observe(pause_s)
-
-    # -- gateway -------------------------------------------------------------------------------
-    def gateway_seen(self, *, sessions: dict[str, int], waiting: int) -> None:
-        """Current sessions of agents; name every state each time. Turns that wait."""
-        for state, count in sessions.items():
-            self._gateway_sessions.labels(state).set(count)
-        self._gateway_waiting.set(waiting)
-
-    def turn_ended(self, *, how: str, drifted: bool = False) -> None:
-        """A turn `started`, `joined` or `forked` a trajectory, or was `released`: no response."""
-        self._gateway_turns.labels(how).inc()
-        if drifted:
-            self._gateway_drifted.inc()
 
     # -- calls ---------------------------------------------------------------------------------
     def store_called(self, *, operation: str, seconds: float) -> None:

@@ -87,7 +87,7 @@ def _record(text: bytes) -> dict[str, Any] | Refused:
         value = plain_json(text, "record")
     except InvalidRequest as error:
         return Refused("malformed JSON", error.message)
-    return value if isinstance(value, dict) else Refused("a record that is no JSON object")
+    return value if isinstance(value, dict) else Refused("a record that is not a JSON object")
 
 
 def _document(path: Path) -> Iterator[Read]:
@@ -96,7 +96,7 @@ def _document(path: Path) -> Iterator[Read]:
         value = plain_json(without_mark(file.read()), "file")
     records = _listed(value)
     for number, record in enumerate(records, 1):
-        one = record if isinstance(record, dict) else Refused("a record that is no JSON object")
+        one = record if isinstance(record, dict) else Refused("a record that is not a JSON object")
         yield Read(number, one, number / len(records))
 
 

@@ -136,7 +136,7 @@ def score(
         Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
     ],
     pipeline: Pipeline,
-    output: Annotated[Path, typer.Option("--out", help="Where results go; a rerun resumes.")],
+    output: Annotated[Path, typer.Option("--out", help="Output; a second run resumes it.")],
     settings: PipelineSettings = "{}",
     url: Url = "",
     data_dir: DataDir = None,

@@ -90,7 +90,7 @@ def rescore(
         Path, typer.Argument(exists=True, dir_okay=False, help="The output of that `score`.")
     ],
     pipeline: Pipeline,
-    output: Annotated[Path, typer.Option("--out", help="Where the new results go.")],
+    output: Annotated[Path, typer.Option("--out", help="Output: the new results.")],
     settings: PipelineSettings = "{}",
     url: Url = "",
     data_dir: DataDir = None,

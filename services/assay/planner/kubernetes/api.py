@@ -294,7 +294,7 @@ def _retry_after_s(value: str | None) -> float:
 def _parsed(content: bytes) -> Json:
     found: Any = json.loads(content)
     if not isinstance(found, dict):
-        raise ValueError("the API server's answer is no JSON object")  # noqa: TRY004 - malformed
+        raise ValueError("the API server's answer is not a JSON object")  # noqa: TRY004 - malformed
     return found
 
 
