@@ -1,9 +1,12 @@
 """Which claims a slot gets, and which one its end is blamed on."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.worker.claims import held
+from tests.worker.claims import claim, held
 
+from assay.core.records import Artifact
 from assay.worker.assignment import (
     AHEAD_BYTES_MAX,
     AHEAD_EACH_MAX,
@@ -17,6 +20,7 @@ from assay.worker.assignment import (
     Waiting,
     blame_for_end,
     no_blame,
+    wire_work,
 )
 
 
@@ -209,3 +213,16 @@ def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:
     assert queue.take_stale(late_ns) == []
     assert queue.room(0, 1) == 0, "the next assignments decide again"
     assert queue.take(slots_idle=1) == [again]
+
+
+def test_a_slot_gets_all_that_came_with_the_request() -> None:
+    file = Artifact(name="a.txt", content=b"file")
+    whole = replace(
+        claim(), response=b"response", reference=b"{}", handover=b"handover",
+        messages=b'[{"role": "user"}]', artifacts=(file,),
+    )  # fmt: skip
+    work = wire_work(whole, 7)
+    assert (work.task, work.response, work.reference) == (7, b"response", b"{}")
+    assert (work.handover, work.messages) == (b"handover", b'[{"role": "user"}]')
+    assert work.artifacts == [("a.txt", b"file")]
+    assert work.tenant == whole.task.tenant

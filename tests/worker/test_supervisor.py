@@ -1,0 +1,84 @@
+"""What the supervisor of a stage decides by itself; it runs here without slots and store."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.worker.claims import held
+
+from assay.core.ids import StageName
+from assay.worker.assignment import HeldClaim, Waiting
+from assay.worker.supervisor import Supervisor
+
+
+class Woken(Supervisor):
+    """Has no idle slot, unless it claims when it is woken."""
+
+    def __init__(self, *, claims: bool) -> None:
+        self._wakes = self._wakes_served = 0
+        self._claiming = None
+        self._claims = claims
+        self.others_woken = 0
+
+    def rouse(self) -> bool:
+        """It is awake."""
+        return False
+
+    def _pump(self) -> None:
+        if self._claims:
+            self._wakes_served = self._wakes
+
+    async def _wake_another(self) -> None:
+        self.others_woken += 1
+
+
+async def test_a_host_without_an_idle_slot_passes_each_wake_up_on() -> None:
+    """The store tells one host only: without this the work would wait for the next sweep."""
+    full = Woken(claims=False)
+    for count in (1, 2, 3):
+        await full.wake()
+        assert full.others_woken == count
+
+
+async def test_a_host_that_claims_passes_no_wake_up_on() -> None:
+    free = Woken(claims=True)
+    await free.wake()
+    await free.wake()
+    assert free.others_woken == 0
+
+
+class Losing(Supervisor):
+    """Holds claims that wait for a slot."""
+
+    def __init__(self, claims: list[HeldClaim]) -> None:
+        self.stage = StageName("s")
+        self._held = {one.claim.lease: one for one in claims}
+        self._waiting = Waiting(batch_max=8)
+        self._waiting.add(claims)
+        self.counted = 0
+        nothing: Any = SimpleNamespace(lose=lambda _: None, take_lost=list, busy=[])
+        self._audits = self._ahead = self._pool = nothing
+        self._parts: Any = SimpleNamespace(metrics=SimpleNamespace(leases_lost=self._count))
+
+    def _count(self, *, stage: str, seen_by: str, count: int) -> None:
+        self.counted += count
+
+    def _replace_leader(self, _: HeldClaim) -> None:
+        pass
+
+    def _run_again(self, claims: list[HeldClaim]) -> None:
+        assert claims == []
+
+    def _give_out(self) -> None:
+        """No slot is idle."""
+
+    def _pump(self) -> None:
+        """Nothing is claimed."""
+
+
+def test_a_claim_whose_lease_is_lost_is_given_to_no_slot() -> None:
+    lost, kept = held("lost"), held("kept")
+    supervisor = Losing([lost, kept])
+    supervisor._lose([lost.claim.lease])
+    assert lost.is_lost
+    assert supervisor.counted == 1
+    assert supervisor._waiting.take(slots_idle=2) == [kept]
