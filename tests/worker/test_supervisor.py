@@ -1,5 +1,6 @@
 """What the supervisor of a stage decides by itself; it runs here without slots and store."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,7 +66,7 @@ class Losing(Supervisor):
     def _replace_leader(self, _: HeldClaim) -> None:
         pass
 
-    def _run_again(self, claims: list[HeldClaim]) -> None:
+    def _run_again(self, claims: Sequence[HeldClaim]) -> None:
         assert claims == []
 
     def _give_out(self) -> None:
