@@ -230,7 +230,7 @@ UNITS = {"_seconds": "seconds", "_versions": "versions", "_bytes": "bytes"}
 
 @pytest.mark.parametrize("name", sorted(metrics()))
 def test_the_help_of_a_metric_names_its_unit_and_its_labels(name: str) -> None:
-    """Whoever reads `/metrics` alone sees what is counted, in which unit, and per what."""
+    """A reader of `/metrics` alone sees what is counted, in which unit, and per what."""
     words = help_texts()[name].lower()
     for ending, unit in UNITS.items():
         assert not name.endswith(ending) or unit in words
