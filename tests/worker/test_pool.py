@@ -70,13 +70,18 @@ class Forks:
 
 
 class User:
-    """Notes nothing."""
+    """Notes which slots ended, and why."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[object, str]] = []
 
     def on_idle(self) -> None: ...
 
     def on_said(self, *_: object) -> None: ...
 
-    def on_ended(self, *_: object) -> None: ...
+    def on_ended(self, slot: object, why: str) -> None:
+        """Note it."""
+        self.ended.append((slot, why))
 
 
 class Pool(SlotPool):
@@ -84,10 +89,10 @@ class Pool(SlotPool):
 
     def __init__(self, scratch: Path) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
-        self.forks = Forks()
+        self.forks, self.user = Forks(), User()
         everything: Any = {
             "stage": StageName("s"), "forks": self.forks, "scratch": scratch, "clock": Clock(),
-            "metrics": Metrics(), "spawn": self._start, "user": User(),
+            "metrics": Metrics(), "spawn": self._start, "user": self.user,
         }  # fmt: skip
         super().__init__(**everything)
 
@@ -156,6 +161,17 @@ async def test_a_slot_whose_work_is_done_is_idle_again(pool: Pool) -> None:
 
 async def test_a_slot_that_died_is_replaced_by_one(pool: Pool) -> None:
     await grown(pool, 2)
-    pool.slots()[0].kill("died")
+    dying = pool.slots()[0]
+    dying.kill("died")
     await pool.settled()
     assert (len(pool.slots()), pool.forks.count) == (2, 3)
+    assert pool.user.ended == [(dying, "died")], "its work has to go elsewhere"
+
+
+async def test_a_slot_that_is_ready_to_start_when_it_is_no_longer_desired_ends(pool: Pool) -> None:
+    pool.resize(1)
+    await asyncio.sleep(0)  # its process is being made
+    pool.resize(0)
+    await pool.settled()
+    assert (pool.slots(), pool.forks.count) == ([], 1)
+    assert [why for _, why in pool.user.ended] == [pool_module.NOT_WANTED]
