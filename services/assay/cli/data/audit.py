@@ -1,7 +1,8 @@
 """Audits references: each distinct one of a file is tried with responses of known verdict.
 
 Always true: a reference is counted once however many rows bring it; it is sound only when every
-one of its controls was judged and went as it must; what was not judged is said to be so.
+control was judged and had the expected verdict; references that were not judged are reported as
+such.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Files of data sets as their authors publish them: one record after another, with its line.
 
-`.jsonl` and `.json`, compressed (gzip, xz) or not, and `.parquet`. A record that cannot be read
-comes as the reason, never as an exception, so that one bad line ends nothing.
+`.jsonl` and `.json`, compressed (gzip, xz) or not, and `.parquet`. A record that cannot be read is
+returned as its error, never raised, so one bad line does not stop the file.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""`assay batch`: one batch, its stages, its plan and its failures; what of it is not needed."""
+"""`assay batch`: describes one batch (stages, plan, failures), or cancels parts of it."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`assay worker`: a worker host in the foreground; `assay worker-token`: what it shows the API."""
+"""`assay worker`: a worker host in the foreground; `assay worker-token`: its token."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""`assay score`: the main job. Rows in, rewards out, a bar in between; a rerun resumes.
+"""`assay score`: the main job. Scores the rows of a file, with a progress bar; a second run
+resumes.
 
-Each row of the file comes to one line of the output: a result, or what is wrong with the row. One
-bad row costs nothing but itself. When this process ends,
-for any reason, so do all that it started.
+Each row gives one line of output: a result, or the row's error. A bad row affects no other row.
+When this process ends, for any reason, so do all that it started.
 """
 
 import asyncio
