@@ -44,12 +44,12 @@ class Slot:
         self._on_frame(self, ["ready", []])
 
     def finish(self) -> None:
-        """End soon."""
+        """End as a slot that is asked to."""
         self.state = SlotState.ENDING
         asyncio.get_running_loop().call_soon(self.kill, "finished")
 
     def kill(self, why: str) -> None:
-        """End now."""
+        """End at once, and report it once."""
         if not self._is_gone:
             self._is_gone = True
             self._on_gone(self, why)
@@ -80,7 +80,7 @@ class User:
     def on_said(self, *_: object) -> None: ...
 
     def on_ended(self, slot: object, why: str) -> None:
-        """Note it."""
+        """Keep the slot and the reason."""
         self.ended.append((slot, why))
 
 
