@@ -83,3 +83,51 @@ def test_a_claim_whose_lease_is_lost_is_given_to_no_slot() -> None:
     assert lost.is_lost
     assert supervisor.counted == 1
     assert supervisor._waiting.take(slots_idle=2) == [kept]
+
+
+class UsedSlots:
+    """A pool whose two idle slots have served; none of them is fresh."""
+
+    def __init__(self) -> None:
+        self.idle, self.has_surplus = 2, False
+
+    def take_idle(self, *, fresh: bool) -> object | None:
+        """Take one, unless it has to be fresh."""
+        if fresh or not self.idle:
+            return None
+        self.idle -= 1
+        return object()
+
+
+class Giving(Supervisor):
+    """Gives the claims that wait to used slots."""
+
+    def __init__(self, claims: list[HeldClaim]) -> None:
+        self._is_draining = False
+        self._waiting = Waiting(batch_max=1)
+        self._waiting.add(claims)
+        self.given: list[HeldClaim] = []
+        parts: Any = SimpleNamespace(
+            take_late=lambda _: [], take_back=list, give=lambda: None, monotonic_ns=lambda: 0
+        )
+        self._ahead = self._clock = parts
+        pool: Any = UsedSlots()
+        self._pool = pool
+
+    def _run_again(self, claims: Sequence[HeldClaim]) -> None:
+        assert claims == []
+
+    def _send(self, _: object, held: list[HeldClaim]) -> Any:
+        self.given += held
+
+    def _begin(self, *_: object) -> None:
+        """The slot works."""
+
+
+def test_idle_slots_judge_what_follows_a_claim_that_needs_a_fresh_slot() -> None:
+    first, second = held("first"), held("second")
+    first.fresh = True
+    supervisor = Giving([first, second])
+    supervisor._give_out()
+    assert supervisor.given == [second]
+    assert supervisor._waiting.needs_fresh
