@@ -75,6 +75,9 @@ class Losing(Supervisor):
     def _pump(self) -> None:
         """Nothing is claimed."""
 
+    def _note_store(self, *_: object) -> None:
+        """No metrics."""
+
 
 def test_a_claim_whose_lease_is_lost_is_given_to_no_slot() -> None:
     lost, kept = held("lost"), held("kept")
@@ -83,6 +86,24 @@ def test_a_claim_whose_lease_is_lost_is_given_to_no_slot() -> None:
     assert lost.is_lost
     assert supervisor.counted == 1
     assert supervisor._waiting.take(slots_idle=2) == [kept]
+
+
+async def test_what_a_beat_reports_as_lost_is_lost() -> None:
+    lost, kept = held("lost"), held("kept")
+    supervisor = Losing([lost, kept])
+    asked: list[object] = []
+
+    async def beat(_: str, *, lease_s: float, leases: list[Any]) -> list[Any]:
+        asked.extend(leases)
+        return [lost.claim.lease]
+
+    supervisor._parts.store = SimpleNamespace(beat=beat)
+    supervisor._parts.health = SimpleNamespace(worked=lambda: None)
+    nothing: Any = SimpleNamespace(lease_s=10.0, monotonic_ns=lambda: 7)
+    supervisor._spec = supervisor._clock = nothing
+    await supervisor._beat_once()
+    assert asked == [lost.claim.lease, kept.claim.lease]
+    assert (lost.is_lost, kept.is_lost) == (True, False)
 
 
 class UsedSlots:
