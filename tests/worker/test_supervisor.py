@@ -21,7 +21,7 @@ class Woken(Supervisor):
         self.others_woken = 0
 
     def rouse(self) -> bool:
-        """It is awake."""
+        """Return false: it is awake."""
         return False
 
     def _pump(self) -> None:
@@ -76,7 +76,7 @@ class Losing(Supervisor):
         """Nothing is claimed."""
 
     def _note_store(self, *_: object) -> None:
-        """No metrics."""
+        """No metrics are kept here."""
 
 
 def test_a_claim_whose_lease_is_lost_is_given_to_no_slot() -> None:
