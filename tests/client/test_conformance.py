@@ -152,11 +152,11 @@ async def test_results_continue_after_the_service_was_away(
 
 ERRORS: dict[str, Work] = {
     "an unknown pipeline": lambda c: c.register_task("a", pipeline="nothing"),
-    "a setting that is none": lambda c: c.register_task("a", pipeline="noop", settings={"x": 1}),
+    "an unknown setting": lambda c: c.register_task("a", pipeline="noop", settings={"x": 1}),
     "a task of another content": lambda c: [
         c.register_task("a", pipeline="noop", batch_size=size) for size in (1, 2)
     ],
-    "a name that is none": lambda c: c.register_task("a b", pipeline="noop"),
+    "an invalid name": lambda c: c.register_task("a b", pipeline="noop"),
     "a name that is empty": lambda c: c.batch("").status(),
     "a name with a slash": lambda c: c.batch("../tasks").status(),
     "an unknown task": lambda c: c.open_batch("nothing"),

@@ -49,7 +49,7 @@ MALFORMED: Final = (
     "=" * 4_000,
     '{"sha256": "red"}',
 )
-"""Tokens that are none, some of them made of one that is."""
+"""Invalid tokens, some of them made from a valid one."""
 _OF_THE_DOOR: Final = re.compile("lacks the role|no role permits")
 
 
@@ -241,7 +241,7 @@ ROUNDS: Final = 24
 
 
 async def statuses(channel: grpc.aio.Channel, method: MethodDescriptor, token: str) -> set[str]:
-    """What a method answers to messages that are drawn, some of which are none."""
+    """What a method answers to random messages, some of which are invalid."""
     untyped: Any = channel
     fuzzer = Fuzzer(seed=method.index, seen=["w", "red", "task"])
     metadata = (("authorization", f"Bearer {token}"),) if token else ()

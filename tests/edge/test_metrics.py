@@ -15,8 +15,9 @@ from assay.config.ready_files import REPLACES
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchState
-from assay.edge.metrics import Metrics, observe_all, open_metrics
+from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.scrape import directory as scrape_directory
+from assay.edge.scrape.fast import observe_all
 
 OTHER = """
 import sys

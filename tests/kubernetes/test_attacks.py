@@ -69,7 +69,7 @@ async def test_a_storm_of_versions_that_are_too_old_makes_the_pools_unreachable(
 async def test_a_server_whose_store_was_set_back_is_believed(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
-    """Pods that it does not have are none, and a size that it does not have is set again."""
+    """Pods that do not exist do not count, and a size that was lost is set again."""
     name = await cluster.deploy(RUN, replicas=1)
     await cluster.add_pod(RUN, ready(time.time()))
     scaling = run_scaler(RUN)

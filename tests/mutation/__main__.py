@@ -19,6 +19,7 @@ when the unchanged tree violates an invariant.
 import argparse
 import hashlib
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -52,8 +53,14 @@ LISTS: Final[Mapping[str, Sequence[VerdictMutant]]] = {
 """Lists of mutants that name the tests which have to fail."""
 CPU_S_MAX: Final = 1_800
 """CPU time of one process. A process that needs more has caught nothing."""
+FAILED_TEST: Final = re.compile(r"(?:FAILED|ERROR) (\S+::\w+(?:\[.*?\](?= - |$))?)")
+"""The test in pytest's summary line of a failure."""
 TEST_S_MAX: Final = 90
 """A test that waits for longer has caught the mutant; the unchanged tree's tests take less."""
+
+
+class UnsteadyTest(Exception):
+    """A test fails on the unchanged tree, so its failure says nothing about a mutant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +117,26 @@ def simulated(seeds: Sequence[int], place: Path | None) -> tuple[bool, int | Non
 
 
 def tested(files: Sequence[str], place: Path | None) -> tuple[bool, int | None, str]:
-    """Run test files up to the first failure; which test failed."""
+    """Run test files up to the first failure; which test failed.
+
+    Raises:
+        UnsteadyTest: the test that failed also fails without the mutant.
+    """
+    failed, last = first_failure(files, place)
+    if failed and place is not None and (test := FAILED_TEST.match(last)):
+        fails_too, why = first_failure([test[1]], None)
+        if fails_too:
+            raise UnsteadyTest(f"{test[1]} fails without the mutant: {why}")
+    return failed, None, last
+
+
+def first_failure(tests: Sequence[str], place: Path | None) -> tuple[bool, str]:
+    """Whether one of these tests fails, and pytest's line about it."""
     flags = ["-q", "-x", "-p", "no:cacheprovider", f"--timeout={TEST_S_MAX}"]
-    done = run([sys.executable, "-m", "pytest", *flags, *files], place)
+    done = run([sys.executable, "-m", "pytest", *flags, *tests], place)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     last = failed[0] if failed else done.stdout.strip().rpartition("\n")[2]
-    return done.returncode != 0, None, last
+    return done.returncode != 0, last
 
 
 def tried(

@@ -166,8 +166,8 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/futures.py",
         ("no_barrier",),
         ("natural[there] = batch.opened_ns + batch.natural_ns + left_ns[there]", "pass"),
-        ("alone=np.repeat([not task.barrier for task, _ in sources], sizes),", "alone=np.repeat([True for _ in sources], sizes),"),
-        ("if any(not task.barrier for task, _ in several):", "if False:"),
+        ("alone=np.repeat([not source.task.barrier for source in sources], sizes),", "alone=np.repeat([True for _ in sources], sizes),"),
+        ("if any(not source.task.barrier for source in sources):", "if False:"),
     ),
     *_of(
         "no barrier",

@@ -20,6 +20,7 @@ TESTS: Final = {
     "services/assay/store/": STORE,
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
+        "tests/worker/test_supervisor.py", "tests/worker/test_pool.py",
         "tests/worker/test_assignments.py", "tests/worker/test_ahead_order.py",
         "tests/worker/test_reports.py", "tests/worker/test_groups.py",
         "tests/worker/test_sweeps.py", "tests/worker/test_membership.py",
@@ -41,9 +42,12 @@ TESTS: Final = {
 CLOSEST: Final = {
     "services/assay/store/operations/hosts.py": "tests/store/test_hosts.py",
     "services/assay/testing/queue_groups.py": "tests/store/test_groups.py",
+    "services/assay/testing/queue_records.py": "tests/store/test_submitting.py",
     "services/assay/testing/queue_tasks.py": "tests/store/test_planning.py",
     "services/assay/worker/auditing/culprits.py": "tests/worker/test_culprits.py",
     "services/assay/worker/reports.py": "tests/worker/test_reports.py",
+    "services/assay/worker/slots/pool.py": "tests/worker/test_pool.py",
+    "services/assay/worker/sweeps.py": "tests/worker/test_sweeps.py",
 }
 """Changed file -> the tests that run before the others of its package."""
 SIMULATION: Final = "tests/sim/platform/test_platform.py"

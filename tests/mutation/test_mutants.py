@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests.mutation import __main__ as command
@@ -74,3 +75,26 @@ def test_mutants_of_a_list_are_tried_with_the_tests_that_they_name(
     options = Namespace(list=name, by="simulation", seeds=range(1))
     assert command.tried(mutant, options, []).caught
     assert list(map(set, ran)) == [set(mutant.tests)]
+
+
+@pytest.mark.parametrize("name", ["test_a", "test_a[two words-1]"])
+@pytest.mark.parametrize("fails_without", [False, True])
+def test_a_test_that_fails_without_the_mutant_too_catches_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, fails_without: bool
+) -> None:
+    test, ran = f"tests/test_it.py::{name}", list[str]()
+
+    def run(args: Sequence[str], place: Path | None) -> CompletedProcess[str]:
+        ran.append(args[-1])
+        fails = place is not None or fails_without
+        return CompletedProcess(args, int(fails), f"FAILED {test} - assert 1 == 2\n" * fails, "")
+
+    monkeypatch.setattr(command, "run", run)
+    if fails_without:
+        with pytest.raises(command.UnsteadyTest, match="test_a"):
+            command.tested(["tests/test_it.py"], Path("mutant"))
+    else:
+        caught, _, finding = command.tested(["tests/test_it.py"], Path("mutant"))
+        assert caught
+        assert test in finding
+    assert ran == ["tests/test_it.py", test]

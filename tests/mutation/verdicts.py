@@ -920,7 +920,7 @@ READINGS: Final = [
             "                if forms.is_based_so(text, gold):\n                    return True\n",
             "",
         ),
-        ("if forms.is_based_so(text, answer):", "if False:"),
+        ("return forms.is_based_so(text, answer)", "return False"),
     ),
     *_of(
         "readings",

@@ -154,6 +154,17 @@ def metrics() -> Mapping[str, tuple[str, tuple[str, ...]]]:
     return found
 
 
+@cache
+def help_texts() -> Mapping[str, str]:
+    """Name -> help, as `/metrics` shows it."""
+    collectors: list[Any] = list(Metrics().registry._collector_to_names)
+    families = [family for collector in collectors for family in collector.describe()]
+    return {
+        f"{one.name}_total" if one.type == "counter" else one.name: one.documentation
+        for one in families
+    }
+
+
 def test_every_word_of_the_proto_column_is_in_the_proto() -> None:
     known = proto_names()
     missing = [
@@ -212,6 +223,19 @@ def test_a_metric_is_named_with_its_unit_last(name: str) -> None:
     ends = {"histogram": ("_seconds", "_bytes", "_versions"), "counter": ("_total",)}
     assert name.startswith("assay_")
     assert name.endswith(ends.get(kind, "")), "see the head of docs/glossary.md"
+
+
+UNITS = {"_seconds": "seconds", "_versions": "versions", "_bytes": "bytes"}
+
+
+@pytest.mark.parametrize("name", sorted(metrics()))
+def test_the_help_of_a_metric_names_its_unit_and_its_labels(name: str) -> None:
+    """A reader of `/metrics` alone sees what is counted, in which unit, and per what."""
+    words = help_texts()[name].lower()
+    for ending, unit in UNITS.items():
+        assert not name.endswith(ending) or unit in words
+    for label in metrics()[name][1]:
+        assert label.removesuffix("_id") in words, f"{name}: {words}"
 
 
 def test_every_metric_stands_in_the_pages_table() -> None:

@@ -65,6 +65,7 @@ BANNED = {
     r"\bdearer\b|\b(?:a|the) dear(?:est)?\b|\bdear (?:stages?|tenants?|parts?)\b": "expensive",
     r"\bseldom\b": "rarely",
     r"\bby turns\b": "alternating, one after the other",
+    r"\b(?<!there )(?:is|are|was) (?-i:none)\b(?! of the above)": "is not one, or say what it is",
     r"(?<!<= )\bsince then\b|\bmended since\b": "state what holds now",
 }
 """Pattern -> what to write instead."""

@@ -86,6 +86,22 @@ async def test_results_come_as_requests_end_and_the_stream_ends_with_the_batch(
     assert await face.state(batch) == "COMPLETE"
 
 
+async def test_each_result_is_streamed_while_its_batch_is_still_open(
+    http_face: HttpFace, api: Running, run_worker: RunWorker
+) -> None:
+    await http_face.register("task", "noop")
+    batch = await http_face.open("task", size=3)
+    await run_worker(_numbered)
+    results = Results(store=api.store, clock=Clock(), turn=None)
+    pages = results.stream(Tenant(tenant_id=DEFAULT_TENANT, quota=Quota()), batch, cursor=0)
+    async with aclosing(pages), asyncio.timeout(WAIT_S):
+        for ended in (1, 2):
+            await http_face.submit(batch, _items(ended)[-1:])
+            page = await anext(pages)
+            assert (page.cursor, page.last) == (ended, False)
+            assert page.batch.state is BatchState.OPEN
+
+
 async def test_a_stream_goes_on_from_any_cursor(
     grpc_face: GrpcFace, http_face: HttpFace, run_worker: RunWorker
 ) -> None:

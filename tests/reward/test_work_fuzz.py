@@ -98,7 +98,7 @@ class Fuzzer:
             target[key] = self.value(named["value"])
 
     def content(self, kind: Any) -> bytes:
-        """A message, or bytes that are none."""
+        """A message, or bytes that are not a message."""
         whole = bytes(self.fill(kind()).SerializeToString())
         how = self.draw.random()
         if how < 0.1:

@@ -142,6 +142,17 @@ async def test_an_empty_batch_is_complete_when_it_is_sealed(drive: Driver) -> No
     assert (await drive.seal()).state is BatchState.COMPLETE
 
 
+async def test_a_sealed_batch_takes_no_new_request_while_its_own_wait(drive: Driver) -> None:
+    """A size does not matter here: the batch has room, and its seal alone closes it."""
+    await drive.open()
+    await drive.submit(requests("a"))
+    assert (await drive.seal()).state is BatchState.SEALED
+    with pytest.raises(FailedPrecondition):
+        await drive.submit(requests("b"))
+    again = await drive.submit(requests("a"))
+    assert (again.accepted, again.duplicates) == (0, 1)
+
+
 # -- submit --------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """A value that stands alone behind a box, and is of its kind, is another answer.
 
-Every kind of value with everything that may join two of them. What explains the answer, or says it
-again in another form, is none.
+Every kind of value with everything that may join two of them. Text that explains the answer, or
+repeats it in another form, has no kind.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,12 @@
 """Which claims a slot gets, and which one its end is blamed on."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.worker.claims import held
+from tests.worker.claims import claim, held
 
+from assay.core.records import Artifact
 from assay.worker.assignment import (
     AHEAD_BYTES_MAX,
     AHEAD_EACH_MAX,
@@ -17,6 +20,7 @@ from assay.worker.assignment import (
     Waiting,
     blame_for_end,
     no_blame,
+    wire_work,
 )
 
 
@@ -140,17 +144,17 @@ def test_claims_are_held_for_busy_slots_only_while_assignments_are_short(
     last = holds_s[-AHEAD_HOLDS:]
     is_short = len(last) == AHEAD_HOLDS and sum(last) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX
     assert queue.is_brisk is is_short
-    each = 1.0
+    each_max = batch_max
     if is_short and batch_max < AHEAD_EACH_MAX:
         within = AHEAD_HOLDS * AHEAD_HOLD_S_MAX / max(sum(last), 1e-9)
-        each = min(AHEAD_EACH_MAX, int(within) * batch_max) / batch_max
-    most = slots * each * batch_max - reserved
+        each_max = min(AHEAD_EACH_MAX, int(within) * batch_max)
+    most = slots * each_max - reserved
     if is_short and most - waiting > capacity and 2 * (most - waiting) >= most:
         assert room == most - waiting
     else:
         assert room == capacity
     surplus = queue.take_surplus(slots)
-    assert len(surplus) == max(0, waiting - round(slots * each * batch_max))
+    assert len(surplus) == max(0, waiting - slots * each_max)
 
 
 @given(
@@ -209,3 +213,16 @@ def test_claims_held_for_slots_that_stay_busy_are_given_back_once() -> None:
     assert queue.take_stale(late_ns) == []
     assert queue.room(0, 1) == 0, "the next assignments decide again"
     assert queue.take(slots_idle=1) == [again]
+
+
+def test_a_slot_gets_all_that_came_with_the_request() -> None:
+    file = Artifact(name="a.txt", content=b"file")
+    whole = replace(
+        claim(), response=b"response", reference=b"{}", handover=b"handover",
+        messages=b'[{"role": "user"}]', artifacts=(file,),
+    )  # fmt: skip
+    work = wire_work(whole, 7)
+    assert (work.task, work.response, work.reference) == (7, b"response", b"{}")
+    assert (work.handover, work.messages) == (b"handover", b'[{"role": "user"}]')
+    assert work.artifacts == [("a.txt", b"file")]
+    assert work.tenant == whole.task.tenant

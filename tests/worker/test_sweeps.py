@@ -1,12 +1,16 @@
-"""Which stages a host sweeps: those with work always, each of the others in its turn."""
+"""Which stages a host sweeps: those with work always, each of the others in its turn; and when."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.ids import StageName
-from assay.worker.sweeps import IN_TURN, SweepTurns
+from assay.core.records import Reaped
+from assay.worker.sweeps import IN_TURN, SweepTurns, reap
 
 STAGES = [StageName(f"stage{number}") for number in range(3 * IN_TURN + 2)]
 
@@ -35,3 +39,41 @@ def test_work_is_swept_at_once_and_no_stage_is_forgotten(
 def test_an_idle_host_sweeps_few_stages_at_once() -> None:
     sweeps = SweepTurns(STAGES)
     assert [len(sweeps.next([])) for _ in range(9)] == [IN_TURN] * 9
+
+
+class Swept:
+    """A store in which nothing has expired."""
+
+    def __init__(self) -> None:
+        self.reaps = 0
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """Count the call."""
+        self.reaps += 1
+        return Reaped(redelivered=0, dead=0, expired=0, completed=())
+
+
+@pytest.mark.parametrize(
+    ("is_up", "beaten_ns", "reaps"),
+    [
+        (True, None, 1),
+        (True, 100, 1),
+        (True, 99, 0),
+        (True, 1, 0),
+        (False, None, 0),
+        (False, 200, 0),
+    ],
+)
+async def test_after_an_outage_a_host_renews_its_leases_before_it_takes_any_back(
+    is_up: bool, beaten_ns: int | None, reaps: int
+) -> None:
+    """Its own leases may have expired in the outage, while it works on."""
+    store = Swept()
+    parts: Any = SimpleNamespace(
+        health=SimpleNamespace(is_up=is_up, regained_ns=100),
+        store=store,
+        attempts_max=3,
+        metrics=None,
+    )
+    await reap(parts, STAGES[0], beaten_ns)
+    assert store.reaps == reaps

@@ -82,7 +82,7 @@ def settings_object(text: str) -> Mapping[str, Any]:
     """A pipeline's settings from the command line.
 
     Raises:
-        InvalidRequest: they are no JSON object.
+        InvalidRequest: they are not a JSON object.
     """
     try:
         value = json.loads(text)

@@ -1,6 +1,6 @@
 """Files that users name: compressed or not, with a byte order mark or without; where to write.
 
-Invariant: a command never replaces what it reads, nor anything that is no regular file (a rename
+Invariant: a command never replaces what it reads, nor anything that is not a regular file (a rename
 over `/dev/null` would take the device from the whole machine).
 """
 

@@ -84,9 +84,11 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.operate.dead_letters:dlq",
             "Dead letters: requests that ran out of attempts.",
         ),
-        "store": Entry("assay.cli.operate.backup:store", "The embedded store."),
-        "pool": Entry("assay.cli.operate.pool:pool", "Worker pools."),
-        "plan": Entry("assay.cli.plan.commands:plan", "The planner: pool sizes, and why."),
+        "store": Entry("assay.cli.operate.backup:store", "Back up the embedded store."),
+        "pool": Entry("assay.cli.operate.pool:pool", "Set the size of a worker pool."),
+        "plan": Entry(
+            "assay.cli.plan.commands:plan", "Show, explain and try out the planner's plan."
+        ),
         "sim": Entry(
             "assay.sim.rollout.command:sim_app",
             "Simulate architectures of rollout and training.",

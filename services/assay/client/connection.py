@@ -281,7 +281,7 @@ def _target(url: str) -> tuple[str, bool]:
     """`host:port`, `grpc://host:port` or `grpcs://host:port` (TLS) -> target, whether TLS.
 
     Raises:
-        InvalidRequest: it is none of these.
+        InvalidRequest: it is in no such form.
     """
     message = f"url: {url!r} is not host:port, grpc://host:port or grpcs://host:port"
     try:

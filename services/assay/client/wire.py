@@ -51,7 +51,7 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
     """Requests as messages; a reference object shared by many is serialized once.
 
     Raises:
-        InvalidRequest: an id is not UTF-8, or a reference is no JSON object.
+        InvalidRequest: an id is not UTF-8, or a reference is not a JSON object.
     """
     written: dict[int, bytes] = {}
     messages = []

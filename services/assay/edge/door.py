@@ -53,7 +53,7 @@ ANSWER_REST: Final = 2.0
 """Rest between two such pages, per time that the last one took: however many streams a tenant
 reads, most steps of other tenants' calls find no page at work."""
 ANSWER_REST_S_LEAST: Final = 0.005
-"""A shorter rest is none: a small answer does not delay the next one."""
+"""A shorter rest is left out: a small answer does not delay the next one."""
 ANSWER_REST_S_MAX: Final = 0.5
 DISCARDS_MAX: Final = 32
 """Refused streams of one tenant whose rest is read, those that wait for their turn included. A

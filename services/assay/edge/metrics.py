@@ -8,23 +8,22 @@ What to do when one moves is in `docs/operations.md`, a line for each.
 """
 
 import os
-from bisect import bisect_left
-from collections import Counter as TallyOf
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client import CollectorRegistry, values
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
+from assay.edge.scrape.definer import Definer
 from assay.edge.scrape.directory import keep_values_in
 from assay.edge.scrape.exemplars import Exemplars
 from assay.edge.scrape.exposition import DirectoryRegistry
-from assay.edge.scrape.fast_labels import fast
+from assay.edge.scrape.fast import observe_all
 from assay.edge.scrape.labels import OTHERS, FirstNames
+from assay.edge.scrape.rollout_metrics import RolloutMetrics
 from assay.edge.tracing import batch_trace
 
 DIRECTORY: Final = "metrics"  # in `data_dir`
@@ -37,29 +36,10 @@ TENANTS_NAMED_MAX: Final = 2_000
 """The same of tenants, which come and go with `reward.tenants_file`."""
 _IMPLICIT: Final = "score-"
 """Beginning of the names of tasks that a `Score` call makes."""
-_VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
 
 
-@dataclass(frozen=True, slots=True)
-class _Definer:
-    """Defines metrics in one registry."""
-
-    registry: CollectorRegistry
-
-    def gauge(self, name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
-        return fast(Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode))  # type: ignore[arg-type]  # one of the literals
-
-    def counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
-        return fast(Counter(name, words, labels, registry=self.registry))
-
-    def histogram(
-        self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-    ) -> Histogram:
-        return fast(Histogram(name, words, labels, registry=self.registry, buckets=buckets))
-
-
-class Metrics:
+class Metrics(RolloutMetrics):
     """Counters, gauges and histograms, one method per event."""
 
     def __init__(self, directory: Path | None = None, *, traces: bool = False) -> None:
@@ -74,7 +54,7 @@ class Metrics:
         else:
             keep_values_in(directory)
         own = CollectorRegistry()
-        new = _Definer(own)
+        new = Definer(own)
         self._define_queues(new)
         self._define_workers(new)
         self._define_planner(new)
@@ -86,189 +66,162 @@ class Metrics:
         if directory is not None:
             self.registry = DirectoryRegistry(directory)
 
-    def _define_queues(self, new: _Definer) -> None:
+    def _define_queues(self, new: Definer) -> None:
         self._queued = new.gauge(
-            "assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent"
+            "assay_queue_requests", "Requests waiting, per stage.", ("stage",), "mostrecent"
         )
         self._running = new.gauge(
-            "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
+            "assay_running_requests", "Requests under a lease, per stage.", ("stage",), "mostrecent"
         )
         self._oldest = new.gauge(
             "assay_queue_oldest_age_seconds",
-            "Age of the oldest waiting request.",
-            ("stage",),
-            "mostrecent",
-        )
+            "Seconds since the oldest waiting request was enqueued, per stage.",
+            ("stage",), "mostrecent",
+        )  # fmt: skip
         self._dead = new.gauge(
-            "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
+            "assay_dead_letters", "Requests out of attempts, per stage.", ("stage",), "mostrecent"
         )
         self._slack = new.histogram(
-            "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
-        )
+            "assay_batch_slack_seconds",
+            "Seconds from a batch's end to its deadline, per tenant; below 0 = late.",
+            ("tenant",), _SLACK_S,
+        )  # fmt: skip
         self._requests = new.counter(
-            "assay_requests_total",
-            "Requests that ended, by outcome.",
+            "assay_requests_total", "Requests that ended, per tenant, pipeline and outcome.",
             ("tenant", "pipeline", "outcome"),
-        )
+        )  # fmt: skip
         of_task = ("tenant", "task_id")
         self._task_requests = new.counter(
-            "assay_task_requests_total", "Requests of batches that ended, by task.", of_task
-        )
+            "assay_task_requests_total",
+            "Requests of ended batches, per tenant and task (`task_id`).", of_task,
+        )  # fmt: skip
         self._unjudged = new.counter(
             "assay_task_unjudged_total",
-            "Requests of batches that ended which no judge saw, by cause.",
+            "Requests of ended batches that no judge saw, per tenant, task and cause.",
             (*of_task, "cause"),
-        )
+        )  # fmt: skip
         self._grouped = new.counter(
-            "assay_task_grouped_total", "Requests of batches that ended which had a group.", of_task
-        )
+            "assay_task_grouped_total",
+            "Requests of ended batches that had a group, per tenant and task.", of_task,
+        )  # fmt: skip
         self._bias = new.counter(
             "assay_task_bias_avoided_total",
-            "Sum over grouped requests of how far zeros would have moved their advantages.",
+            "Sum over grouped requests of the shift of advantages by zeros, per tenant and task.",
             of_task,
-        )
+        )  # fmt: skip
         self._tasks = FirstNames(TASKS_NAMED_MAX)
         self._tenants = FirstNames(TENANTS_NAMED_MAX)
 
-    def _define_workers(self, new: _Definer) -> None:
+    def _define_workers(self, new: Definer) -> None:
         self._slots = new.gauge(
-            "assay_slots", "Worker slots by state.", ("stage", "state"), "livesum"
-        )
+            "assay_slots", "Worker slots, per stage and state: desired, starting, ready, busy.",
+            ("stage", "state"), "livesum",
+        )  # fmt: skip
         self._sandbox = new.gauge(
-            "assay_sandbox_info", "Isolation of untrusted code, by mode.", ("mode",), "livemax"
-        )
+            "assay_sandbox_info", "1 for the mode by which this host isolates untrusted code.",
+            ("mode",), "livemax",
+        )  # fmt: skip
         self._wait = new.histogram(
-            "assay_wait_seconds", "Time from enqueue to claim.", ("stage",), _WAIT_S
+            "assay_wait_seconds", "Seconds from enqueue to claim, per stage.", ("stage",), _WAIT_S
         )
         self._service = new.histogram(
-            "assay_service_seconds", "Time from start to finish.", ("stage",), _SERVICE_S
-        )
+            "assay_service_seconds", "Seconds a claim held its slot, per stage.",
+            ("stage",), _SERVICE_S,
+        )  # fmt: skip
         self._attempts = new.counter(
-            "assay_attempts_total", "Claims that ended, by reported result.", ("stage", "result")
-        )
+            "assay_attempts_total", "Claims that ended, per stage and reported result.",
+            ("stage", "result"),
+        )  # fmt: skip
         self._leases_lost = new.counter(
-            "assay_leases_lost_total", "Leases lost, by who detected it.", ("stage", "seen_by")
-        )
+            "assay_leases_lost_total", "Leases lost, per stage; `seen_by`: holder or reaper.",
+            ("stage", "seen_by"),
+        )  # fmt: skip
         self._slots_ended = new.counter(
-            "assay_slots_ended_total", "Worker slots that ended, by reason.", ("stage", "reason")
-        )
+            "assay_slots_ended_total", "Worker slots that ended, per stage and reason.",
+            ("stage", "reason"),
+        )  # fmt: skip
         self._artifacts = new.counter(
-            "assay_artifacts_total", "Artifact lookups by result.", ("result",)
-        )
+            "assay_artifacts_total", "Artifacts, per result: cached, fetched, made, missing.",
+            ("result",),
+        )  # fmt: skip
         self._reused = new.counter(
             "assay_reused_verdicts_total",
-            "Verdicts of tasks with `reuse_results`: made, kept from before, or shared.",
+            "Verdicts of tasks with `reuse_results`, per stage and result: made, kept, shared.",
             ("stage", "result"),
-        )
+        )  # fmt: skip
         self._audits = new.counter(
             "assay_reference_audits_total",
-            "Audits of references by a host's slots, by result.",
-            ("stage", "result"),
-        )
+            "Audits of references, per stage and result: sound, weak, failed.", ("stage", "result"),
+        )  # fmt: skip
         self._second = new.counter(
             "assay_second_judge_total",
-            "Verdicts checked by the second judge, by result.",
+            "Second-judged verdicts, per pipeline and result: agrees, disagrees, abstains.",
             ("pipeline", "result"),
-        )
+        )  # fmt: skip
         self._missing_packages = new.counter(
             "assay_missing_packages_total",
-            "Programs that failed because boxes lack a package.",
+            "Programs that failed because boxes lack a package, per pipeline and package.",
             ("pipeline", "package"),
-        )
+        )  # fmt: skip
 
-    def _define_planner(self, new: _Definer) -> None:
+    def _define_planner(self, new: Definer) -> None:
         self._planned_slots = new.gauge(
-            "assay_planned_slots", "Slots per stage in the current plan.", ("stage",), "livemax"
+            "assay_planned_slots", "Slots in the current plan, per stage.", ("stage",), "livemax"
         )
-        self._planners = new.gauge("assay_planners", "Planners by state.", ("state",), "livesum")
+        self._planners = new.gauge(
+            "assay_planners", "Planners, per state: leading, standing_by.", ("state",), "livesum"
+        )
         self._planning = new.histogram(
-            "assay_planning_seconds", "Time to make one plan.", ("reason",), _CALL_S
+            "assay_planning_seconds", "Seconds to make one plan, per reason.", ("reason",), _CALL_S
         )
         self._planning_lost = new.counter(
-            "assay_planning_lost_total", "Planning processes that failed, by reason.", ("reason",)
+            "assay_planning_lost_total", "Planning processes that failed, per reason.", ("reason",)
         )
         self._at_risk = new.counter(
-            "assay_batches_at_risk_total", "Batches whose deadline may be missed.", ("tenant",)
-        )
+            "assay_batches_at_risk_total",
+            "Batches reported as likely to miss their deadline, per tenant.", ("tenant",),
+        )  # fmt: skip
         self._doubted = new.counter(
-            "assay_hosts_doubted_total", "Worker hosts or pods that end no work.", ("stage",)
-        )
+            "assay_hosts_doubted_total", "Worker hosts or pods that end no work, per stage.",
+            ("stage",),
+        )  # fmt: skip
+
         self._pool_slots = new.gauge(
-            "assay_pool_slots", "Slots of a pool as its scaler sees them.", ("stage", "state"),
-            "mostrecent",
+            "assay_pool_slots", "Slots of pods, per stage and state: desired, ready, busy.",
+            ("stage", "state"), "mostrecent",
         )  # fmt: skip
         self._pool_condition = new.gauge(
-            "assay_pool_condition", "1 while a pool has this condition.", ("stage", "condition"),
-            "mostrecent",
+            "assay_pool_condition", "1 while a stage's pool of pods has this condition, else 0.",
+            ("stage", "condition"), "mostrecent",
         )  # fmt: skip
         self._pool_conditions: dict[str, str] = {}
         self._pool_startup = new.histogram(
-            "assay_pool_startup_seconds", "Time from creation of a pod until it is ready.",
+            "assay_pool_startup_seconds", "Seconds from a pod's creation to readiness, per stage.",
             ("stage",), _WAIT_S,
         )  # fmt: skip
 
-    def _define_calls(self, new: _Definer) -> None:
+    def _define_calls(self, new: Definer) -> None:
         self._store = new.histogram(
-            "assay_store_call_seconds", "Duration of calls to the store.", ("operation",), _CALL_S
+            "assay_store_call_seconds", "Seconds per call, per operation.", ("operation",), _CALL_S
         )
         self._store_fit = new.gauge(
-            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
-        )
+            "assay_store_fit",
+            "1 while the store answers and is fit for acknowledged work, else 0.", (), "livemin",
+        )  # fmt: skip
         self._calls = new.histogram(
-            "assay_api_call_seconds", "Duration of calls to the API.", ("method", "reason"), _CALL_S
-        )
+            "assay_api_call_seconds",
+            "Seconds per call of the API, per method; `reason`: ok or the error's.",
+            ("method", "reason"), _CALL_S,
+        )  # fmt: skip
         self._loop_lag = new.histogram(
-            "assay_api_loop_lag_seconds", "Time that a call may wait for the API.", (), _CALL_S
-        )
+            "assay_api_loop_lag_seconds",
+            "Seconds by which the API's event loop runs a timer too late.", (), _CALL_S,
+        )  # fmt: skip
         self._replaced = new.counter(
             "assay_parts_replaced_total",
-            "Processes of this machine that were started again, by reason.",
+            "Processes started again, per part and reason: died, hung, not_ready.",
             ("part", "reason"),
-        )
-
-    def _define_rollouts(self, new: _Definer) -> None:
-        self._rollouts = new.gauge(
-            "assay_rollouts", "Rollouts in the engine, by state.", ("state",), "livesum"
-        )
-        self._rollout_groups = new.gauge(
-            "assay_rollout_groups", "Groups of open sessions, by state.", ("state",), "livesum"
-        )
-        self._credits = new.gauge(
-            "assay_rollout_credits", "Free credits per limit of the engine.", ("limit",), "livesum"
-        )
-        self._tokens = new.counter("assay_rollout_tokens_total", "Tokens generated.", ())
-        self._groups_read = new.counter(
-            "assay_rollout_groups_read_total", "Groups that were read or dropped.", ("result",)
-        )
-        self._rollouts_again = new.counter(
-            "assay_rollouts_retried_total", "Rollouts generated again after a failure.", ()
-        )
-        self._staleness = new.histogram(
-            "assay_rollout_staleness_versions",
-            "Versions between the oldest tokens of a group and its reading.",
-            (),
-            _VERSIONS,
-        )
-        self._staged = new.histogram(
-            "assay_weights_stage_seconds", "Time of a push.", ("kind",), _WAIT_S
-        )
-        self._swapped = new.histogram(
-            "assay_weights_pause_seconds", "Time that an activation held the engine.", (), _CALL_S
-        )
-
-    def _define_gateway(self, new: _Definer) -> None:
-        self._gateway_sessions = new.gauge(
-            "assay_gateway_sessions", "Sessions of agents, by state.", ("state",), "livesum"
-        )
-        self._gateway_waiting = new.gauge(
-            "assay_gateway_turns_waiting", "Turns that wait for the engine.", (), "livesum"
-        )
-        self._gateway_turns = new.counter(
-            "assay_gateway_turns_total", "Turns of agents that ended, by place.", ("how",)
-        )
-        self._gateway_drifted = new.counter(
-            "assay_gateway_drifted_total", "Turns whose history was tokenized to other ids.", ()
-        )
+        )  # fmt: skip
 
     # -- queues --------------------------------------------------------------------------------
     def queue_seen(
@@ -399,58 +352,6 @@ class Metrics:
         """A plan shows that a batch may miss its deadline."""
         self._at_risk.labels(self._tenants.label(tenant)).inc()
 
-    # -- rollouts ------------------------------------------------------------------------------
-    def rollouts_seen(
-        self, *, states: dict[str, int], groups: dict[str, int], credits: dict[str, int]
-    ) -> None:
-        """Current counts of the rollout service; name every state and limit each time."""
-        for gauge, counts in (
-            (self._rollouts, states),
-            (self._rollout_groups, groups),
-            (self._credits, credits),
-        ):
-            for name, count in counts.items():
-                gauge.labels(name).set(count)
-
-    def rollout_ended(self, *, tokens: int) -> None:
-        """A rollout ended with this many generated tokens."""
-        self._tokens.inc(tokens)
-
-    def group_read(self, *, result: str, staleness: int) -> None:
-        """A group was read: `varied`, `degenerate` or `unscored`."""
-        self._groups_read.labels(result).inc()
-        self._staleness.observe(staleness)
-
-    def groups_stale(self, *, dropped: int, retried: int) -> None:
-        """Groups were too stale to be read."""
-        self._groups_read.labels("stale_dropped").inc(dropped)
-        self._groups_read.labels("stale_retried").inc(retried)
-
-    def rollout_retried(self) -> None:
-        """A rollout that failed in the engine is generated again."""
-        self._rollouts_again.inc()
-
-    def weights_staged(self, *, kind: str, seconds: float) -> None:
-        """A push of kind `full`, `lora` or `oft` is staged."""
-        self._staged.labels(kind).observe(seconds)
-
-    def weights_activated(self, *, pause_s: float) -> None:
-        """The engine continues with other weights."""
-        self._swapped.observe(pause_s)
-
-    # -- gateway -------------------------------------------------------------------------------
-    def gateway_seen(self, *, sessions: dict[str, int], waiting: int) -> None:
-        """Current sessions of agents; name every state each time. Turns that wait."""
-        for state, count in sessions.items():
-            self._gateway_sessions.labels(state).set(count)
-        self._gateway_waiting.set(waiting)
-
-    def turn_ended(self, *, how: str, drifted: bool = False) -> None:
-        """A turn `started`, `joined` or `forked` a trajectory, or was `released`: no response."""
-        self._gateway_turns.labels(how).inc()
-        if drifted:
-            self._gateway_drifted.inc()
-
     # -- calls ---------------------------------------------------------------------------------
     def store_called(self, *, operation: str, seconds: float) -> None:
         """A call to the store finished."""
@@ -480,13 +381,3 @@ def open_metrics(data_dir: Path, otlp_endpoint: str = "") -> Metrics:
     if reason:
         metrics.part_replaced(part=part, reason=reason)
     return metrics
-
-
-def observe_all(histogram: Histogram, seconds: Sequence[float]) -> None:
-    """As `histogram.observe` for each, with one write per bucket: a write takes some 2 us."""
-    if not seconds:
-        return
-    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 no public way
-    for index, count in TallyOf(bisect_left(bounds, one) for one in seconds).items():
-        buckets[index].inc(count)
-    histogram._sum.inc(sum(seconds))  # noqa: SLF001 as above

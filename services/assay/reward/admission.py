@@ -205,7 +205,7 @@ class RequestCheck:
             TooLarge: there are too many.
         """
         if not requests:
-            raise InvalidRequest("requests: the message has none", field="requests")
+            raise InvalidRequest("requests: the message contains no request", field="requests")
         if requests > self._requests_max:
             message = f"requests: {requests} in one message; at most {self._requests_max}"
             raise TooLarge(message, field="requests")
@@ -375,7 +375,7 @@ def _check_reference_to_upload(artifact: Artifact, field: str) -> None:
     if artifact.content:
         raise InvalidRequest(f"{field}: give it or the content, not both", field=field)
     if not _SHA256.fullmatch(artifact.sha256):
-        raise InvalidRequest(f"{field}: 64 hex digits in lower case", field=field)
+        raise InvalidRequest(f"{field}: must be 64 lower-case hex digits", field=field)
 
 
 def _form(text: str, field: str, form: re.Pattern[str]) -> str:

@@ -1,7 +1,7 @@
-"""What a reference that lets an empty response pass does to a response that passed by it. Pure.
+"""The effect of a weak reference, which an empty response passes, on a response that passed. Pure.
 
-Whether it does is found out once per tenant and distinct reference (`reference_key`): by the
-worker's host (`assay.worker.auditing`), or by `assay.verifiers.local`.
+Whether a reference is weak is audited once per tenant and distinct reference (`reference_key`): by
+the worker's host (`assay.worker.auditing`), or by `assay.verifiers.local`.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
-"""The version of what judges: a content hash of a pipeline's code, settings and tools.
+"""The version of a pipeline: a content hash of its code, settings and tools.
 
 Invariant: results of one version were judged by the same files, interpreter, limits, tools and
-settings, so that the same request may be expected to get the same reward again. Two versions may
-well judge alike: the hash covers all code that a pipeline could use, not only what it does use.
+settings, so that the same request may be expected to get the same reward again. Two
+versions may judge alike: the hash covers all code that a pipeline could use, not only the code that
+it uses.
 Code is what this process found when it started, as are the processes that it starts; programs and
 folders of an operator, which may change while it runs, are looked at again.
 """

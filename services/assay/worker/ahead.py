@@ -4,7 +4,7 @@ Between two assignments a slot would otherwise wait for this host, which waits f
 others.
 
 Invariants: a busy slot has at most one assignment ahead, and none while `Waiting` calls assignments
-long. Its claims are blamed for nothing before the slot begins it. They can be taken back at any
+long. Nothing counts against its claims before the slot begins it. They can be taken back at any
 time. If the slot has just begun them, its verdicts on them are not used; it gets nothing ahead
 before it has sent these verdicts, or has confirmed that it had not begun.
 """
@@ -72,7 +72,7 @@ class Ahead:
         return [held for slot in list(self._with) for held in self._taken_back(slot)]
 
     def take_late(self, now_ns: int) -> list[HeldClaim]:
-        """Take back those that wait for assignments that last longer than was expected."""
+        """Take back those that wait for an assignment that takes longer than expected."""
         late = []
         for slot in self._with:
             if slot.assignment is None or now_ns - slot.assignment.begun_ns <= _LATE_NS:

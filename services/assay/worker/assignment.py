@@ -3,7 +3,7 @@
 Invariants: a claim is in exactly one place (waiting, in one assignment, reported). The end of a
 slot blames at most one claim; the others run again under the same lease, without counting an
 attempt. A claim that may itself have been the cause does so at most `RERUNS_MAX` times, and alone.
-What another claim did is never counted against it.
+The effect of another claim is never counted against it.
 """
 
 from collections import deque
@@ -99,7 +99,7 @@ class Assignment:
         self.unsaid = len(self.held)
 
     def take_back(self) -> list[HeldClaim]:
-        """Leave the slot nothing of it; returns what was open, except what is lost."""
+        """Take the assignment from the slot; returns its open claims that are not lost."""
         kept = [held for held in self.open.values() if not held.is_lost]
         self.open.clear()
         self.is_taken_back = True
@@ -247,7 +247,7 @@ class Waiting:
         self._claims.extendleft(reversed(claims))
 
     def note_hold(self, seconds: float) -> None:
-        """A slot has ended an assignment that took so long."""
+        """Note how many seconds an assignment took."""
         self._holds_s.append(seconds)
 
     @property
@@ -287,7 +287,7 @@ class Waiting:
         return ahead
 
     def take_stale(self, now_ns: int) -> list[HeldClaim]:
-        """Remove those claimed ahead for slots that are busy for longer than was expected."""
+        """Remove claims made ahead for slots that have been busy for longer than expected."""
         if not self._is_ahead:
             return []
         stale = [
@@ -310,7 +310,7 @@ class Waiting:
         return True
 
     def take_surplus(self, slots: int) -> list[HeldClaim]:
-        """Remove those that are more than may wait for so many slots, the last ones."""
+        """Remove the last claims beyond the number that may wait for this many slots."""
         taken = list(self._claims)[slots * self._each_max :]
         for _ in taken:
             self._claims.pop()

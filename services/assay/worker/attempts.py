@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 def count_evidence(metrics: Metrics, claim: Claim, said: Said) -> None:
-    """Count what evidence says to an operator; slots open no metrics."""
+    """Count facts in the evidence that operators need; slots have no metrics."""
     if opinion := second_opinion(said):
         metrics.second_judged(pipeline=claim.task.pipeline, result=opinion)
     if package := missing_package(said):

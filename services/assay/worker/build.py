@@ -221,7 +221,7 @@ def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStor
         return open_store(settings.store, data_dir=settings.data_dir)
     addresses = [one.strip() for one in own.api.split(",") if one.strip()]
     if not addresses:
-        raise SettingError("worker.api: it names no address")
+        raise SettingError("worker.api: not an address")
     if (own.api_certificate is None) != (own.api_key is None):
         raise SettingError("worker.api_certificate and worker.api_key: set both, or neither")
     kept = settings.data_dir / "run" / "worker.token"

@@ -1,8 +1,8 @@
 """The host among the worker hosts: its record in the store, and what its predecessor left.
 
-A host renews its record every `RENEW_EVERY_S`. The first thing that it does is to give back the
-leases of the life before it on the same data directory, if that one was killed: who holds the lock
-of the file `run/worker.life` knows that no other life does, and the file says its name.
+A host renews its record every `RENEW_EVERY_S`. First it gives back the leases of
+the previous process on the same data directory, if that one was killed. The lock of the file
+`run/worker.life` proves that no other process runs, and the file names the previous one.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Life:
         os.pwrite(self._file, content, 0)
 
     def end(self) -> None:
-        """It holds no leases any more: the next life has nothing to give back."""
+        """This process holds no leases: the next one has nothing to give back."""
         if self._file >= 0:
             with contextlib.suppress(OSError):  # a full disk: the next one finds nothing to return
                 self._write(b"")
@@ -98,7 +98,7 @@ class Membership:
         self._keeping: asyncio.Task[None] | None = None
 
     def begin(self, record: HostRecord, *, busy: Callable[[], int] | None = None) -> None:
-        """Tell the platform of this host, from now until `leave`.
+        """Register this host, from now until `leave`.
 
         Args:
             record: of this life of the host.
@@ -133,7 +133,7 @@ class Membership:
                 await self._store.drop_host(predecessor)
 
     async def leave(self) -> None:
-        """Take no part any more: planners place slots elsewhere while this host drains."""
+        """Deregister: planners place slots elsewhere while this host drains."""
         keeping, self._keeping = self._keeping, None
         if keeping is None or self._record is None:
             return

@@ -62,7 +62,7 @@ class HostParts:
         )
 
     def open_reuse(self, stage: StageName) -> Reuse:
-        """Return the verdicts of a stage that serve again."""
+        """Return the reusable verdicts of a stage."""
         return Reuse(
             stage=stage,
             store=self.store,

@@ -154,8 +154,8 @@ class Reuse:
         return followers
 
     def leave(self, held: HeldClaim) -> Sequence[HeldClaim]:
-        """The claim is gone, without a verdict to share; returns those to be judged in its place,
-        of which the first leads."""
+        """Remove a claim that ended without a verdict to share; returns those to be judged in its
+        place, the new leader first."""
         if held.leads:
             followers = self._end_lead(held)
             if followers:

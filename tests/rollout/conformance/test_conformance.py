@@ -384,7 +384,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "no rollout": ({"seeds": []}, "seeds"),
     "too many": ({"seeds": range(SLOTS + 1)}, "seeds"),
     "names for others": ({"user_ids": [1, 2]}, "user_ids"),
-    "a temperature that is none": (
+    "an invalid temperature": (
         {"sampling": Sampling(temperature=-1.0)},
         "sampling.temperature",
     ),

@@ -350,7 +350,7 @@ except KernelFailed as lost:
 def test_the_device_is_free_again_after_a_process_that_lost_its_kernel(
     program: str, said: str
 ) -> None:
-    """Killed with the kernel running; or the kernel used an address that is none, which the engine
+    """Killed with the kernel running; or the kernel used an invalid address, which the engine
     says, with the rollouts that are lost."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120

@@ -326,7 +326,7 @@ async def pushes_two_at_once(by: Attacker) -> None:
 
 
 async def sends_no_message(by: Attacker) -> None:
-    """Bytes that are none."""
+    """Bytes that are not messages."""
     for name in (
         "OpenSession",
         "SubmitPrompts",

@@ -169,7 +169,7 @@ def check_decoding(decoding: Decoding) -> None:
 
 
 def unknown_words(message: Any) -> list[str]:
-    """Fields whose value is none of its enum's, in the message and its parts."""
+    """Fields whose value is not in its enum, in the message and its parts."""
     found = []
     for field, held in message.ListFields():
         for one in held if field.is_repeated else [held]:

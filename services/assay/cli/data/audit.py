@@ -1,7 +1,8 @@
 """Audits references: each distinct one of a file is tried with responses of known verdict.
 
 Always true: a reference is counted once however many rows bring it; it is sound only when every
-one of its controls was judged and went as it must; what was not judged is said to be so.
+control was judged and had the expected verdict; references that were not judged are reported as
+such.
 """
 
 import asyncio
@@ -144,7 +145,7 @@ def distinct(
     Args:
         rows: the file.
         key: under which a row has its reference.
-        pipeline: judges all rows; empty: a row says so itself under `pipeline`.
+        pipeline: judges all rows; empty: each row names its own under `pipeline`.
         settings: go before those of a row.
     """
     report = Report()

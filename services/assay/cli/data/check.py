@@ -38,7 +38,7 @@ def check(
     ],
     pipeline: Annotated[str, typer.Option(help="Default: each row's own `pipeline`.")] = "",
     settings: PipelineSettings = "{}",
-    output: Annotated[Path | None, typer.Option("--out", help="Where the report goes.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", help="File for the report.")] = None,
     url: Url = "",
     data_dir: DataDir = None,
     reference_field: ReferenceField = "reference",

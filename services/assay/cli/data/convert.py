@@ -56,12 +56,15 @@ class Report:
 def convert(
     source: Annotated[str, typer.Argument(help=f"One of: {', '.join([*SOURCES, *ALIASES])}.")],
     files: Annotated[
-        list[Path], typer.Argument(exists=True, dir_okay=False, help="jsonl, json, gz, parquet.")
+        list[Path],
+        typer.Argument(exists=True, dir_okay=False, help="A .jsonl, .json, .gz or .parquet file."),
     ],
-    output: Annotated[Path, typer.Option("--out", help="Where rows go, one JSON object per line.")],
-    pipeline: Annotated[str, typer.Option(help="Of the rows; default: the source's own.")] = "",
+    output: Annotated[Path, typer.Option("--out", help="Output: rows, one JSON object per line.")],
+    pipeline: Annotated[
+        str, typer.Option(help="Pipeline of the rows; default: the source's.")
+    ] = "",
     *,
-    strict: Annotated[bool, typer.Option(help="End at the first record without a row.")] = False,
+    strict: Annotated[bool, typer.Option(help="Stop at the first record without a row.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert a data set, as its authors publish it, to rows for `check` and `score`."""
@@ -87,7 +90,7 @@ def convert(
 def _source(name: str) -> Source:
     found = source_named(name)
     if found is None:
-        message = f"source: {name!r} is none of {', '.join([*SOURCES, *ALIASES])}"
+        message = f"source: {name!r} is not one of {', '.join([*SOURCES, *ALIASES])}"
         raise InvalidRequest(message, field="source")
     return found
 

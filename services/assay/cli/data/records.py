@@ -1,7 +1,7 @@
 """Files of data sets as their authors publish them: one record after another, with its line.
 
-`.jsonl` and `.json`, compressed (gzip, xz) or not, and `.parquet`. A record that cannot be read
-comes as the reason, never as an exception, so that one bad line ends nothing.
+`.jsonl` and `.json`, compressed (gzip, xz) or not, and `.parquet`. A record that cannot be read is
+returned as its error, never raised, so one bad line does not stop the file.
 """
 
 import importlib
@@ -87,7 +87,7 @@ def _record(text: bytes) -> dict[str, Any] | Refused:
         value = plain_json(text, "record")
     except InvalidRequest as error:
         return Refused("malformed JSON", error.message)
-    return value if isinstance(value, dict) else Refused("a record that is no JSON object")
+    return value if isinstance(value, dict) else Refused("a record that is not a JSON object")
 
 
 def _document(path: Path) -> Iterator[Read]:
@@ -96,7 +96,7 @@ def _document(path: Path) -> Iterator[Read]:
         value = plain_json(without_mark(file.read()), "file")
     records = _listed(value)
     for number, record in enumerate(records, 1):
-        one = record if isinstance(record, dict) else Refused("a record that is no JSON object")
+        one = record if isinstance(record, dict) else Refused("a record that is not a JSON object")
         yield Read(number, one, number / len(records))
 
 

@@ -81,7 +81,7 @@ def _answer(written: bytes, calls: int) -> Sequence[str]:
         raise Refused(_FAILS, error.message) from None
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list) or len(results) != calls:
-        raise Refused(_FAILS, "it gives no result for each call")
+        raise Refused(_FAILS, "it does not give one result per call")
     for result in results:
         try:
             form_of(str(result))

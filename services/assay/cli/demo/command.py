@@ -51,7 +51,7 @@ def demo(
     plot: Annotated[Path, typer.Option(help="Reward and pools over time (.png, .svg).")] = Path(
         "assay-demo.png"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, prompts and draws.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, prompts and sampling.")] = 1,
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Training steps.")] = 190,
     prompts: Annotated[
         int, typer.Option(min=1, max=512, help="Prompts per step, 8 responses each.")

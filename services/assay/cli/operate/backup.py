@@ -11,7 +11,7 @@ from assay.cli.platform.addresses import running
 from assay.core.errors import FailedPrecondition
 from assay.store.backup import back_up
 
-store = typer.Typer(help="The embedded store.", no_args_is_help=True)
+store = typer.Typer(help="Back up the embedded store.", no_args_is_help=True)
 
 
 @store.callback()

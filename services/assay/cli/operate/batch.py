@@ -1,4 +1,4 @@
-"""`assay batch`: one batch, its stages, its plan and its failures; what of it is not needed."""
+"""`assay batch`: describes one batch (stages, plan, failures), or cancels parts of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Description:
 
 @batch.command("describe")
 def batch_describe(
-    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of a batch.")],
+    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of the batch.")],
     data_dir: DataDir = None,
     tenant: Annotated[str, typer.Option(help="Tenant of the batch.")] = "default",
     *,
@@ -95,12 +95,12 @@ def batch_describe(
 
 @batch.command("cancel")
 def batch_cancel(
-    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of a batch.")],
+    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="Id of the batch.")],
     requests: Annotated[
-        list[str] | None, typer.Option("--request", help="Only this request; again for more.")
+        list[str] | None, typer.Option("--request", help="Cancel only this request; repeatable.")
     ] = None,
     groups: Annotated[
-        list[str] | None, typer.Option("--group", help="Only this group; again for more.")
+        list[str] | None, typer.Option("--group", help="Cancel only this group; repeatable.")
     ] = None,
     url: Annotated[str, typer.Option(help="host:port; default: the running one.")] = "",
     data_dir: DataDir = None,

@@ -22,7 +22,7 @@ dlq = typer.Typer(help="Dead letters: requests that ran out of attempts.", no_ar
 @dlq.command("list")
 def dlq_list(
     data_dir: DataDir = None,
-    stage: Annotated[str, typer.Option(help="Of this stage only.")] = "",
+    stage: Annotated[str, typer.Option(help="Only dead letters of this stage.")] = "",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -56,10 +56,12 @@ async def _letters(settings: Settings, stage: str) -> Sequence[DeadLetter]:
 
 @dlq.command("replay")
 def dlq_replay(
-    job_ids: Annotated[list[str] | None, typer.Argument(help="Ids of `dlq list`.")] = None,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids, as `assay dlq list` prints them.")
+    ] = None,
     data_dir: DataDir = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Replay all dead letters.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Put dead letters back in their queues with fresh attempts."""

@@ -1,4 +1,4 @@
-"""`assay doctor`: what this machine can do, found out by doing it."""
+"""`assay doctor`: tests what this machine can do."""
 
 import asyncio
 import importlib.util

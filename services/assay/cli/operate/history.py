@@ -22,8 +22,8 @@ history = typer.Typer(help="Export the history of finished batches.", no_args_is
 def history_export(
     file: Annotated[Path, typer.Argument(help="JSON lines, one batch per line.")],
     data_dir: DataDir = None,
-    tenant: Annotated[str, typer.Option(help="Of this tenant only.")] = "",
-    task: Annotated[str, typer.Option(help="Of this task only.")] = "",
+    tenant: Annotated[str, typer.Option(help="Only batches of this tenant.")] = "",
+    task: Annotated[str, typer.Option(help="Only batches of this task.")] = "",
     *,
     as_json: AsJson = False,
 ) -> None:

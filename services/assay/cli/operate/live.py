@@ -25,8 +25,8 @@ LINES_EVERY_S: Final = 0.5
 
 def top(
     data_dir: DataDir = None,
-    every_s: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 1.0,
-    readings: Annotated[int, typer.Option(min=0, help="End after so many; 0 = Ctrl-C.")] = 0,
+    every_s: Annotated[float, typer.Option(min=0.1, help="Seconds between readings.")] = 1.0,
+    readings: Annotated[int, typer.Option(min=0, help="Number of readings; 0 = until Ctrl-C.")] = 0,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +68,7 @@ async def _snapshots(
 
 
 def watch(
-    batch: Annotated[str, typer.Argument(help="Id of a batch.")],
+    batch: Annotated[str, typer.Argument(help="Id of the batch.")],
     data_dir: DataDir = None,
     tenant: Annotated[str, typer.Option(help="Tenant of the batch.")] = "default",
     *,

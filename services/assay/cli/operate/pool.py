@@ -10,7 +10,7 @@ from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
 from assay.cli.operate.connection import control_address
 from assay.cli.operate.status_client import resize_pool
 
-pool = typer.Typer(help="Worker pools.", no_args_is_help=True)
+pool = typer.Typer(help="Set the size of a worker pool.", no_args_is_help=True)
 
 
 @pool.callback()
@@ -20,8 +20,8 @@ def _group() -> None:
 
 @pool.command("resize")
 def pool_resize(
-    stage: Annotated[str, typer.Argument(help="A stage of `assay status`.")],
-    slots: Annotated[int, typer.Argument(min=0, help="Worker slots wanted.")],
+    stage: Annotated[str, typer.Argument(help="Stage, as `assay status` shows it.")],
+    slots: Annotated[int, typer.Argument(min=0, help="Desired number of worker slots.")],
     data_dir: DataDir = None,
     *,
     as_json: AsJson = False,

@@ -23,11 +23,11 @@ LEADER_TRIES = 8
 OF_ITS_OWN = (("grpc.use_local_subchannel_pool", 1),)
 STANDS_BY = "standing by"
 
-plan = typer.Typer(help="The planner: pool sizes, and why.", no_args_is_help=True)
+plan = typer.Typer(help="Show, explain and try out the planner's plan.", no_args_is_help=True)
 
 Answer = TypeVar("Answer")
 Number = TypeVar("Number", int, float)
-PerStage = Annotated[list[str] | None, typer.Option(help="STAGE=N; may be given more than once.")]
+PerStage = Annotated[list[str] | None, typer.Option(help="STAGE=N; repeatable.")]
 
 
 @plan.command("show")
@@ -78,8 +78,12 @@ def plan_explain(
 @plan.command("what-if")
 def plan_what_if(
     data_dir: DataDir = None,
-    delay_budget_s: Annotated[float | None, typer.Option(help="D of all tasks.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Share that may be late.")] = None,
+    delay_budget_s: Annotated[
+        float | None, typer.Option(help="Delay budget of every task, in seconds.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Share of futures that may be late, 0 to 1.")
+    ] = None,
     slots_max: PerStage = None,
     cost: PerStage = None,
     startup_s: PerStage = None,

@@ -29,8 +29,7 @@ REACH_S_MAX: Final = 5.0
 async def service(
     url: str, data_dir: Path | None, clock: Clock, *, pipelines: Iterable[str]
 ) -> AsyncIterator[str]:
-    """Give the address of `url`, of what runs on the data directory, or of a platform just for
-    this block.
+    """Give the address of `url`, of the platform on the data directory, or of one for this block.
 
     Args:
         url: of a service, or empty.

@@ -39,7 +39,7 @@ def up(
     planner: Annotated[
         bool | None, typer.Option("--planner/--no-planner", help="Let a planner size the pools.")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="No live table.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Do not show the live table.")] = False,
 ) -> None:
     """Start the API, an embedded store, workers and a planner; Ctrl-C drains."""
     overrides = {} if slots is None else {"ASSAY_WORKER__SLOTS": str(slots)}

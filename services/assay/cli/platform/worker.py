@@ -1,4 +1,4 @@
-"""`assay worker`: a worker host in the foreground; `assay worker-token`: what it shows the API."""
+"""`assay worker`: a worker host in the foreground; `assay worker-token`: its token."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ def worker(
         Path | None, typer.Option(help="A token of `assay worker-token`.", exists=True)
     ] = None,
     stage: Annotated[
-        list[str] | None, typer.Option(help="A stage to serve; repeat it. Default: all.")
+        list[str] | None, typer.Option(help="A stage to serve; repeatable. Default: all.")
     ] = None,
     slots: Annotated[int | None, typer.Option(min=0, help="Worker slots per stage.")] = None,
 ) -> None:
@@ -48,11 +48,11 @@ def worker(
 
 
 def worker_token(
-    stage: Annotated[list[str], typer.Option(help="A stage that it permits; repeat it.")],
+    stage: Annotated[list[str], typer.Option(help="A permitted stage; repeatable.")],
     key_file: Annotated[
         Path, typer.Option(help="The keys of `reward.worker_key_file`.", exists=True)
     ],
-    name: Annotated[str, typer.Option(help="Name of its holder, for the audit log.")] = "worker",
+    name: Annotated[str, typer.Option(help="Holder's name, for the audit log.")] = "worker",
     lasts: Annotated[str, typer.Option("--for", help="Lifetime, such as 30m, 12h or 7d.")] = "12h",
 ) -> None:
     """Print a token with which a worker host enrolls at the API for some stages."""
@@ -76,12 +76,12 @@ def duration(text: str) -> timedelta:
     """Read `90s`, `30m`, `12h` or `7d`.
 
     Raises:
-        InvalidRequest: it is none of these, nothing, or more than `DAYS_MAX`.
+        InvalidRequest: it is in no such form, empty, or more than `DAYS_MAX`.
     """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdecimal()) or unit not in UNITS_S or len(number) > 9:
         raise InvalidRequest("for: a number and s, m, h or d, such as 12h", field="for")
     found = timedelta(seconds=int(number) * UNITS_S[unit])
     if not timedelta(0) < found <= timedelta(days=DAYS_MAX):
-        raise InvalidRequest(f"for: more than nothing, at most {DAYS_MAX}d", field="for")
+        raise InvalidRequest(f"for: more than 0, at most {DAYS_MAX}d", field="for")
     return found

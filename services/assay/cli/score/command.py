@@ -1,7 +1,8 @@
-"""`assay score`: the main job. Rows in, rewards out, a bar in between; a rerun resumes.
+"""`assay score`: the main job. Scores the rows of a file, with a progress bar; a second run
+resumes.
 
-Each row of the file comes to one line of the output: a result, or what is wrong with the row. One
-bad row costs nothing but itself. However this process ends, nothing that it started goes on.
+Each row gives one line of output: a result, or the row's error. A bad row affects no other row.
+When this process ends, for any reason, so do all that it started.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ BAD_ROWS_SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to score, by what, where to."""
+    """The rows to score, the pipeline, and the output file."""
 
     pipeline: str
     settings: Mapping[str, Any]
@@ -135,7 +136,7 @@ def score(
         Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
     ],
     pipeline: Pipeline,
-    output: Annotated[Path, typer.Option("--out", help="Where results go; a rerun resumes.")],
+    output: Annotated[Path, typer.Option("--out", help="Output; a second run resumes it.")],
     settings: PipelineSettings = "{}",
     url: Url = "",
     data_dir: DataDir = None,
@@ -185,7 +186,7 @@ def _instant_ns(text: str) -> int:
     """Unix time of an instant with its offset.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: it is not a date and time.
     """
     try:
         found = datetime.fromisoformat(text)

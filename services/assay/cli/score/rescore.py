@@ -90,7 +90,7 @@ def rescore(
         Path, typer.Argument(exists=True, dir_okay=False, help="The output of that `score`.")
     ],
     pipeline: Pipeline,
-    output: Annotated[Path, typer.Option("--out", help="Where the new results go.")],
+    output: Annotated[Path, typer.Option("--out", help="Output: the new results.")],
     settings: PipelineSettings = "{}",
     url: Url = "",
     data_dir: DataDir = None,
@@ -134,7 +134,7 @@ def rescore(
 
 
 def read_results(path: Path) -> dict[str, Before]:
-    """The results of an output, by request; lines that are none are left out.
+    """The results of an output, by request; other lines are left out.
 
     Raises:
         OSError: it cannot be read.

@@ -139,7 +139,7 @@ def joined(requests: Iterable[bytes], **more: object) -> bytes:
 
 # -- in ------------------------------------------------------------------------------------------
 def error_of(status: int, content: bytes, retry_after: str = "") -> AssayError:
-    """The error of an answer that is none.
+    """The exception for an answer with an error status.
 
     Args:
         status: of HTTP.

@@ -1,8 +1,8 @@
 """Arithmetic on rewards that always gives a number. Pure.
 
-Rewards are finite, but a sum, product or span of finite ones may lie beyond the largest double. It
-is that one then: an infinite reward is none, and a right response would lose its own. Where no step
-leaves the doubles, results are those of plain floating-point arithmetic.
+Rewards are finite, but a sum, product or span of finite rewards may exceed the largest double. The
+result is then the largest double: with an infinite reward a right response would lose its own. If
+no step exceeds it, results are those of plain floating-point arithmetic.
 """
 
 import math

@@ -216,7 +216,7 @@ class _Client(asyncio.BufferedProtocol):
 
     # -- from the client -----------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is not one
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.address = plain_host(str(host))
         family = "ipv6" if ":" in self.address else "ipv4"
@@ -420,7 +420,7 @@ class _Server(asyncio.Protocol):
         self._origins: dict[tuple[str, int], Origin] = client.origins
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast("asyncio.Transport", transport)  # uvloop's is none
+        transport = cast("asyncio.Transport", transport)  # uvloop's is not one
         host, port = transport.get_extra_info("sockname")[:2]
         self._peer = (host, port)
         self._origins[self._peer] = self._client

@@ -263,7 +263,9 @@ def _end_of(message: worker_pb2.WorkEnd, field: str) -> EndRequest | FailAttempt
         return FailAttempt(error=f"{field}.outcome: {message.outcome} is not known to this release")
     reward = message.reward if message.HasField("reward") else None
     if outcome is None or outcome not in _OF_WORKERS:
-        raise InvalidRequest(f"{field}.outcome: not one of a worker", field=f"{field}.outcome")
+        raise InvalidRequest(
+            f"{field}.outcome: a worker may not report this outcome", field=f"{field}.outcome"
+        )
     if outcome.carries_reward != (reward is not None):
         problem = f"{field}.reward: goes with the outcomes that carry one"
         raise InvalidRequest(problem, field=f"{field}.reward")

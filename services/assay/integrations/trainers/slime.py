@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from assay.integrations.judgement import Judgement
 
 UNSCORED: Final = 0.0
-"""The number in place of a reward; `remove_sample` tells that it is none."""
+"""The number in place of a reward; `remove_sample` marks it as not one."""
 MARK: Final = "assay_unscored"
 """The key of a sample's `metadata` with the cause for which it has no reward."""
 _SCALED: Final = ("grpo", "gspo", "cispo")

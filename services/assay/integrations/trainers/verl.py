@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assay.integrations.judgement import Judgement
 
 UNSCORED: Final = 0.0
-"""The number in place of a reward; `infra_failed` tells that it is none."""
+"""The number in place of a reward; `infra_failed` marks it as not one."""
 FILL: Final = -65_536.0
 """In place of a reward that is missing, for trainers on verl that have one number for it and no
 key (Agent Lightning's `reward_fillna_value`): exact in every float of 16 bits or more."""

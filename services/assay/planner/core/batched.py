@@ -90,7 +90,7 @@ def in_places(observation: Observation, places: Floats) -> Observation:
 
 
 def pool_in_places(pool: PoolView, places: float) -> PoolView:
-    """The pool; a part of a place is none."""
+    """The pool, in whole places."""
     nodes = pool.nodes
     if nodes is not None:
         nodes = replace(nodes, slots=max(int(nodes.slots * places), 1))

@@ -55,7 +55,7 @@ def bound_slots(arrived_ns: Ints, service_ns: Ints, due_ns: Ints, stage: int) ->
     end = (due_ns - service_ns[:, stage + 1 :].sum(axis=1))[here]
     work = service_ns[here, stage]
     if (end - begin < work).any():
-        raise InvalidRequest("a request cannot end by then", field="due_ns")
+        raise InvalidRequest("due_ns: too early for a request", field="due_ns")
     marks = np.unique(np.concatenate([begin, end, begin + work, end - work]))
     edges = marks[np.linspace(0, len(marks) - 1, min(GRID_MAX, len(marks))).astype(np.int64)]
     return max(int(np.ceil(densest(begin, end, work, edges) - 1e-9)), 1)

@@ -102,10 +102,9 @@ class Foreseen:
 
 
 def foreseen(last: Foreseen | None, new: Foreseen, pools: Sequence[PoolView]) -> Foreseen:
-    """The end that counts: the new one, unless an earlier one was foreseen within a start.
-
-    Plans foresee an end from a few futures, so it moves to and fro. A slot that was ordered for the
-    next batch and is given back before it has started is lost.
+    """The end to use: the new forecast, unless an earlier end was forecast within a start-up time.
+    Forecasts come from a few futures and vary. A slot that is ordered for the next batch and
+    released before it has started costs its start-up for nothing.
     """
     kept_ns = max(map(lead_ns, pools), default=0)
     is_kept = last is not None and last.ends_ns < new.ends_ns and new.at_ns - last.at_ns < kept_ns
@@ -113,7 +112,7 @@ def foreseen(last: Foreseen | None, new: Foreseen, pools: Sequence[PoolView]) ->
 
 
 def after_this(task: TaskView, ends_after_ns: int) -> TaskView:
-    """The task as if its open batch had ended already, so long before its end as it is."""
+    """The task as it will be when its open batch has ended."""
     return replace(task, open=None, rested_ns=-max(ends_after_ns, 0))
 
 
@@ -130,7 +129,7 @@ def comes_before_a_start(task: TaskView, pools: Sequence[PoolView], settings: Pl
 
 
 def bins_ahead(ahead_ns: int, settings: PlanSettings) -> int:
-    """Bins in which a slot is needed that has to be ordered now."""
+    """Number of bins for which slots must be ordered now."""
     return int(np.ceil(ahead_ns / to_ns(settings.tick_s))) + 1
 
 

@@ -18,7 +18,7 @@ SEQUENCE_BITS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
-    """A guess of the unknown part of an open batch."""
+    """Values drawn for the unknown part of an open batch."""
 
     arrived_ns: Ints
     """(m,): arrivals to come, in ns after the opening, ascending."""

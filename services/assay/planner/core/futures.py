@@ -129,46 +129,28 @@ def draw_future(
 ) -> Future:
     """The k-th future; `shares` are the batches' tenants and the tenants' weights."""
     sizes = [source.open_requests for source in sources]
-    requests, stages = sum(sizes), len(sources[0].task.timeout_ns)
-    release = np.empty(requests, np.int64)
-    service = np.zeros((requests, stages), np.int64)
-    key = np.empty(requests, np.int64)
-    running = np.full(requests, -1, np.int64)
+    batch_of = np.repeat(np.arange(len(sources)), sizes)
+    tenant, weight = shares
+    demand = Demand(
+        release_ns=np.empty(len(batch_of), np.int64),
+        service_ns=np.zeros((len(batch_of), len(sources[0].task.timeout_ns)), np.int64),
+        key=np.empty(len(batch_of), np.int64),
+        running=np.full(len(batch_of), -1, np.int64),
+        tenant=tenant[batch_of] if len(tenant) else tenant,
+        weight=weight,
+    )
     natural = np.empty(len(sources), np.int64)
     earliest = np.empty(len(sources), np.int64)
     at = 0
-    for b, (task, batch, known, edges, luck, rank, _) in enumerate(sources):
-        nth = int(np.searchsorted(edges, (luck[k, -1] + k) / count, side="right"))
-        past = known[min(nth, len(known) - 1)]
-        part = slice(at, at + sizes[b])
+    for b, source in enumerate(sources):
+        rows = slice(at, at + sizes[b])
         at += sizes[b]
-        natural[b], earliest[b] = fill(
-            now_ns,
-            batch_numbers(batch),
-            batch.arrivals_ns,
-            (batch.stage, batch.elapsed_ns, batch.natural_ns, batch.sequence),
-            (past.arrived_ns, past.service_ns, past.by_service, task.timeout_ns),
-            luck[k],
-            (release[part], service[part], key[part], running[part]),
-        )
-        key[part] |= rank << SEQUENCE_BITS
-    batch_of = np.repeat(np.arange(len(sources)), sizes)
-    tenant, weight = shares
-    several = [(source.task, source.batch) for source in sources]
+        natural[b], earliest[b] = draw_batch(now_ns, k, count, source, demand, rows)
     own = None
-    if any(not task.barrier for task, _ in several):
-        own = own_ends(several, sizes, release, service.sum(axis=1))
+    if any(not source.task.barrier for source in sources):
+        own = own_ends(sources, sizes, demand.release_ns, demand.service_ns.sum(axis=1))
     return Future(
-        demand=by_stage(
-            Demand(
-                release_ns=release,
-                service_ns=service,
-                key=key,
-                running=running,
-                tenant=tenant[batch_of] if len(tenant) else tenant,
-                weight=weight,
-            )
-        ),
+        demand=by_stage(demand),
         batch_of=batch_of,
         natural_ns=natural,
         earliest_ns=earliest,
@@ -176,20 +158,49 @@ def draw_future(
     )
 
 
+def draw_batch(
+    now_ns: int, k: int, count: int, source: Source, demand: Demand, rows: slice
+) -> tuple[int, int]:
+    """Draw one batch of the k-th future into its rows of `demand`.
+
+    Returns:
+        The end of the batch without any waiting, from its opening and from now on.
+    """
+    task, batch, past = source.task, source.batch, drawn_past(source, k, count)
+    natural_ns, earliest_ns = fill(
+        now_ns,
+        batch_numbers(batch),
+        batch.arrivals_ns,
+        (batch.stage, batch.elapsed_ns, batch.natural_ns, batch.sequence),
+        (past.arrived_ns, past.service_ns, past.by_service, task.timeout_ns),
+        source.luck[k],
+        (demand.release_ns[rows], demand.service_ns[rows], demand.key[rows], demand.running[rows]),
+    )
+    demand.key[rows] |= source.rank << SEQUENCE_BITS
+    return natural_ns, earliest_ns
+
+
+def drawn_past(source: Source, k: int, count: int) -> PastBatch:
+    """The past batch of the k-th future; `count` futures spread evenly over the history."""
+    nth = int(np.searchsorted(source.edges, (source.luck[k, -1] + k) / count, side="right"))
+    return source.past[min(nth, len(source.past) - 1)]
+
+
 def own_ends(
-    sources: Sequence[tuple[TaskView, OpenBatch]],
+    sources: Sequence[Source],
     sizes: Sequence[int],
     release_ns: Ints,
     left_ns: Ints,
 ) -> Own:
     """Ends of single requests; of each batch first those that have arrived, then those to come."""
     natural, at = release_ns + left_ns, 0
-    for (_, batch), size in zip(sources, sizes, strict=True):
+    for source, size in zip(sources, sizes, strict=True):
+        batch = source.batch
         there = slice(at, at + len(batch.stage))
         natural[there] = batch.opened_ns + batch.natural_ns + left_ns[there]
         at += size
     return Own(
-        alone=np.repeat([not task.barrier for task, _ in sources], sizes),
+        alone=np.repeat([not source.task.barrier for source in sources], sizes),
         natural_ns=natural,
         earliest_ns=release_ns + left_ns,
     )

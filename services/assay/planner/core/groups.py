@@ -33,7 +33,7 @@ class Group:
 
 
 def groups_of(observation: Observation) -> list[Group]:
-    """The groups, by their first stage; stages without an open batch are in none."""
+    """The groups, by their first stage; a stage without an open batch is in no group."""
     stages_of = [frozenset(np.flatnonzero(task.timeout_ns).tolist()) for task in observation.tasks]
     parts: list[set[int]] = []
     for task, stages in zip(observation.tasks, stages_of, strict=True):
@@ -106,7 +106,7 @@ def batch_part(batch: OpenBatch, columns: Ints, place: Ints) -> OpenBatch:
 def joined(
     observation: Observation, parts: Iterable[tuple[Group, Plan]], nothing: StagePlan
 ) -> Plan:
-    """One plan of all groups; `nothing` is held of a stage in none."""
+    """One plan of all groups; a stage in no group holds `nothing`."""
     stages = [nothing] * len(observation.pools)
     plans: list[Plan] = []
     for group, plan in parts:

@@ -55,7 +55,7 @@ def hazard(at: float, times: Floats, total: Floats, hangs: float) -> float:
 
 @jit
 def expected_ends(factor: float, seen: Floats, times: Floats, total: Floats, hangs: float) -> float:
-    """How many requests were to end by now under the factor."""
+    """How many requests should have ended by now under the factor."""
     expected = 0.0
     for k in range(len(seen)):
         expected += hazard(seen[k] / factor, times, total, hangs)
@@ -64,7 +64,7 @@ def expected_ends(factor: float, seen: Floats, times: Floats, total: Floats, han
 
 @jit
 def best_stretch(seen: Floats, ends: float, times: Floats, total: Floats, hangs: float) -> float:
-    """The factor under which as many requests were expected to end as did: by halving, in logs."""
+    """The factor at which as many requests should have ended as did; by bisection, in logs."""
     low, high = np.log(STRETCH_MIN), np.log(STRETCH_MAX)
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -256,8 +256,8 @@ def next_look_ns(
 
 
 def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings) -> int:
-    """The slots to hold, changed in few steps: a small fall waits until it is a larger one, and a
-    rise takes in what will be needed some ticks later."""
+    """The slots to hold, changed in few steps: a small decrease waits until it is larger, and an
+    increase includes the slots needed some ticks later."""
     target = target_at(level, offset_ns, pool, settings)
     band = int(settings.band_share * pool.target)
     if target <= pool.target:
@@ -267,7 +267,7 @@ def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanS
 
 
 def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Of each stage, the last of the peaks, as far as another search found as many."""
+    """Per stage, the newest peak, or less if no other search found as many."""
     return tuple(
         min(peaks[-1], sorted(peaks)[-2]) if len(peaks) > 1 else peaks[0]
         for peaks in zip(*searches, strict=True)
@@ -277,7 +277,8 @@ def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def is_stale(plan: Plan, observation: Observation) -> bool:
     """Whether a batch opened or ended since the plan was made.
 
-    Decided by the state and not by the event, which may have come while the store was unavailable.
+    It compares states, because an event may
+    have been missed while the store was unavailable.
     """
     now_open = {(k, t.open.number) for k, t in enumerate(observation.tasks) if t.open is not None}
     return now_open != {(batch.task, batch.number) for batch in plan.batches}

@@ -40,8 +40,8 @@ def startup_of(pool: PoolView) -> int:
 
 
 def trust_in_later_plans(pools: Sequence[PoolView], settings: PlanSettings) -> float:
-    """How much of what a plan may leave to later ones it does leave, from `STRICT` to 1: the time
-    until the next one is applied over the longest start-up. What these order may be too late."""
+    """The share of later decisions that a plan relies on, from `STRICT` to 1. It is the time until
+    the next plan is applied, over the longest start-up: what later plans order may be too late."""
     next_ns = to_ns(settings.replan_s + settings.tick_s)
     longest_ns = max((startup_of(pool) for pool in pools), default=0)
     return min(max(next_ns / max(longest_ns, 1), STRICT), 1.0)

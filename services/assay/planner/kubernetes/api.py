@@ -256,7 +256,7 @@ class KubernetesApi:
         raise _refusal(told, after_s, status)
 
     def _compare_clocks(self, date: str | None) -> None:
-        """Dates are whole seconds and have travelled: small differences are none."""
+        """Dates are in whole seconds and arrive late, so small differences are ignored."""
         try:
             there_s = parsedate_to_datetime(date or "").timestamp()
         except ValueError:
@@ -294,7 +294,7 @@ def _retry_after_s(value: str | None) -> float:
 def _parsed(content: bytes) -> Json:
     found: Any = json.loads(content)
     if not isinstance(found, dict):
-        raise ValueError("the API server's answer is no JSON object")  # noqa: TRY004 - malformed
+        raise ValueError("the API server's answer is not a JSON object")  # noqa: TRY004 - malformed
     return found
 
 

@@ -30,10 +30,10 @@ class PodLives:
 
     def gone(self, records: Iterable[HostRecord], pods: Iterable[PodView]) -> Sequence[HostRecord]:
         """Hosts that were seen with their pod, and whose pod is gone; the same again until each is
-        settled. A host whose pod was never seen is none of ours.
+        settled. A host whose pod was never seen is not ours.
 
         Args:
-            records: of the hosts that live, by their own word.
+            records: of the live hosts, as they report themselves.
             pods: all that there are at present.
         """
         living = {hostname_of(pod.name) for pod in pods if not pod.over}
@@ -46,7 +46,7 @@ class PodLives:
         return [one for one in self._known.values() if pod_of(one.worker) not in living]
 
     def settled(self, worker: WorkerId) -> None:
-        """It holds nothing any more."""
+        """Its leases are given back."""
         self._known.pop(worker, None)
 
 

@@ -52,7 +52,7 @@ class KedaScaler(KubernetesScaler):
         return False  # the HPA sets the size, whenever it does
 
     def planned_pods(self, stage: str) -> int | None:
-        """Pods that the plan wants; what is there before a plan; `None` = no such pool."""
+        """Pods that the plan wants, or the present ones before a plan; `None` = no such pool."""
         found = self._present().get(StageName(stage))
         if found is None:
             return None

@@ -147,7 +147,7 @@ class Pool:
         self.problem, self.held_until_s = f"Unanswered: {why}", now_s + HELD_UP_S
 
     def set_back(self) -> None:
-        """The API server's store was: the size that we set may be gone, and its version is none."""
+        """The API server's store was set back: our size may be lost, and the version is unknown."""
         self.asked, self.asked_version = None, ""
 
     def target_seen(self, target: Target, now_s: float) -> None:

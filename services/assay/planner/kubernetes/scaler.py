@@ -214,7 +214,7 @@ class KubernetesScaler:
                 return
 
     async def _mark_one(self, pod: str, cost: int) -> bool:
-        """Returns whether the planner may do that; a pod that is gone is none to choose."""
+        """Return whether the planner may do that; true also for a pod that is gone."""
         try:
             await self._api.patch(f"{self._pods_path}/{pod}", annotated(cost))
         except Refused as error:

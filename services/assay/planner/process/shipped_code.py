@@ -30,7 +30,7 @@ PLACE: Final = "planner/compiled"
 def folder_of(package: Path) -> str | None:
     """What numba calls the folder for the functions of the modules in `package`.
 
-    `None`: numba is not there, or no longer says it.
+    `None`: numba is not installed, or has no such interface.
     """
     try:
         from numba.core.caching import _CacheLocator

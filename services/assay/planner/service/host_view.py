@@ -1,4 +1,4 @@
-"""What a worker host says of its pools, checked: where one is wrong, others pay for it."""
+"""Checks what a worker host reports about its pools: a false report would cost other hosts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

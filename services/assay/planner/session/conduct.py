@@ -1,11 +1,11 @@
-"""How a worker host keeps its word about the slots of one stage. Pure.
+"""Whether a worker host has the slots of one stage that it promised. Pure.
 
 The planner asks a host for slots, and the host says how many it has. Invariants:
 
 * slots beyond those that it was asked for count for nothing;
-* for slots that are missing it is waited once, however its numbers change meanwhile: from
-  `patience_with` on they do not count, and after `SHORT_NS` it is to give them back;
-* a host that breaks its word is asked for no more than it has, each time for twice as long.
+* missing slots are waited for once, even if the reported numbers change: from `patience_with`
+  on they do not count, and after `SHORT_NS` the host has to give them back;
+* a host that does not deliver is asked for no more than it has, each time for twice as long.
 """
 
 from dataclasses import dataclass

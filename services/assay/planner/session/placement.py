@@ -1,9 +1,9 @@
 """On which worker hosts the slots of a stage are. Pure.
 
 A slot is never moved: growing adds where the least is used, shrinking takes from hosts with idle
-slots first and among them where the most is used. So a host that comes is filled by what is added,
-and one that goes loses only its own. Where hosts differ in cost, the cheaper one is filled first,
-as far as its cores reach, and the more expensive one emptied first.
+slots first and among them where the most is used. So a new host receives added slots, and a host
+that leaves loses only its own. Where hosts differ in cost, the cheaper one is filled first, as far
+as its cores reach, and the more expensive one emptied first.
 
 A pool that grows to `WITNESSED_MIN` slots or more has one of them on another host: what a host says
 can only be compared with what another one does (`session.trust`).

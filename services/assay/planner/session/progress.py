@@ -1,4 +1,4 @@
-"""What became of a batch's requests, from one snapshot to the next: the evidence to learn from.
+"""Compares two snapshots of a batch: which requests ended, and after how long.
 
 A snapshot lists requests that have not ended. One that ran in the last snapshot and is gone has
 ended in between, so its time at its last stage is known to within the gap. Where too many ended

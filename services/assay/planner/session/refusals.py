@@ -1,7 +1,7 @@
 """Sizes that were refused, and when each pool is tried again. Pure.
 
-The first time soon, since most refusals pass (a webhook that restarts, a right that is being
-granted), then each time after twice as long. A pool that waits for its turn delays no other.
+The first retry is soon, since most refusals pass (a webhook that restarts, a permission that is
+being granted); each later pause is twice as long. A pool that waits delays no other pool.
 """
 
 import math

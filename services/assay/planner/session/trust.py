@@ -1,7 +1,7 @@
 """Whether worker hosts have the slots that they report, by the requests that they end. Pure.
 
-A host's word about its slots costs others the slots that it does not have: the plan counts them,
-and requests wait. So what it says is compared with what the store has seen of it. Only time during
+If a host reports slots that it does not have, the plan counts them and requests wait. So its
+reports are compared with the requests that the store has seen it end. Only time during
 which requests waited all along counts, since an idle slot takes one then. In that time a host is
 expected to end as many requests per slot-second as the median of the other hosts; it is doubted
 when it ended less than a part of that (`DOUBTED_PART`), or none within two time-outs. Slow hosts

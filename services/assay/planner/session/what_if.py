@@ -45,9 +45,10 @@ def check(change: Change, stages: list[str]) -> None:
             if stage not in stages:
                 raise InvalidRequest(f"no pool of stage {stage}", field=field)
             if not np.isfinite(value) or value < 0:
-                raise InvalidRequest(f"{value} of stage {stage}", field=field)
+                message = f"{field} of stage {stage}: must be a number of at least 0"
+                raise InvalidRequest(message, field=field)
     if change.delay_budget_ns is not None and change.delay_budget_ns < 0:
-        raise InvalidRequest("below 0", field="delay_budget_s")
+        raise InvalidRequest("delay_budget_s: below 0", field="delay_budget_s")
 
 
 def changed_pool(pool: PoolView, stage: str, change: Change) -> PoolView:

@@ -3,8 +3,8 @@
 Invariants: a session belongs to a tenant and no other can name it; one that no call named for
 `TTL_S` is gone, with the work in it; their number is bounded, in all and for each of several
 tenants. The result of a call is kept for `LINGER_S`, so that a stream that broke off is resumed.
-What a session began with is in the store too: a call that reaches another API process goes on
-there. The work of a call is not; the same call again is judged again.
+The beginning of a session is in the store too, so a call that reaches another API process
+continues there. The work of a call is not; the same call again is judged again.
 """
 
 from __future__ import annotations

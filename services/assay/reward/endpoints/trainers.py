@@ -109,7 +109,9 @@ def _by(pipeline: str, task: str) -> Adjust:
             asked = context.get("assay")
             named = asked if isinstance(asked, Mapping) else {}
             if not isinstance(named.get("pipeline"), str):
-                raise InvalidRequest("assay.pipeline: the row names none", field="assay.pipeline")
+                raise InvalidRequest(
+                    "assay.pipeline: the row names no pipeline", field="assay.pipeline"
+                )
             return replace(draft, pipeline=named["pipeline"])
         if task:
             return replace(draft, task_id=task)

@@ -149,7 +149,9 @@ class Batches:
     ) -> tuple[BatchRecord, int]:
         name = admission.batch_name(batch_id)
         if not request_ids and not group_ids:
-            raise InvalidRequest("request_ids: name requests or groups", field="request_ids")
+            raise InvalidRequest(
+                "request_ids: name at least one request or group", field="request_ids"
+            )
         task = await self._tasks.of_batch(tenant, name)
         batch, cancelled = await self._store.cancel_requests(
             tenant.tenant_id,

@@ -71,23 +71,19 @@ class Results:
                 if batch.ended == ended_seen and not batch.over:
                     continue  # nothing new: an idle stream costs one small call per change
                 ended_seen = batch.ended
-                begun_at, full = cursor, True
-                while full:
-                    page = await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)
-                    full = page.cursor - cursor == PAGE_RESULTS_MAX
-                    cursor = page.cursor
-                    is_last, held = page.last, [page]
-                    has_news = bool(page.results or page.groups or is_last)
-                    del page  # not held while it is sent: see `lifecycle.Collector`
-                    if has_news:
-                        yield held.pop()
+                begun_at, is_full = cursor, True
+                while is_full:
+                    held = [await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)]
+                    before, cursor = cursor, held[0].cursor
+                    is_full, is_last = cursor - before == PAGE_RESULTS_MAX, held[0].last
+                    if cursor > before or is_last:
+                        yield held.pop()  # not held while it is sent: see `lifecycle.Collector`
                     if is_last:
                         return
-                    if full:
+                    if is_full:
                         batch = await self._store.get_batch(tenant.tenant_id, name)
                 if cursor > begun_at:
-                    is_small = cursor - begun_at <= PAGE_SMALL
-                    await self._clock.sleep(PAGE_EVERY_S / 2 if is_small else PAGE_EVERY_S)
+                    await self._clock.sleep(rest_s(cursor - begun_at))
 
     async def _page(
         self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
@@ -134,8 +130,8 @@ class Results:
 
         Such a batch is sealed, so a group's summary comes with the last of its results, and the
         state of the batch has nothing to add. Only after a failover that lost the end of the log
-        may results come in another order, some of them before our cursor. The log is as long in the
-        end, so what comes after our cursor then repeats what we have: the log is read again.
+        may results come in another order, some of them before our cursor. The log has the same
+        length in the end, so entries after our cursor repeat known ones: the log is read again.
 
         Raises:
             DependencyDown: the store lost the batch.
@@ -155,7 +151,7 @@ class Results:
             raise _lost(batch_id) from None
 
     async def _read_on(self, tenant: Tenant, batch_id: BatchId, log: "_Log") -> bool:
-        """Read what came; returns whether it repeats what was read before."""
+        """Read new entries; returns whether they repeat earlier ones."""
         repeats, full = False, True
         while full:
             async with self.turn(tenant):
@@ -215,6 +211,11 @@ class _Log:
             results=[self.results[request_id] for request_id in request_ids],
             groups=list(self.groups.values()),
         )
+
+
+def rest_s(entries: int) -> float:
+    """How long a stream rests after pages with so many results and groups."""
+    return PAGE_EVERY_S / 2 if entries <= PAGE_SMALL else PAGE_EVERY_S
 
 
 async def next_change(changes: AsyncIterator[None]) -> None:

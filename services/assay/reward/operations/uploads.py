@@ -29,7 +29,7 @@ class Uploads:
 
     async def put(self, tenant: Tenant, body: list[bytes], sha256: str = "") -> StoredArtifact:
         if sha256 and not _SHA256.fullmatch(sha256):
-            message = "sha256: 64 hex digits in lower case"
+            message = "sha256: must be 64 lower-case hex digits"
             raise InvalidRequest(message, field="sha256")
         size, bytes_max = sum(map(len, body)), self._settings.request_artifacts_bytes_max
         if size > bytes_max:

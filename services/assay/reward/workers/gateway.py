@@ -196,7 +196,9 @@ class WorkGateway:
         _in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
         _in_range("left_out", len(left_out), 0, LEFT_OUT_MAX)
         if not names or (len(names) > 1 and not wait_ms):
-            raise InvalidRequest("stages: name one, or with wait_ms some", field="stages")
+            raise InvalidRequest(
+                "stages: name one stage, or several together with wait_ms", field="stages"
+            )
         stage: StageName | None = names[0]
         if wait_ms:
             with self._waiting(caller.name or caller.worker):

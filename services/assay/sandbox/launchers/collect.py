@@ -17,7 +17,7 @@ def check_name(name: str, field: str) -> str:
     """Return `name` if it is a plain relative path.
 
     Raises:
-        InvalidRequest: it is none; see `is_file_path`.
+        InvalidRequest: it is not a valid path; see `is_file_path`.
     """
     if not is_file_path(name):
         raise InvalidRequest(f"not a plain relative path: {name[:200]!r}", field=field)

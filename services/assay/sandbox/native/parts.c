@@ -123,7 +123,7 @@ static int ascending(const void *one, const void *other) {
     return *(const int *)one - *(const int *)other;
 }
 
-/* Close every descriptor from 3 on, except those in `kept`; the negative ones are none. Sorts them. */
+/* Close every descriptor from 3 on, except those in `kept`; negative numbers are ignored. Sorts them. */
 void close_all_but(int *kept, int count) {
     unsigned low = 3;
     qsort(kept, (size_t)count, sizeof *kept, ascending);

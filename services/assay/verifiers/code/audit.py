@@ -1,9 +1,8 @@
-"""The cheapest control of a Python reference, an empty program, as far as no run is needed.
+"""Whether an empty program passes a Python reference, where no run is needed to decide it.
 
-An empty program prints nothing and defines nothing. So against tests with stdin it passes where
-nothing is to be printed, and against calls of a
-name that is not every module's never. Only a data set's own preamble, which may print,
-and test code, which may ask for nothing, need a run (`AuditingHandler.lets_pass`).
+An empty program prints nothing and defines nothing. It passes tests with stdin only if they expect
+no output, and calls only of names that every module has. Only a data set's own preamble, which may
+print, and test code, which may check nothing, need a run (`AuditingHandler.lets_pass`).
 """
 
 from assay.verifiers.code.compare import output_equal

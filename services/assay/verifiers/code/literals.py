@@ -49,7 +49,8 @@ def literal(text: str) -> Any:  # noqa: ANN401 - any value
     """Return the value of a Python literal.
 
     Raises:
-        ValueError: the text is none of this grammar.
+        ValueError: the text does not fit this grammar.
+
     """
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
@@ -63,7 +64,7 @@ def form_of(text: str) -> WireForm:
     """Return the wire form of a Python literal; see `referee.values`.
 
     Raises:
-        ValueError: the text is none of this grammar, or nests too deeply.
+        ValueError: the text does not fit this grammar, or nests too deeply.
     """
     try:
         return Encoder(_foreign).encode(literal(text))

@@ -1,7 +1,7 @@
 """Lexing of CUDA C++: what is a comment, a literal, a directive; pure, and total on any text.
 
 Findings about a source (a kernel, a launch) are made on its code alone: a `__global__` in a comment
-or a string is none.
+or a string does not count.
 """
 
 import re

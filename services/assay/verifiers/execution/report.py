@@ -103,7 +103,7 @@ def reported(
 ) -> Ended:
     """Make the report, keep it if the call has a name, and end the request by it.
 
-    It is made before it is asked who may keep it: a slot makes one artifact at a time, and a run
+    It is made before leave to store it is requested: a slot makes one artifact at a time, and a run
     may need another (a trivial program, compiled to prove that the tools work).
     """
     key = report_key(program.encode("utf-8", "surrogateescape"), run)

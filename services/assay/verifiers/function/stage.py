@@ -137,7 +137,7 @@ class FunctionHandler:
 
 
 def _trusted(work: Work, response: str) -> Work:
-    """The request with nothing of the candidate's in it."""
+    """The request without any part that the candidate wrote."""
     messages = [{"role": "assistant", "content": response}] if work.messages else []
     return replace(
         work, response=response, messages=messages, artifacts=dict.fromkeys(work.artifacts, b"")

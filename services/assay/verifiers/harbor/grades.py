@@ -1,9 +1,9 @@
 """From the grades of a task's steps to its verdict. Pure.
 
-As in Harbor the reward is the mean over all graded steps, or that of the last one. Other than in
-Harbor a step whose tests a response kept from writing a reward counts, with what the settings give
-for that: left out of the mean, breaking the tests would pay. And each step has to write the reward:
-of a name that is missing no one could tell whose fault it is.
+As in Harbor the reward is the mean over all graded steps, or that of the last one. Unlike in
+Harbor, a step whose tests a response kept from writing a reward counts, with the reward for a wrong
+response or a broken limit: left out of the mean, breaking the tests would pay. And each step has to
+write the reward: of a name that is missing no one could tell whose fault it is.
 """
 
 from collections.abc import Mapping, Sequence

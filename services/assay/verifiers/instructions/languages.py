@@ -224,7 +224,7 @@ def has_letters(text: str) -> bool:
 def _likeliest(script: str, text: str) -> tuple[str | None, int]:
     """The language of a script with the most evidence, and how much; the first of equal ones.
 
-    Two of the Latin script with equal evidence are none.
+    Two of the Latin script with equal evidence: none is returned.
     """
     scores: dict[str, int] = {}
     for code, weight in _evidence(script, text):

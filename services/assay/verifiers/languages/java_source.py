@@ -69,7 +69,7 @@ def jar_of(classes: bytes) -> bytes:
 
     Raises:
         NoMain: there is no class to begin with.
-        tarfile.TarError: the archive is none.
+        tarfile.TarError: it is not an archive.
     """
     found = dict(_class_files(classes))
     mains = [name for name, content in sorted(found.items()) if has_main(content)]

@@ -17,7 +17,7 @@ def program_prefix(language: str, source: bytes) -> str:
 
 
 def artifacts_of(work: Work) -> Sequence[str]:
-    """Beginnings of the keys of what may be made for `work`: its programs, and its report; for
+    """Prefixes of the keys of artifacts that `work` may create: its programs and its report; for
     judged programs also the reference's own program, and one that does nothing."""
     settings = work.settings
     response = work.response.encode("utf-8", "surrogateescape")

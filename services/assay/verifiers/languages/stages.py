@@ -72,7 +72,7 @@ def extracted_of(source: SourceFile) -> str:
 
 
 def failed_to_compile(compiled: Compiled, source: SourceFile, work: Work, tests: int) -> Ended:
-    """End a response whose program is none."""
+    """End a response whose program does not compile."""
     evidence = Evidence(
         verdict=compiled.verdict,
         tests_total=tests,

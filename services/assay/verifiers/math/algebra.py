@@ -369,7 +369,7 @@ def _relations(value: Any) -> Sequence[Any]:  # noqa: ANN401 - a sympy object
 
 
 def _relates_expressions(value: Any) -> bool:  # noqa: ANN401 - a sympy object
-    """A set is none: `x \\in (3, \\infty)`."""
+    """Whether both sides are expressions, not sets as in `x \\in (3, \\infty)`."""
     return isinstance(value, Relational) and all(isinstance(side, Expr) for side in value.args)
 
 

@@ -159,7 +159,7 @@ def _resolved(
 
 
 def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: bool) -> Read:
-    """The answer inside a text that is none itself."""
+    """The answer inside a text that is not an answer as a whole."""
     form = answer.form
     if isinstance(answer, Prose) and not answer.text:
         return Read(form, answer)  # all of it is invisible

@@ -16,7 +16,7 @@ The rules, in the order in which they are applied (docs/pipelines.md has them as
 6. `A`, `I` and `a` before a lower-case word are words, not labels, unless the word is one that
    follows labels (`A because`, `A is`).
 7. Two or more labels in the form of a list of options (`A) Paris B) Rome`) repeat the question;
-   a statement in which such a list begins is none.
+   a statement in which such a list begins does not count.
 """
 
 import re

@@ -101,7 +101,7 @@ def _dialect_of(schema: Json, default: Dialect) -> Dialect:
     named = dialect_named(schema["$schema"])
     if named is None:
         known = ", ".join(dialect.value for dialect in Dialect)
-        message = f"{str(schema['$schema'])[:200]!r} is none of the dialects {known}"
+        message = f"{str(schema['$schema'])[:200]!r} is not one of the dialects {known}"
         raise SchemaRefused(message, ("$schema",))
     return named
 

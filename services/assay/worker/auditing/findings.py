@@ -1,4 +1,4 @@
-"""What is wrong with references, found out before the first response is judged by them.
+"""Audits references for faults before the first response is judged by them.
 
 For stages whose handlers try the controls of a reference themselves (`FaultFindingHandler`). Each
 distinct reference of a tenant is audited once for all slots of a host, in a slot that sees no
@@ -6,7 +6,7 @@ response; then the finding goes with each work. The results stay in the memory o
 takes a few milliseconds, as long as the calls of a store that would share it.
 
 Invariants: the works of a reference wait for one audit; a work waits here or is known, never both.
-If an audit fails, each slot finds out for itself.
+If an audit fails, each slot runs its own.
 """
 
 from collections.abc import Callable, Sequence

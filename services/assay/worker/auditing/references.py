@@ -8,8 +8,8 @@ Each distinct reference of a tenant is audited once for the platform. Audits are
 tenants, because the time of an answer would show which references another has sent. Results are
 artifacts in the store, under keys that the host forms from its own claim and that no slot can name.
 They come from slots that only audit (`AuditingSlots`), never from one that saw a response. A
-verdict whose reference is not yet audited waits here, with its lease, while its slot goes on. A
-tenant with many slow references gets no further claims meanwhile; others do (`AuditShares`).
+verdict whose reference is not yet audited waits here with its lease; its slot continues. A tenant
+with many slow references gets no further claims meanwhile; others do (`AuditShares`).
 
 Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
 `HELD_MAX` verdicts wait, besides those of the tenant that holds most, before the stage stops
@@ -50,7 +50,7 @@ OnAudited = Callable[[HeldClaim, StageReport, Said], None]
 
 
 class _Nothing:
-    """A cache for the broker: the results are kept here."""
+    """An empty cache for the broker, because this module keeps the results."""
 
     def get(self, _key: str) -> bytes | None:
         """See `Cache.get`."""
@@ -99,12 +99,12 @@ class ReferenceAudits:
 
     @property
     def is_full(self) -> bool:
-        """No more may wait."""
+        """Whether no further verdict may wait."""
         return self._shares.is_full(HELD_MAX) or self.findings.is_full(self._findings_room)
 
     @property
     def at_share(self) -> frozenset[TenantId]:
-        """Tenants of whom no more may wait."""
+        """Tenants that may have no further verdicts waiting."""
         return self._shares.at_share(HELD_MAX) | self.findings.at_share(self._findings_room)
 
     def __len__(self) -> int:

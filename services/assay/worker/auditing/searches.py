@@ -62,7 +62,7 @@ class GroupSearches:
         return held.search is not None or (failure is not None and is_explained)
 
     def take(self, held: HeldClaim, ended: Said | Failure, *, version: str) -> Finish | None:
-        """What the run comes to; `None`: the group, or a part of it, runs again."""
+        """The end of the group after this run; `None`: the group, or a part of it, runs again."""
         failure = _failure(ended)
         search = held.search
         if search is not None:

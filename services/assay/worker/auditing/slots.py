@@ -150,7 +150,8 @@ class AuditingSlots:
             )
 
     def _next(self) -> _Asked | None:
-        """The next audit, of the first tenant in turn that does not hold all slots but one."""
+        """The next audit: of the first tenant in rotation that holds fewer than all slots but
+        one."""
         running = Counter(one.claim.task.tenant for one, _ in self._running.values())
         for tenant, asked in self._waiting.items():
             if running[tenant] < self._desired:

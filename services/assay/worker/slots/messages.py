@@ -175,7 +175,7 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
     """Decode the host's WORK frame.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not such a frame.
     """
     match frame:
         case ["work", list() as tasks, list() as works, bool() as individually]:
@@ -191,7 +191,7 @@ def read_audit(frame: Sequence[object]) -> tuple[WireTask, WireWork]:
     """Decode the host's AUDIT frame.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not such a frame.
     """
     match frame:
         case ["audit", list() as task, list() as work]:
@@ -327,7 +327,7 @@ def read_audited(frame: Sequence[object]) -> tuple[Found, str, bool]:
     """Decode an AUDITED frame: what was found, why nothing was, and whether the slot retires.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not such a frame.
     """
     match frame:
         case ["audited", None | bool() as found, str() as error, bool() as retiring]:

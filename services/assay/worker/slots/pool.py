@@ -186,7 +186,7 @@ class SlotPool:
 
     @property
     def busy(self) -> list[SlotProcess]:
-        """Number of slots that are working."""
+        """The slots that are working."""
         return [slot for slot in self._slots if slot.state is SlotState.BUSY]
 
     def take_idle(self, *, fresh: bool) -> SlotProcess | None:

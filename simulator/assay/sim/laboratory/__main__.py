@@ -55,7 +55,7 @@ def plan_settings(given: Sequence[str]) -> PlanSettings:
     """The comparisons' settings with some of them changed; values are JSON.
 
     Raises:
-        ValueError: an unknown name, or a value that is none.
+        ValueError: an unknown name, or a value of another type.
     """
     changed = LARGE_POOLS.model_dump()
     for one in given:

@@ -1,4 +1,4 @@
-"""The rivals that a planner has to beat: reactions that know no plan, and the static baselines.
+"""The rivals that a planner has to beat: reactive ones without a plan, and static baselines.
 
 `Reaction` holds what runs and waits and a few more, and keeps a worker for some seconds: ten lines
 that come close to any plan where start-up is short. `CappedReaction` never holds more than DistRS

@@ -1,8 +1,8 @@
 """Nodes under the workers of one pool: ordered, started, packed and released.
 
 Packing is perfect: workers are always on as few nodes as hold them, so a node is empty as soon as
-the others have room. An empty node that is not wanted is released at once. Both favour every policy
-alike; what differs is when it orders nodes, and how many.
+the others have room. An empty node that is not wanted is released at once. Both favour all policies
+equally; they differ in when they order nodes, and how many.
 """
 
 from assay.core.errors import InvalidRequest

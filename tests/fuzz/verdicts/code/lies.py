@@ -15,7 +15,7 @@ from tests.fuzz.verdicts.code.problems import PROBLEMS
 from tests.fuzz.verdicts.code.references import FORMS, reference_of
 
 _VALUES: Final = (
-    # Numbers that are none, are near everything, or cost.
+    # Numbers that are not numbers, equal everything, or are expensive.
     "float('nan')",
     "[float('nan')] * 3",
     "{float('nan'): float('nan')}",

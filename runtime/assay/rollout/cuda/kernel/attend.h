@@ -35,7 +35,7 @@ ASSAY_FN uint32_t row_of_query(const assay_span *s, uint32_t query) {
 ASSAY_FN uint32_t head_of_query(const assay_span *s, uint32_t query) {
     return s->head * A_QUERIES + s->part * 16 + query % A_QUERIES_AT_ONCE;
 }
-/* Positions of the chunk that the query sees; 0: it is none of the span's. */
+/* Positions of the chunk that the query sees; 0: the span has none of them. */
 ASSAY_FN uint32_t reach_of(const assay_span *s, uint32_t query) {
     const uint32_t of_part = A_QUERIES - s->part * 16;
     if (query / A_QUERIES_AT_ONCE >= s->n_rows || query % A_QUERIES_AT_ONCE >= of_part) return 0;

@@ -87,7 +87,7 @@ class Head(NamedTuple):
         return math.prod(self.shape) * _DTYPES[self.dtype][1].itemsize
 
     def is_all(self, data: bytes | memoryview) -> bool:
-        """Whether these are all bytes of the tensor; not, if it is none."""
+        """Whether these are all bytes of the tensor; false, if it belongs to no tensor."""
         known = self.dtype in _DTYPES and min(self.shape, default=0) > 0
         return known and len(data) == self.size
 

@@ -1,4 +1,4 @@
-"""Precompiled headers: made by this side in a box of their own, read-only for every source.
+"""Precompiled headers: compiled by Assay in a box of their own, read-only for every source.
 
 An entry is a folder named after all that decides its content: compiler, flags, the headers' names.
 It holds GCC's file and a stamp of the files that went into it, so that an upgraded library makes a

@@ -20,7 +20,7 @@ def program_prefix(source: str) -> str:
 
 
 def artifacts_of(work: Work) -> Sequence[str]:
-    """Beginnings of the keys of what may be made for `work`: its programs, and its report."""
+    """Prefixes of the keys of artifacts that `work` may create: its programs and its report."""
     if isinstance(work.reference, ProgramRun):
         report = report_key(work.response.encode("utf-8", "surrogateescape"), work.reference)
         return [*_programs(work.response), *([report] if report else [])]

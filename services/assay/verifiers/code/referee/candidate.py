@@ -79,7 +79,7 @@ def _sent(
 ) -> bytes | None:
     """The form of operands; `None` if they are in no container that the program gets to see.
 
-    The list of the operands is none, nor are the keywords of a call, which Python copies.
+    The list of the operands does not count, nor do the keywords of a call, which Python copies.
     """
     unseen = [operands, operands[-1]] if operation in _CALLS else [operands]
     if all(any(one is other for other in unseen) for one in containers[: len(unseen) + 1]):

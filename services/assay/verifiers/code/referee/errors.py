@@ -138,7 +138,7 @@ def describe(error: BaseException, details: Value) -> None:
         details: its cause, its context, whether that is hidden, its notes, and attributes by name.
 
     Raises:
-        Malformed: they are none.
+        Malformed: they do not describe an exception.
     """
     if type_of(details) is not tuple or len(details) != 5:
         raise Malformed("no details of an exception")

@@ -153,7 +153,7 @@ class Known(NamedTuple):
         """Read an answer: `["ok", result, changes, length]`.
 
         Raises:
-            Malformed: it is none.
+            Malformed: it is not such an answer.
         """
         _, form, changes, chars = message
         result = decoder.decode(form)
@@ -292,7 +292,7 @@ def plain(value: Value) -> Value:
 
 
 def handle_of(value: object) -> WireForm:
-    """The form by which the program finds its object; `None` if it is none of the program's."""
+    """The form by which the program finds its object; `None` if it is not of the program."""
     if not issubclass(type_of(value), _Held):
         return None
     return ["h", value.__dict__["_assay_proxy"]._assay_number]  # noqa: SLF001 - as in `proxies`
@@ -342,7 +342,7 @@ def handle_number(form: WireForm) -> int:
     """The number in a handle of the program.
 
     Raises:
-        Malformed: it is none.
+        Malformed: it is not such a handle.
     """
     if type_of(form) is not list or len(form) != 5:
         raise Malformed("an unknown handle")

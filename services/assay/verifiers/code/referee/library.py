@@ -220,7 +220,7 @@ READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
 
 
 def writer_of(kind: type) -> Callable[[Encoder, Any, int], Any] | None:
-    """What writes values of exactly this type; `None` if they are none of the library's."""
+    """What writes values of exactly this type; `None` if the type is not of the library."""
     write = WRITERS.get(kind)
     if write is not None:
         return write
@@ -231,12 +231,12 @@ def writer_of(kind: type) -> Callable[[Encoder, Any, int], Any] | None:
 
 
 def path_form(value: object) -> WireForm | None:
-    """The form of a concrete path of this machine; `None` if it is none."""
+    """The form of a concrete path of this machine; `None` for other values."""
     return [PATH, str(value)] if type(value) is _CONCRETE else None
 
 
 def namespace_form(to: Encoder, value: object, depth: int) -> WireForm | None:
-    """The form of a `SimpleNamespace` that the program returns; `None` if it is none.
+    """The form of a `SimpleNamespace` that the program returns; `None` for other values.
 
     One of the tests goes to the program by reference, so this is not among the writers.
     """
@@ -249,7 +249,7 @@ def signature_from(told: Value) -> inspect.Signature:
     """A signature from data: name, kind, defaults and annotations of each parameter.
 
     Raises:
-        AttributeError: it is none.
+        AttributeError: it is not a signature.
     """
     try:
         returned, parameters = told

@@ -105,7 +105,7 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
 def _begins_over(
     match: re.Match[str], fence: str, language: str, languages: frozenset[str]
 ) -> bool:
-    """Whether a fence inside a block says that the block was none."""
+    """Whether a fence inside a block shows that the block was not one."""
     return (
         language not in languages
         and match["fence"] == fence

@@ -126,22 +126,8 @@ class Comparison:
                 return numbers.same_date(gold, answer)
             case (Date(), _) | (_, Date()):
                 return False
-            case Based(), Based():
-                return int(gold.digits, gold.base) == int(answer.digits, answer.base)
-            case Based(), Number():
-                alone = answer.form.upper().lstrip("0") == gold.digits and not answer.unit
-                return alone and not gold.is_prefixed
-            case Number(), Based():
-                fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))
-                return fits and gold.form == answer.digits and not answer.is_prefixed
-            case Based(), Element(text=text):
-                if forms.is_based_so(text, gold):
-                    return True
-                return text.upper() == gold.digits and not gold.is_prefixed
-            case Element(text=text), Based() if forms.is_based_so(text, answer):
-                return True
             case (Based(), _) | (_, Based()):
-                return False
+                return self._based(gold, answer)
             case (Number(unit="°"), Element()) if turn := forms.in_radians(gold, answer):
                 return self._texts(turn, answer.text)
             case (Element(), Number(unit="°")) if turn := forms.in_radians(answer, gold):
@@ -160,6 +146,25 @@ class Comparison:
         if extents is not None:
             return self._in_order(*extents)
         return self._element(gold, answer) or self._rounds(gold, answer)
+
+    def _based(self, gold: Answer, answer: Answer) -> bool:
+        """Numbers of which at least one names its base: `101_2`, `0x2A`."""
+        match gold, answer:
+            case Based(), Based():
+                return int(gold.digits, gold.base) == int(answer.digits, answer.base)
+            case Based(), Number():
+                alone = answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+                return alone and not gold.is_prefixed
+            case Number(), Based():
+                fits = answer.base == _DECIMAL or (answer.base == 2 and self._is_binary(gold))
+                return fits and gold.form == answer.digits and not answer.is_prefixed
+            case Based(), Element(text=text):
+                if forms.is_based_so(text, gold):
+                    return True
+                return text.upper() == gold.digits and not gold.is_prefixed
+            case Element(text=text), Based():
+                return forms.is_based_so(text, answer)
+        return False
 
     def _rounds(self, gold: Answer, answer: Answer) -> bool:
         """`\\sqrt{2}` for the rounded value 1.4142."""

@@ -53,7 +53,7 @@ def same(gold: Read, answer: Read, comparison: Comparison) -> bool:
 
 
 def _name(answer: Answer) -> str:
-    """The only name in an answer that is a family; empty if it is none."""
+    """The only name in an answer that is a family; empty if it is not a family."""
     found: set[str] = set()
     for count, member in enumerate(_members(answer)):
         value = _value(member) if member is not None and count < _MEMBERS_MAX else None

@@ -55,7 +55,7 @@ def _written(answer: Answer) -> str | None:
 
 
 def _is_chemistry(text: str) -> bool:
-    """Two substances may also be products of names: `CO` and `OC`. These are none."""
+    """Whether text is surely chemistry; `CO` and `OC`, also products of names, are not."""
     if _SURELY.search(text):
         return True
     bare = _BLANK.sub("", _WRAPPED.sub("", text))

@@ -142,7 +142,7 @@ def same_date(gold: Date, answer: Date) -> bool:
 
 
 def as_duration(time: Time) -> Number | None:
-    """`1h30` as 90 minutes; a time of day with a colon is none."""
+    """`1h30` as 90 minutes; `None` for a time of day with a colon."""
     if not time.is_duration:
         return None
     return Number(Fraction(time.seconds, 60), unit="min", is_compound=True)

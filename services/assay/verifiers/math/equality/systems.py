@@ -3,7 +3,7 @@ r"""Equations whose sides are different things: `a = b = c`, `x = y = 3`, `\frac
 Such a chain says that all its sides are equal, so it is not the equation of its ends: `a = c` says
 less. It is read as the classes of sides that it makes equal; lists of equations that make the same
 classes say the same (`x = 3, y = 3`). A derivation (`x = \sqrt{12} = 2\sqrt3`, `S = \pi r^2 =
-25\pi`) names one thing, and is none of these.
+25\pi`) names one thing, so it is not such a chain.
 """
 
 import random

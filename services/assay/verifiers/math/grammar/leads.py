@@ -139,7 +139,7 @@ def without_lead(text: str) -> str:
 
 
 def labelled(text: str) -> Labelled | None:
-    """The label in front of an answer; a label alone is none."""
+    """The label in front of an answer; empty for a label alone."""
     text = notation.peel(text)
     if len(text) > CHARS_MAX:
         return None

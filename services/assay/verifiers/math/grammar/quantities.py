@@ -77,6 +77,11 @@ def read_unit(text: str) -> str | None:
         return text.strip("{} ").replace(notation.CURRENCY, "$")
     if not _UNIT_CHARS.fullmatch(_UNIT_COMMANDS.sub("", text)):
         return None
+    return _unit_in_letters(text)
+
+
+def _unit_in_letters(text: str) -> str | None:
+    """As `read_unit`, for letters and words, inside `\\text` or not."""
     in_text = "\\text" in text
     written = notation.words_of(text).strip().rstrip(".")
     said = written.lower()
@@ -90,14 +95,10 @@ def read_unit(text: str) -> str | None:
         return None
     if said in _MINUTES:
         return said
-    if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not units.is_plain(said)):
-        return None
-    if (
-        not in_text
-        and not units.is_plain(said)
-        and not all(len(word) >= 3 for word in re.findall(r"[a-z]+", said))
-    ):
-        return None
+    if not in_text and not units.is_plain(said):
+        short = any(len(word) < 3 for word in re.findall(r"[a-z]+", said))
+        if short or re.search(r"(?a)[\d^{}_\\]", said):
+            return None
     if len(said.split()) > 4 or not re.search(r"[a-z°']", said):
         return None if said else ""
     return units.unit_form(written)

@@ -112,7 +112,7 @@ class Measure(NamedTuple):
 
 
 def prefixed(said: str) -> str | None:
-    """The form of a unit with an SI prefix; `None` if it is none.
+    """The form of a unit with an SI prefix; `None` if it has none.
 
     Symbols are read with their case, since `mW` is no `MW`.
     """

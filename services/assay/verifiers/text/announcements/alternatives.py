@@ -1,7 +1,7 @@
 r"""Values behind a box that its sentence offers in its place: `\boxed{85} cm or 5 cm`.
 
 With a unit or a case between them, in another formula, or as what might be instead. Such a value is
-one more answer; what explains the box is none. Total; linear in the length of the text.
+one more answer; an explanation of the box is not. Total; linear in the length of the text.
 """
 
 import re

@@ -238,7 +238,7 @@ def is_unopened(value: str) -> bool:
 
 
 def _kinds(value: str) -> set[ValueKind]:
-    """The kind of a value, with what two values of one kind share; empty for what is none."""
+    """The kinds of a value, with the marks that two of one kind share; empty if it has no kind."""
     if not value or len(value) > _VALUE_CHARS_MAX or _MARKERS.search(value):
         return set()
     words = _TYPEFACE.sub(r"\1", value).strip(" $.*_{}")

@@ -71,7 +71,7 @@ _MARKS: Final = "*_`\"' \t"
 def announced(
     text: str, but: tuple[int, int] = (0, 0), *, with_options: bool = False
 ) -> list[Statement]:
-    """All of them, in their order; one that words deny is none.
+    """All of them, in their order; those that words deny are left out.
 
     Args:
         but: begin and end of a statement that is known; what leads to it or is in it is left out.
