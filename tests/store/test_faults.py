@@ -863,9 +863,9 @@ async def test_what_an_earlier_release_kept_is_dropped_with_the_rest(
     assert await store.artifact_get(old) is not None, "who holds most loses first"
     for at in range(20):
         await store.artifact_put(kept_for(owner_of([TenantId(f"t{at}")]), "one"), bytes(500))
-    assert int(await client.get(f"{prefix}at")) <= 10_000
+    assert int(await client.get(f"{prefix}at") or 0) <= 10_000
     sizes = await client.hvals(f"{prefix}az")
-    assert sum(map(int, sizes)) == int(await client.get(f"{prefix}at"))
+    assert sum(map(int, sizes)) == int(await client.get(f"{prefix}at") or 0)
     await client.aclose()
     await store.close()
 
