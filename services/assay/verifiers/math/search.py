@@ -141,7 +141,10 @@ _IS_IT: Final = re.compile(
     r"(?ai)\s*(?:is|was)\s+(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?(?:answer|result|solution)\b"
 )
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?(?=\{)|</?answer>", re.IGNORECASE)
-_WHOLE_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?\{([^{}]{0,99})\}")
+_WHOLE_BOX: Final = re.compile(
+    r"(?<![-+\u2212*/^=({])(?<![-+\u2212*/^=]\s)\\(?:boxed|fbox)\s?\{([^{}]{0,99})\}"
+)
+"""Not behind a sign, which may be a dash."""
 _DENIED_CHARS_MAX: Final = 120
 _SAYS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
