@@ -78,7 +78,6 @@ def _score(settings: RewardModelSettings, row: Mapping[str, Any]) -> float:
             value = value[settings.label] if settings.label < len(value) else None
     else:
         value = next((row[key] for key in ("relevance_score", "score") if key in row), None)
-    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_real or not is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not is_finite(value):
         raise UnreadableScores("a score is no finite number")
     return float(value)
