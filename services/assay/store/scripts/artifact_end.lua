@@ -1,6 +1,6 @@
 #!lua
 -- Store a finished artifact, or record that making it failed; wake the waiters.
--- Beyond the total, whoever holds most loses its oldest one: one with at most an even share loses none to another.
+-- Beyond the total, the owner that holds most loses its oldest one: one with at most an even share loses none to another.
 -- Keys (KEYS[1] is the prefix): as in artifact_begin.lua, and for all artifacts together
 -- ax ZSET key -> expiry (ms); az HASH key -> bytes with those of its entry; at STRING their sum;
 -- ao ZSET owner -> bytes; ax:<owner> ZSET bytes:key -> expiry. An owner is what stands in `of:<owner>:` in the key.
