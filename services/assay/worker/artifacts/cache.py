@@ -1,9 +1,9 @@
 """Artifacts on this machine's disk, so that a program crosses the network once per host.
 
 Invariants: what is read is what was written (each file begins with the hash of its content, and a
-file that does not match is dropped). The files together hold at most `bytes_max`; the owner that holds
-most loses its least recently used one first, so that a tenant with at most an even share loses none
-to another. Losing the whole directory only costs time.
+file that does not match is dropped). The files together hold at most `bytes_max`; the owner that
+holds most loses its least recently used one first, so that a tenant with at most an even share
+loses none to another. Losing the whole directory only costs time.
 """
 
 import contextlib
