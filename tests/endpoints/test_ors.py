@@ -164,6 +164,19 @@ async def test_a_group_is_scored_whole_or_not_at_all(http: httpx.AsyncClient) ->
     assert "INFRA_FAILED" in found[-1][1]
 
 
+async def test_a_group_is_told_the_metadata_that_came_with_it(http: httpx.AsyncClient) -> None:
+    """Equal texts with other metadata are another call."""
+    headers = await session(http)
+    blocks = [{"type": "text", "text": RIGHT}]
+    messages = [{"role": "assistant", "blocks": blocks}]
+    for metadata in ({"id": 1}, {"id": 2}, {"id": 1, "more": [None, 0.5]}, None, {"id": 2}):
+        group = {"candidates": [{"messages": messages, "metadata": metadata}] * 3}
+        told = result((await http.post("/score_group", json=group, headers=headers)).text)
+        for score in told["scores"]:
+            own = {key: score["metadata"].get(key) for key in ("id", "more")}
+            assert own == {"id": None, "more": None, **(metadata or {})}
+
+
 async def test_a_stream_that_broke_off_is_resumed(run_api: Any, run_worker: Any) -> None:
     api = await run_api()
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:

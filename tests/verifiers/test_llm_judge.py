@@ -364,6 +364,30 @@ def test_two_different_verdicts_are_none() -> None:
         read_answers(f"{no} or rather {yes}", questions, "n")
 
 
+def test_one_object_that_says_two_things_is_no_verdict() -> None:
+    """JSON readers take the last of equal names: which one the judge meant is not known."""
+    questions = questions_of(Rubric())
+    for reply in (
+        '{"id": "n", "answers": {"q0": "no"}, "answers": {"q0": "yes"}}',
+        '{"id": "n", "answers": {"q0": "no", "q0": "yes"}}',
+        '{"id": "m", "answers": {"q0": "yes"}, "id": "n"}',
+    ):
+        with pytest.raises(Unreadable):
+            read_answers(reply, questions, "n")
+    with pytest.raises(Unreadable):
+        read_better('{"id": "n", "better": "B", "better": "A"}', "n")
+    assert read_better('{"id": "n", "better": "B", "better": "B"}', "n") == 0.0
+
+
+def test_a_verdict_that_stands_behind_many_ids_counts() -> None:
+    """A second one is seen however often the id was repeated before it, or there is none."""
+    verdicts = [json.dumps({"id": "n1", "better": one}) for one in ("A", "B")]
+    for repeated in (1, 40, 60, 5_000):
+        reply = f"{verdicts[0]} {'n1 ' * repeated} {verdicts[1]}"
+        with pytest.raises(Unreadable):
+            read_better(reply, "n1")
+
+
 @given(st.lists(st.sampled_from(["no", "yes"]), min_size=3, max_size=3))
 def test_a_score_of_points_is_between_zero_and_one(given_answers: list[str]) -> None:
     items = [{"criterion": "a", "points": points} for points in (2, -3, 1)]

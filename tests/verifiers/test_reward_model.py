@@ -91,6 +91,7 @@ def test_responses_to_one_question_share_a_call_and_keep_their_scores(
         (raw(b'{"data": [{"index": 0, "probs": [NaN]}]}'), provider.ReplyBroken),
         (raw(b'{"data": [{"index": 7, "probs": [1]}]}'), provider.ReplyBroken),
         (raw(b'{"data": [{"index": 0, "probs": []}]}'), provider.ReplyBroken),
+        (raw(b'{"data": [{"index": 0, "probs": [1%s]}]}' % (b"0" * 400)), provider.ReplyBroken),
     ],
 )
 def test_a_fault_of_the_server_is_a_typed_failure_and_never_a_reward(
@@ -121,8 +122,9 @@ def test_a_response_that_the_server_refuses_is_wrong_and_costs_no_other(
     assert bench.judge("reward_model", "x" * 50, {}, **settings).reward == pytest.approx(5.0)
 
 
+NUMBERS = st.integers() | st.sampled_from([10**400, -(10**400)])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | NUMBERS,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["data", "index", "score", "probs"]), inner, max_size=3)
@@ -146,3 +148,12 @@ def test_braces_in_a_text_are_text(question: str, response: str) -> None:
     settings = RewardModelSettings(provider="rm", template="{question}|{response}")
     [filled] = body_of(settings, "m", question, [response])["input"]
     assert filled == f"{question}|{response}"
+
+
+def test_a_list_by_relevance_without_indexes_is_no_list_of_scores() -> None:
+    """The first of its scores is the best one's, not the first response's."""
+    settings = RewardModelSettings(provider="rm", route=Route.RERANK)
+    rows = [{"relevance_score": 0.9}, {"relevance_score": 0.1}]
+    with pytest.raises(UnreadableScores, match="index"):
+        scores_of(settings, {"results": rows}, 2)
+    assert scores_of(settings, {"results": rows[:1]}, 1) == [0.9]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.worker.claims import claim
 from tests.worker.hosts import Judged, RunHost, StartHost, Trainer, until
 
-from assay.core.ids import StageName, TenantId
+from assay.core.ids import StageName, TenantId, kept_for, owner_of
 from assay.core.outcome import Outcome
 from assay.core.pipeline import StageSpec
 from assay.core.records import Claim
@@ -128,7 +128,8 @@ async def test_a_slot_that_saw_responses_cannot_forge_an_audit(
     log = tmp_path / "audits"
     reference = json.dumps({"log": str(log)}).encode()
     settings = PipelineSettings().model_dump_json().encode()
-    key = f"audit:{reference_key('audited', settings, reference, trainer.tenant)}"
+    name = reference_key("audited", settings, reference, trainer.tenant)
+    key = f"audit:{kept_for(owner_of([trainer.tenant]), name)}"
     (forger,) = await trainer.judge("audited", f"make {key} {tmp_path / 'made'}")
     assert forger.record.outcome is Outcome.INFRA_FAILED
     assert "not an artifact key of a slot" in forger.record.error

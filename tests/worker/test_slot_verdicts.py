@@ -59,6 +59,7 @@ def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
     [
         Ended(outcome=Outcome.SCORED, reward=float("nan")),
         Ended(outcome=Outcome.SCORED, reward=float("inf")),
+        Ended(outcome=Outcome.SCORED, reward=10**400),
         Ended(outcome=Outcome.INFRA_FAILED, reward=None, evidence=Evidence(error="it broke")),
         Ended(outcome=Outcome.CANCELLED, reward=None),
         Ended(outcome=Outcome.EXPIRED, reward=None),

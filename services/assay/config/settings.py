@@ -191,7 +191,7 @@ class StoreSettings(Branch):
     hosts_max: int = Field(default=1_024, ge=1, le=4_096)
     """Worker hosts that may be registered. One beyond works, but no planner counts or sizes it."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
-    """Total size of all artifacts; the oldest are removed first."""
+    """Total size of all artifacts; beyond it the tenant that holds most loses its oldest first."""
     uploads_kept_s: float = Field(default=86_400.0, gt=0)
     """How long a file that was uploaded ahead is kept after it was uploaded last."""
     artifacts_kept_s: float = Field(default=3_600.0, gt=0)

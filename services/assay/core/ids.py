@@ -44,6 +44,7 @@ def is_file_path(path: str) -> bool:
 
 
 OWNER_CHARS: Final = 32
+_OWNER: Final = re.compile(rf"of:([0-9a-f]{{{OWNER_CHARS}}}):")
 REPORT: Final = "report-"
 """Beginning of the names of reports of runs."""
 
@@ -56,6 +57,12 @@ def owner_of(tenants: Iterable[str]) -> str:
 def kept_for(owner: str, key: str) -> str:
     """The name of an artifact that only the works of `owner` share."""
     return f"of:{owner}:{key}"
+
+
+def owner_in(key: str) -> str:
+    """Whose artifact has this name: what `kept_for` put into it; empty if it did not."""
+    found = _OWNER.search(key)
+    return "" if found is None else found[1]
 
 
 def is_report(key: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from assay.core.codec import CodecError, pack, unpack
 from assay.core.errors import AssayError
-from assay.core.ids import PipelineName, StageName
+from assay.core.ids import PipelineName, StageName, kept_for, owner_of
 from assay.core.outcome import Outcome
 from assay.core.records import Claim
 from assay.core.tools.lru import LruCache, TenantCache
@@ -102,7 +102,8 @@ class Reuse:
             ]
         )
         digest = hashlib.blake2b(parts, digest_size=32).hexdigest()
-        return f"{HOSTS_KEYS}verdict:{digest}" if version else ""
+        name = kept_for(owner_of((task.tenant,)), f"verdict:{digest}")
+        return HOSTS_KEYS + name if version else ""
 
     async def look_up(self, claims: Sequence[Claim]) -> None:
         """Fetch the verdicts that other hosts have kept of these; best effort."""

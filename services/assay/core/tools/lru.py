@@ -23,6 +23,7 @@ class LruCache(Generic[K, V]):
         weigh: Callable[[V], int] = lambda _: 1,
         age_s_max: float = math.inf,
         now_s: Callable[[], float] = lambda: 0.0,
+        dropped: Callable[[K], object] = lambda _: None,
     ) -> None:
         """Start empty.
 
@@ -31,11 +32,13 @@ class LruCache(Generic[K, V]):
             weigh: weight of a value; 1 by default.
             age_s_max: seconds after which an entry counts as absent.
             now_s: the clock for that, in seconds.
+            dropped: told the key of each entry that goes.
         """
         self._weight_max = weight_max
         self._weigh = weigh
         self._age_s_max = age_s_max
         self._now_s = now_s
+        self._dropped = dropped
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self.weight = 0
 
@@ -68,6 +71,7 @@ class LruCache(Generic[K, V]):
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.weight -= self._weigh(entry[1])
+            self._dropped(key)
 
     def drop_oldest(self) -> None:
         """Drop the least recently used entry.
@@ -75,8 +79,9 @@ class LruCache(Generic[K, V]):
         Raises:
             KeyError: there is none.
         """
-        _, (_, value) = self._entries.popitem(last=False)
+        key, (_, value) = self._entries.popitem(last=False)
         self.weight -= self._weigh(value)
+        self._dropped(key)
 
 
 class TenantCache(Generic[K, V]):
@@ -93,11 +98,12 @@ class TenantCache(Generic[K, V]):
         weigh: Callable[[V], int] = lambda _: 1,
         age_s_max: float = math.inf,
         now_s: Callable[[], float] = lambda: 0.0,
+        dropped: Callable[[K], object] = lambda _: None,
     ) -> None:
         """Start empty; see `LruCache`."""
         self._weight_max = weight_max
         self._empty: Callable[[], LruCache[K, V]] = lambda: LruCache(
-            weight_max=weight_max, weigh=weigh, age_s_max=age_s_max, now_s=now_s
+            weight_max=weight_max, weigh=weigh, age_s_max=age_s_max, now_s=now_s, dropped=dropped
         )
         self._weight = 0
         self._of: dict[str, LruCache[K, V]] = {}
@@ -126,6 +132,14 @@ class TenantCache(Generic[K, V]):
             before = self._of[loser].weight
             self._of[loser].drop_oldest()
             self._count(loser, before)
+
+    def drop(self, tenant: str, key: K) -> None:
+        """Drop an entry of the tenant, if it is there."""
+        entries = self._of.get(tenant)
+        if entries is not None:
+            before = entries.weight
+            entries.drop(key)
+            self._count(tenant, before)
 
     def _loser(self, tenant: str) -> str:
         """Who holds more than an even share; a flood loses its own, without a look at others."""

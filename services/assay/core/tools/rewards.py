@@ -14,6 +14,11 @@ from typing import Final
 _LARGEST: Final = sys.float_info.max
 
 
+def is_finite(number: float) -> bool:
+    """Whether a number is one that a reward may be; integers beyond all doubles are none."""
+    return -_LARGEST <= number <= _LARGEST
+
+
 def weighted_sum(terms: Iterable[tuple[float, float]]) -> float:
     """The sum of weight times value."""
     terms = list(terms)

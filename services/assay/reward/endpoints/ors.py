@@ -295,7 +295,9 @@ def _add_calls(
         def told(answer: Answer, count: int) -> dict[str, Any]:
             return _scores(answer, count, metadata)
 
-        digest = digest_of(b"group", *(text.encode("utf-8", "surrogatepass") for text in texts))
+        # The answer has the metadata in it: other metadata is another call.
+        asked = (json.dumps(metadata, sort_keys=True), *texts)
+        digest = digest_of(b"group", *(text.encode("utf-8", "surrogatepass") for text in asked))
         work = _judged(calling, tenant(), session, texts, told)
         return _stream(session, sessions.run(session, work, digest))
 

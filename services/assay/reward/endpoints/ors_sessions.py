@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from assay.core.errors import Conflict, InvalidRequest, NotFound, Saturated
+from assay.core.ids import kept_for, owner_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -293,7 +294,8 @@ class Sessions:
 
 def key_of(tenant: TenantId, sid: str) -> str:
     """Where an episode is on the shelf: of its tenant's own only."""
-    return f"ors-{digest_of(str(tenant).encode(), sid.encode()).hex()}"
+    name = f"ors-{digest_of(str(tenant).encode(), sid.encode()).hex()}"
+    return kept_for(owner_of((tenant,)), name)
 
 
 def digest_of(*parts: bytes) -> bytes:

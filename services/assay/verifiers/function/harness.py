@@ -9,7 +9,7 @@ import base64
 import importlib
 import inspect
 import json
-import math
+import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,7 +70,7 @@ def _record(result: object) -> dict[str, Any]:
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - whatever the function returned
     is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)
+    return is_real and -sys.float_info.max <= value <= sys.float_info.max
 
 
 def _parts(components: object) -> list[list[Any]] | None:

@@ -23,6 +23,7 @@ MEMORY_BYTES_MAX: Final = 8_192 * MIB
 STORAGE_BYTES_MAX: Final = 4_096 * MIB
 _VARIABLES_MAX: Final = 64
 _ARTIFACTS_MAX: Final = 256
+_LEAST: Final = {"timeout_sec": 0.001, "memory_mb": 1.0, "storage_mb": 1.0}
 STEPS_MAX: Final = 16
 _GATES_MAX: Final = 64
 _STEP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -150,10 +151,21 @@ def _gates(told: object) -> Mapping[str, float]:
         raise TaskError(f"min_reward: more than {_GATES_MAX}")
     found = {}
     for key, least in given.items():
-        if isinstance(least, bool) or not isinstance(least, (int, float)) or math.isnan(least):
+        value = _float(least)
+        if math.isnan(value):
             raise TaskError("min_reward: not a number")
-        found[key] = float(least)
+        found[key] = value
     return found
+
+
+def _float(told: object) -> float:
+    """A number as a float, infinite where it is larger than any; anything else is NaN."""
+    if isinstance(told, bool) or not isinstance(told, (int, float)):
+        return math.nan
+    try:
+        return float(told)
+    except OverflowError:
+        return math.inf if told > 0 else -math.inf
 
 
 def _table(told: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -172,10 +184,10 @@ def _list(told: Mapping[str, Any], key: str) -> list[Any]:
 
 def _number(told: Mapping[str, Any], key: str, usual: float, most: float) -> float:
     """A positive number; storage and memory beyond what a box has are given in part."""
-    found = told.get(key, usual)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not found > 0:
-        raise TaskError(f"{key}: not a positive number")
-    return min(float(found), most)
+    found = _float(told.get(key, usual))
+    if not found >= _LEAST[key]:
+        raise TaskError(f"{key}: not a number of at least {_LEAST[key]}")
+    return min(found, most)
 
 
 def _variables(told: Mapping[str, Any]) -> Mapping[str, str]:

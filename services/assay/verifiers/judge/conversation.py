@@ -18,7 +18,18 @@ _OBJECTS_MAX: Final = 200
 """Braces at which the object around a nonce may begin."""
 _PLACES_MAX: Final = 50
 """Places of the nonce in a reply that are looked at."""
-_DECODER: Final = json.JSONDecoder()
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs; one that gives a name two values is none."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if found.setdefault(name, value) != value:
+            raise ValueError("a name with two values")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
 LIST_MAX: Final = 64
 """Responses in one question, at most."""
 _NUMBERS: Final = frozenset(map(str, range(1, LIST_MAX + 1)))
@@ -210,6 +221,8 @@ def _objects_about(nonce: str, text: str) -> Iterator[Mapping[str, Any]]:
                 end = stop
                 break
         at = text.find(nonce, max(at + len(nonce), end))
+    if at >= 0:
+        raise Unreadable("the call's id stands in too many places")
 
 
 def _object_at(text: str, start: int) -> tuple[Mapping[str, Any], int]:

@@ -180,7 +180,7 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
     if is_gold:
         found = search.find(text)
     else:
-        bare = leads.without_lead(text)
+        bare = leads.without_lead(search.opened(text))
         is_denied = search.is_denied(text) or search.is_denied(bare)
         commented = None if is_denied else search.is_commented(bare)
         if commented is not None:

@@ -56,7 +56,7 @@ _REJECTED: Final = re.compile(
 )
 """A value with words directly before or after it that reject it."""
 _ALTERED: Final = re.compile(
-    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
+    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|doubled|tripled|halved|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
     rf"|{_WHOLE_SAID}(?:'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z]))"
     r"|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|half)\s+"
@@ -64,7 +64,12 @@ _ALTERED: Final = re.compile(
     rf"|(?:^|[\n.;])\s{{0,9}}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?=\s?{_SAID}"
     r"|(?:^|[\n.!?;,])\s{0,9}(?:is|are|was|could|might|can|would|should)\s+(?:it|the|this|that|my)\s"
     rf"[^.?!\n\d]{{0,60}}{_SAID}[^.?!\n\d]{{0,20}}\?"
-    rf"|\b(?:minus|menos|moins|meno)\s+{_SAID}|\b(?:half|twice|thrice|double|triple|(?:third|quarter|square|cube|root|reciprocal)\s+of)\s+(?:of\s+)?{_SAID}"
+    rf"|{_WHOLE_SAID}[}}$]*\s+(?:less|mal|choose|raised\s+to|(?:raised\s+)?to\s+the\s+power(?:\s+of)?"
+    rf"|plus|minus|menos|moins|meno|times|added\s+to|subtracted\s+from|(?:divided|multiplied)\s+by)\s+{_SAID}"
+    rf"|{_WHOLE_SAID}\s+and\s+(?:an?|one|two|three)[\s-](?:hal(?:f|ves)|thirds?|quarters?|fifths?|sixths?|eighths?|tenths?)\b"
+    r"|\b(?:minus|negative|menos|moins|meno|half|twice|thrice|double|triple"
+    r"|(?:third|quarter|square|cube|root|reciprocal|negative|opposite|inverse|logarithm)\s+of)"
+    rf"\s+(?:of\s+)?{_SAID}"
     rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
     rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
     rf"[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
@@ -136,6 +141,10 @@ _IS_IT: Final = re.compile(
     r"(?ai)\s*(?:is|was)\s+(?:the|my|our)\s+(?:(?:final|correct|right)\s+)?(?:answer|result|solution)\b"
 )
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?(?=\{)|</?answer>", re.IGNORECASE)
+_WHOLE_BOX: Final = re.compile(
+    r"(?<![-+\u2212*/^=({])(?<![-+\u2212*/^=]\s)\\(?:boxed|fbox)\s?\{([^{}]{0,99})\}"
+)
+"""Not behind a sign, which may be a dash."""
 _DENIED_CHARS_MAX: Final = 120
 _SAYS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
@@ -152,7 +161,7 @@ def find(text: str) -> Answer | None:
 
 def find_affirmed(text: str) -> Answer | None:
     """The last run that the text does not reject: 5 in `5, not 4`, nothing in `5, not 5`."""
-    text = _BOX.sub("", text[-_CHARS_MAX:]).replace("\\$", notation.CURRENCY)
+    text = _BOX.sub("", opened(text[-_CHARS_MAX:])).replace("\\$", notation.CURRENCY)
     rejected: list[Answer] = []
 
     def withdrawn(match: re.Match[str]) -> str:
@@ -163,6 +172,11 @@ def find_affirmed(text: str) -> Answer | None:
     if found is None or any(grammar.are_same(found, one) for one in rejected):
         return None
     return found
+
+
+def opened(text: str) -> str:
+    r"""A text with what is in its boxes in place of them: `85 squared` for `\boxed{85} squared`."""
+    return _WHOLE_BOX.sub(r"\1", text)
 
 
 def unboxed(text: str) -> str:

@@ -4,11 +4,11 @@ Names of fields differ between versions of the servers, so known spellings are a
 none of them is an error and never a score.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assay.core.tools.rewards import is_finite
 from assay.verifiers.reward_model.definition import RewardModelSettings, Route
 
 
@@ -51,7 +51,9 @@ def scores_of(settings: RewardModelSettings, reply: object, count: int) -> list[
         raise UnreadableScores(f"{len(rows)} scores for {count} texts")
     found: dict[int, float] = {}
     for place, row in enumerate(rows):
-        at = row.get("index", place)
+        # Sorted by relevance: a place in the list says nothing about whose score it is.
+        unnamed = None if settings.route is Route.RERANK and count > 1 else place
+        at = row.get("index", unnamed)
         if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at < count or at in found:
             raise UnreadableScores(f"an index of a score is {str(at)[:50]}")
         found[at] = _score(settings, row)
@@ -76,6 +78,6 @@ def _score(settings: RewardModelSettings, row: Mapping[str, Any]) -> float:
             value = value[settings.label] if settings.label < len(value) else None
     else:
         value = next((row[key] for key in ("relevance_score", "score") if key in row), None)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise UnreadableScores(f"a score is {str(value)[:50]}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not is_finite(value):
+        raise UnreadableScores("a score is no finite number")
     return float(value)

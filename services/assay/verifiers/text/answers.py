@@ -163,6 +163,7 @@ def _with_neighbours(
     What is corrected directly behind it is not said any more.
     """
     said = _texts(run, strategy)
+    response = alternatives.without_asides(response, run[-1].end)
     near = _near(response, run[0].start, run[-1].end, strategies)
     if any(map(is_value, said)):
         near = [one for one in near if not _is_titled(response, one)]

@@ -1,18 +1,23 @@
 """Artifacts on this machine's disk, so that a program crosses the network once per host.
 
 Invariants: what is read is what was written (each file begins with the hash of its content, and a
-file that does not match is dropped). The files together hold at most `bytes_max`; the least
-recently used are removed first. Losing the whole directory only costs time.
+file that does not match is dropped). The files together hold at most `bytes_max`; the owner that
+holds most loses its least recently used one first, so that a tenant with at most an even share
+loses none to another. Losing the whole directory only costs time.
 """
 
 import contextlib
 import hashlib
 import os
-from collections import OrderedDict
+import re
 from pathlib import Path
 from typing import Final
 
+from assay.core.ids import owner_in
+from assay.core.tools.lru import TenantCache
+
 _HASH_BYTES: Final = 32
+_NAME: Final = re.compile(r"[0-9a-f]*-[0-9a-f]{64}")
 
 
 class ArtifactCache:
@@ -21,26 +26,29 @@ class ArtifactCache:
     def __init__(self, directory: Path, *, bytes_max: int) -> None:
         self._directory = directory
         self._bytes_max = bytes_max
-        self._sizes: OrderedDict[str, int] = OrderedDict()
-        self._bytes = 0
+        self._sizes: TenantCache[str, int] = TenantCache(
+            weight_max=bytes_max, weigh=lambda size: size, dropped=self._unlink
+        )
+        """Of each owner's files, by their names."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._take_stock()
 
     def _take_stock(self) -> None:
         found = []
         for file in self._directory.iterdir():
+            if not _NAME.fullmatch(file.name):  # half written, or by an earlier release
+                file.unlink(missing_ok=True)
+                continue
             with contextlib.suppress(FileNotFoundError):
                 info = file.stat()
                 found.append((info.st_mtime, file.name, info.st_size))
         for _, name, size in sorted(found):
-            self._sizes[name] = size
-            self._bytes += size
-        self._make_room()
+            self._sizes.put(_owner(name), name, size)
 
     def get(self, key: str) -> bytes | None:
         """The content under `key`; `None` if it is missing or damaged."""
         name = _name(key)
-        if name not in self._sizes:
+        if self._sizes.get(_owner(name), name) is None:
             return None
         file = self._directory / name
         try:
@@ -50,9 +58,8 @@ class ArtifactCache:
             content = b""
         body = content[_HASH_BYTES:]
         if hashlib.sha256(body).digest() != content[:_HASH_BYTES]:
-            self._drop(name)
+            self._sizes.drop(_owner(name), name)
             return None
-        self._sizes.move_to_end(name)
         return body
 
     def put(self, key: str, content: bytes) -> None:
@@ -61,7 +68,7 @@ class ArtifactCache:
         size = len(content) + _HASH_BYTES
         if size > self._bytes_max:
             return
-        self._drop(name)
+        self._sizes.drop(_owner(name), name)
         fresh = self._directory / f"{name}.{os.getpid()}"
         try:
             fresh.write_bytes(hashlib.sha256(content).digest() + content)
@@ -69,21 +76,16 @@ class ArtifactCache:
         except OSError:  # a full disk: the store has the content
             fresh.unlink(missing_ok=True)
             return
-        self._sizes[name] = size
-        self._bytes += size
-        self._make_room()
+        self._sizes.put(_owner(name), name, size)
 
-    def _make_room(self) -> None:
-        while self._bytes > self._bytes_max:
-            self._drop(next(iter(self._sizes)))
-
-    def _drop(self, name: str) -> None:
-        size = self._sizes.pop(name, None)
-        if size is not None:
-            self._bytes -= size
-            (self._directory / name).unlink(missing_ok=True)
+    def _unlink(self, name: str) -> None:
+        (self._directory / name).unlink(missing_ok=True)
 
 
 def _name(key: str) -> str:
     """The file of a key; keys come from handlers, so the name is not taken from them directly."""
-    return hashlib.sha256(key.encode()).hexdigest()
+    return f"{owner_in(key)}-{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _owner(name: str) -> str:
+    return name.rpartition("-")[0]

@@ -24,7 +24,7 @@ import structlog
 
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
-from assay.core.ids import TenantId
+from assay.core.ids import TenantId, kept_for, owner_of
 from assay.core.records import Claim, StageReport
 from assay.core.tools.lru import TenantCache
 from assay.verifiers.audit import REFERENCES_MAX, reference_key
@@ -123,9 +123,8 @@ class ReferenceAudits:
             self._on_audited(held, report, SaidFailed(error=error))
             return
         task = held.claim.task
-        key = HOSTS_KEYS + reference_key(
-            task.pipeline, task.settings_json, held.claim.reference, task.tenant
-        )
+        about = reference_key(task.pipeline, task.settings_json, held.claim.reference, task.tenant)
+        key = HOSTS_KEYS + kept_for(owner_of((task.tenant,)), about)
         known = self._lets_pass.get(task.tenant, key)
         if known is not None:
             self._on_audited(held, report, _verdict(held.claim, said, lets_pass=known))

@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
 from assay.core.tools.quick import quick
+from assay.core.tools.rewards import is_finite
 from assay.core.verdict import (
     COMPONENT_NAME_CHARS_MAX,
     COMPONENTS_MAX,
@@ -228,8 +229,8 @@ def _unfit(ended: Ended) -> str | None:
         return ended.evidence.error[-TEXT_CHARS_MAX:] or "the handler returned INFRA_FAILED"
     if ended.outcome.value not in _OUTCOMES:
         return f"the handler returned {ended.outcome}, which a stage may not report"
-    if ended.reward is not None and not math.isfinite(ended.reward):
-        return f"the handler returned reward {ended.reward}"
+    if ended.reward is not None and not is_finite(ended.reward):
+        return "the handler returned a reward that is no finite number"
     return _unfit_components(ended.components)
 
 
@@ -241,8 +242,8 @@ def _unfit_components(components: Sequence[Component]) -> str | None:
     for one in components:
         if not (one.name.isprintable() and 0 < len(one.name) <= COMPONENT_NAME_CHARS_MAX):
             return f"the handler returned a component named {one.name[:200]!r}"
-        if not (math.isfinite(one.value) and math.isfinite(one.weight)):
-            return f"the handler returned component {one.name} = {one.value} * {one.weight}"
+        if not (is_finite(one.value) and is_finite(one.weight)):
+            return f"the handler returned component {one.name} that is no finite number"
     return None
 
 

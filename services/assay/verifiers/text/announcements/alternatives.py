@@ -96,6 +96,14 @@ _IS_BARE: Final = re.compile(
     r"[-+\u2212]?\s?(?:[$\u20ac\u00a3]?\.?\d[\d,. ]*"
     r"|\\(?:[dt]?frac|sqrt|pi)(?![a-z])[^A-Za-z]{0,40}|[A-HJ-Z])(?:\\?%)?"
 )
+_NOTES: Final = re.compile(
+    r"(?a)(?:[\s*_$.]|\\[)\]]){0,9}(?P<marks>\[(?:\^\w{1,9}|\d{1,2})\](?:\[(?:\^\w{1,9}|\d{1,2})\]){0,3})(?=[\s.*_$:]*(?:\n|\Z)|[.;]\s)"
+)
+_NUMBERS: Final = re.compile(r"(?a)\[(\d{1,2})\]")
+_GRADE: Final = re.compile(
+    r"(?a)(?:[*_$.]|\\[)\]]){0,5}(?:\s[\s*_$]{0,9}\(?|\()(?P<of>\d{1,3})\s?/\s?(?P=of)\)?(?=[\s.!*_$]*(?:\n|\Z))"
+)
+"""`5/5`, which the writer gives itself."""
 _COMMA: Final = re.compile(r",(?!\d{3}(?!\d))")
 _HAS_NAME: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _DIGIT: Final = re.compile(r"(?a)\d")
@@ -201,6 +209,26 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
 def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
     found = kinds.another(text, start, end, name_of(text, start))
     return None if found is None else Alternative(Statement(*found, text[slice(*found)]), "")
+
+
+def without_asides(text: str, end: int) -> str:
+    """The text without what says nothing about the answer that ends at `end`: marks of notes
+    directly behind it, and `5/5`."""
+    if (notes := _NOTES.match(text, end)) and _are_notes(text, notes):
+        text = text[:end] + text[notes.end() :]
+    grade = _GRADE.match(text, end)
+    return text if grade is None else text[:end] + text[grade.end() :]
+
+
+def _are_notes(text: str, marks: re.Match[str]) -> bool:
+    """Whether each is the first, follows an earlier one, or is that of a note in the text."""
+    numbers = [int(one) for one in _NUMBERS.findall(marks["marks"])]
+    return all(
+        one == 1
+        or f"[{one - 1}]" in text[: marks.end("marks")]
+        or f"\n[{one}]" in text[marks.end() :]
+        for one in numbers
+    )
 
 
 def before(text: str, start: int, end: int) -> Statement | None:
