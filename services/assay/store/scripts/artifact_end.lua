@@ -25,6 +25,7 @@ local function uncount(owner, entry, bytes)
 end
 
 local function drop(one)
+  if not one then return end
   local bytes = call('HGET', P .. 'az', one)
   call('DEL', P .. 'a:' .. one)
   call('ZREM', P .. 'ax', one)
