@@ -24,6 +24,9 @@ _NAMES: Final = (
     rf"|{_ANSWER}\s*\(\s*{_WRONG}\s*\)|(?:distractor|trap|decoy)s?)"
 )
 _MARKS: Final = r"[\s*_$\\(\[{]*"
+_MARK_CHARS: Final = " \n\t*_$\\([{"
+_ENDS_NO_HEADING: Final = frozenset("0123456789,.;}]|!?+-")
+"""No heading ends with one of these, before its marks."""
 _STATES: Final = r"(?:[*_]*\s*(?::|=|\u2192|->)|\s+(?:is|are|was|were|would\s+be))"
 HEADING: Final = (
     rf"(?:{_NAMES}{_STATES}"
@@ -93,7 +96,10 @@ def without_struck(text: str) -> str:
 
 def before(text: str, at: int) -> bool:
     """Whether a heading of wrong answers ends at `at`."""
-    return _BEFORE.search(text[max(0, at - CHARS_MAX) : at]) is not None
+    window = text[max(0, at - CHARS_MAX) : at]
+    if window.rstrip(_MARK_CHARS)[-1:] in _ENDS_NO_HEADING:  # the search takes ten times as long
+        return False
+    return _BEFORE.search(window) is not None
 
 
 def begins(text: str) -> bool:
