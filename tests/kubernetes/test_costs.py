@@ -17,7 +17,7 @@ from tests.store.driver import FIRST
 from assay.core.errors import DependencyDown
 from assay.core.hosts.record import BUSY_UNKNOWN
 from assay.planner.kubernetes import scaler
-from assay.planner.kubernetes.costs import GOES_FIRST, MARKS_MAX, annotated, costs
+from assay.planner.kubernetes.costs import DOUBTED, GOES_FIRST, MARKS_MAX, OURS, annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.pods import DELETION_COST, PodState, PodView, pod_view
 from assay.store.port import Store
@@ -184,7 +184,7 @@ PODS = st.lists(
     st.tuples(
         st.sampled_from([PodState.READY, PodState.STARTING, PodState.ENDING, PodState.LOST]),
         st.booleans(),
-        st.sampled_from([0, GOES_FIRST, 5, -2_000]),
+        st.sampled_from([0, GOES_FIRST, DOUBTED, 5, -2_500]),
         st.floats(0, 9),
     ),
     max_size=30,
@@ -208,7 +208,7 @@ def test_no_busy_pod_goes_while_an_idle_one_stays(
     }
     idle = {f"p{n}" for n, (_, is_idle, _, _) in enumerate(drawn) if is_idle}
     changes = costs(pods.values(), idle=idle, stay=stay)
-    foreign = {name for name, pod in pods.items() if pod.deletion_cost not in {0, GOES_FIRST}}
+    foreign = {name for name, pod in pods.items() if pod.deletion_cost not in OURS}
     assert not foreign & set(changes), "what another has set is left as it is"
     after = {n: replace(pod, deletion_cost=changes.get(n, pod.deletion_cost))
              for n, pod in pods.items()}  # fmt: skip
