@@ -467,7 +467,9 @@ async def calls_answered(api: Running, name: str, times: int) -> int:
             request = reward_pb2.ListPipelinesRequest()
             metadata = (("authorization", f"Bearer {name}"),)
             with suppress(grpc.aio.AioRpcError):
-                await stub.ListPipelines(request, metadata=metadata, timeout=1.0)
+                # The first call of a service waits until the forms of pipelines are made.
+                timeout_s = 1.0 if answered else WAIT_S
+                await stub.ListPipelines(request, metadata=metadata, timeout=timeout_s)
                 answered += 1
     return answered
 

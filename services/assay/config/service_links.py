@@ -1,8 +1,9 @@
 """Variables that Kubernetes puts into every pod of a namespace for each Service of it.
 
-A Service `assay-api` gives `ASSAY_API_SERVICE_HOST`, `ASSAY_API_PORT` and more, which begin as our
-settings do and are none. They are known by their forms and by two that every Service has, so that a
-misspelt setting is never taken for one. Pods with `enableServiceLinks: false` have none of them.
+A Service `assay-api` gives `ASSAY_API_SERVICE_HOST`, `ASSAY_API_PORT` and more. Their names begin
+as those of our settings do, but they set nothing here. They are known by their forms and by two
+that every Service has, so that a misspelt setting is never taken for one. Pods with
+`enableServiceLinks: false` have none of them.
 """
 
 import re

@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-AnswerT = TypeVar("AnswerT")
+MadeT = TypeVar("MadeT")
 
 
-class Late(Generic[AnswerT]):
+class Late(Generic[MadeT]):
     """Makes an answer once, in a thread: other calls go on meanwhile, and a start never waits."""
 
-    def __init__(self, make: Callable[[], AnswerT]) -> None:
+    def __init__(self, make: Callable[[], MadeT]) -> None:
         """`make` is called once; what it raises, every caller gets."""
         self._make = make
-        self._made: asyncio.Task[AnswerT] | None = None
+        self._made: asyncio.Task[MadeT] | None = None
 
-    async def get(self) -> AnswerT:
+    async def get(self) -> MadeT:
         """The answer; a caller that goes away does not stop the others' wait."""
         if self._made is None:
             self._made = asyncio.create_task(asyncio.to_thread(self._make))

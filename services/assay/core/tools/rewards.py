@@ -15,7 +15,7 @@ _LARGEST: Final = sys.float_info.max
 
 
 def is_finite(number: float) -> bool:
-    """Whether a number is one that a reward may be; integers beyond all doubles are none."""
+    """Whether a number may be a reward; integers beyond all doubles may not."""
     return -_LARGEST <= number <= _LARGEST
 
 

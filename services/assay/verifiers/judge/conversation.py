@@ -21,7 +21,11 @@ _PLACES_MAX: Final = 50
 
 
 def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs; one that gives a name two values is none."""
+    """The object of these pairs.
+
+    Raises:
+        ValueError: a name has two values.
+    """
     found: dict[str, Any] = {}
     for name, value in pairs:
         if found.setdefault(name, value) != value:
