@@ -4,10 +4,13 @@ beside it does."""
 import itertools
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.math.verify import judge
+from assay.verifiers.text import choice, denials
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import ChoiceSettings
 
@@ -88,3 +91,83 @@ def test_the_value_beside_it_passes(said: str) -> None:
 )  # fmt: skip
 def test_what_a_question_may_ask_for_is_chosen(said: str) -> None:
     assert _chooses(said) == ["B"]
+
+
+WORDS = (
+    *("wrong", "WRONG", "incorrect", "\u0130ncorrect", "\u0131ncorrect", "fal\u017fe", "answer"),
+    *("answers", "is", "the", ":", " ", "  ", "\n", "(", ")", "$", "*", "{", ",", ".", "->", "="),
+    *("not", "never", "cannot", "be", "some", "\u017fome", "students", "think", "get", "it is"),
+    *(
+        "distractor",
+        "trap",
+        "don't",
+        "choose",
+        "if the",
+        "false to",
+        "say",
+        "mistake to",
+        "an error to",
+    ),
+    *(
+        "dismissed",
+        "options",
+        "misleading",
+        "A",
+        "B",
+        "although",
+        "ALTHOUGH",
+        "even  if",
+        "despite",
+    ),
+    *("previou\u017fly", "prev\u0131ously", "though", "formerly"),
+)
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=10).flatmap(
+    lambda words: st.sampled_from(("", " ")).map(lambda space: space.join(words))
+)
+
+
+@settings(max_examples=1_000)
+@given(TEXTS)
+@example("Wrong answer: ")
+@example("Some students think ")
+def test_what_is_looked_for_first_misses_no_heading(text: str) -> None:
+    """Most windows are passed over without the search, for what each heading has in it."""
+    window = text[-denials.CHARS_MAX :]
+    assert denials.before(text, len(text)) == (denials._BEFORE.search(window) is not None)
+    concession = choice._CONCESSION.split(text, 1)[0]
+    assert choice._before_concession(text) == concession
+
+
+ADJECTIVES = [
+    "wrong",
+    "incorrect",
+    "false",
+    "bad",
+    "worst",
+    "invalid",
+    "mistaken",
+    "erroneous",
+    "discarded",
+    "eliminated",
+    "rejected",
+    "excluded",
+    "dismissed",
+    "tempting",
+    "misleading",
+]
+EACH = (
+    *(f"{word} options: " for word in ADJECTIVES),
+    *(f"{name}: " for name in ("distractor", "trap", "decoys")),
+    *("It cannot be ", "It can't be ", "It will not be ", "It could never be "),
+    *("If the answer is ", "I doubt the answer is ", "foolish to say ", "an error to say "),
+    *(
+        f"{who} get "
+        for who in ["some", "many", "most", "others", "people", "students", "beginners"]
+    ),
+)
+
+
+@pytest.mark.parametrize("heading", EACH)
+def test_each_word_of_a_heading_is_looked_for(heading: str) -> None:
+    assert denials.before(heading, len(heading))
+    assert denials.before(heading.upper().replace("N'T", "n't"), len(heading))
