@@ -76,7 +76,7 @@ class RolloutMetrics:
         )
         self._gateway_turns = new.counter(
             "assay_gateway_turns_total",
-            "Turns of agents, by how they ended: started, joined, forked, released.", ("how",),
+            "Turns of agents, per `how` they ended: started, joined, forked, released.", ("how",),
         )  # fmt: skip
         self._gateway_drifted = new.counter(
             "assay_gateway_drifted_total",
