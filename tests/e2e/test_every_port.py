@@ -3,12 +3,13 @@
 RPCs are read from the descriptors, the services of a port from its reflection, HTTP operations from
 the applications. A port, service or operation that is new is tried at once, or fails until it has
 an entry here and a rule. Each call is made at each port, so that one that is served where it does
-not belong is found, too; where a port does not serve it, by a caller of each kind.
+not belong is found, too; where a port does not serve it, by one caller, of another kind each time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
@@ -77,7 +78,7 @@ AUDITED: Final = tuple(
 )
 """Files of the audit log."""
 OF_EACH_KIND: Final = ("", "blue", "operator", "worker", "unknown")
-"""Callers of calls that a port does not serve to anyone: the answer knows no roles."""
+"""Callers of calls that a port does not serve to anyone, in turn: the answer knows no roles."""
 OPEN: Final = frozenset(
     {"/openapi.json", "/docs", "/docs/{name}", "/console", "/console/{name}"} | PROBES
 )
@@ -244,10 +245,11 @@ async def _together(cases: Iterator[Case]) -> list[object]:
 def _over_grpc(
     channels: Mapping[str, grpc.aio.Channel], callers: Mapping[str, Caller]
 ) -> Iterator[Case]:
+    turns = itertools.cycle(OF_EACH_KIND)
     for port, channel in channels.items():
         for method in every_port.methods():
             is_served = method.containing_service.full_name in GRPC[port][1]
-            for name in callers if is_served else OF_EACH_KIND:
+            for name in callers if is_served else [next(turns)]:
                 caller = callers[name]
                 wanted = _wanted_of_rpc(port, method, caller)
                 leave = wanted == {Answer.ADMITTED}
@@ -310,9 +312,10 @@ def _over_http(
     callers: Mapping[str, Caller],
     routes: list[tuple[str, Route]],
 ) -> Iterator[Case]:
+    turns = itertools.cycle(OF_EACH_KIND)
     for port, http in clients.items():
         for kind, route in routes:
-            for name in callers if kind in HTTP[port] else OF_EACH_KIND:
+            for name in callers if kind in HTTP[port] else [next(turns)]:
                 caller = callers[name]
                 wanted = _wanted_of_route(port, kind, route, caller)
                 call = every_port.over_http(http, route, caller.token)

@@ -15,6 +15,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'assay[cuda]'")
 
 from typing import TYPE_CHECKING
 
+from assay.rollout.cuda import program as programs
 from assay.rollout.cuda.cubin import resources_of
 from assay.rollout.cuda.gpu import shared_bytes
 from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
@@ -38,9 +39,6 @@ QWEN3_0_6B = ModelConfig(
     rope_theta=1e6,
     tied_embeddings=True,
     qk_norm=True,
-)
-SMALLEST = replace(
-    QWEN3_0_6B, dim=32, n_layers=1, n_heads=2, n_kv_heads=1, head_dim=16, hidden_dim=32
 )
 ODD = replace(
     QWEN3_0_6B, dim=1000, n_heads=12, n_kv_heads=3, head_dim=100, out_bias=True, mlp_bias=True
@@ -99,11 +97,14 @@ def test_the_general_kernel_compiles_for_other_devices(architecture: str, tmp_pa
     assert resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_GENERAL
 
 
-def test_a_cache_that_can_not_be_written_does_not_matter(tmp_path: Path) -> None:
+def test_a_cache_that_can_not_be_written_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("no folder")
-    sizes = Sizes(SMALLEST, seq_max=64)
-    program = compile_program(sizes.defines, "sm_90a", folder=tmp_path / "file")
-    assert program.cubin
+    small = {"kernel.cu": SMALL.replace("void k(", f"void {programs.ENTRY}(")}
+    monkeypatch.setattr(programs, "sources", lambda: small)
+    compiled = compile_program({}, "sm_90a", folder=tmp_path / "file")
+    assert compiled.cubin
 
 
 def test_other_sizes_are_another_program() -> None:
