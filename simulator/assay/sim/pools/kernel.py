@@ -102,8 +102,15 @@ def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> 
     rank = -(-now_ns // 1_000_000) if fcfs else state.rank[state.batch_of[request]]
     state.entry[request] = (rank << SEQUENCE_BITS) | request
     state.stage_now[request] = stage
+    state.attempt[request] = 0
+    wait_for_attempt(state, pool, request, fcfs)
+
+
+@in_place
+def wait_for_attempt(state: State, pool: int, request: int, fcfs: bool) -> None:  # noqa: FBT001 - as above
+    """Put the request into its queue for its next attempt, in the order that it has there."""
     state.since_ns[request] = QUEUED
-    state.attempt[request] = 1
+    state.attempt[request] += 1
     tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
     push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
     state.waiting_of[pool, tenant] += 1
@@ -178,12 +185,7 @@ def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: in
             state.lost[request] = 1
             end_request(state, request, now_ns)
             continue
-        state.since_ns[request] = QUEUED
-        state.attempt[request] += 1
-        tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
-        push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
-        state.waiting_of[pool, tenant] += 1
-        state.waiting[pool] += 1
+        wait_for_attempt(state, pool, request, fcfs)
 
 
 @in_place
