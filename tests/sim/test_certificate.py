@@ -9,7 +9,7 @@ from tests.sim.test_distrs import demand_of, limits_of
 from assay.core.errors import InvalidRequest
 from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
-from assay.sim.pools.certificate import Bound, bound, certify
+from assay.sim.pools.certificate import Bound, bound
 
 requests = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=8
@@ -47,10 +47,3 @@ def test_a_due_time_that_nothing_can_keep_is_refused():
     with pytest.raises(InvalidRequest) as refused:
         bound_slots(np.array([0]), np.array([[10]]), np.array([9]), 0)
     assert refused.value.field == "due_ns"
-
-
-def test_the_gap_weighs_stages_by_cost():
-    bounds = (Bound(workers=2, worker_seconds=100.0), Bound(workers=0, worker_seconds=0.0))
-    certificate = certify(bounds, [3, 0], [150.0, 0.0], [0.1, 1.0])
-    assert certificate.workers_gap == (1.5, 1.0)
-    assert certificate.cost_gap == pytest.approx(1.5)
