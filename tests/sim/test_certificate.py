@@ -32,15 +32,15 @@ def test_bound_below_optimum_below_algorithm_1(requests, delay):
     assert bounds[0] + 10 * bounds[1] <= optimum <= plan[0] + 10 * plan[1]
 
 
-def test_two_requests_that_must_overlap_need_two_workers():
+def test_two_requests_that_must_overlap_need_two_slots():
     arrived, service = np.array([0, 0]), np.array([[10], [10]])
     assert bound_slots(arrived, service, np.array([15, 15]), 0) == 2
     assert bound_slots(arrived, service, np.array([20, 20]), 0) == 1
 
 
-def test_worker_seconds_count_the_work_and_one_start_up_a_worker():
+def test_slot_seconds_count_the_work_and_one_start_up_a_slot():
     found = bound(np.array([0]), np.array([[10**9]]), np.array([10**10]), [5 * 10**9])
-    assert found == (Bound(workers=1, worker_seconds=6.0),)
+    assert found == (Bound(slots=1, slot_seconds=6.0),)
 
 
 def test_a_due_time_that_nothing_can_keep_is_refused():

@@ -1,9 +1,9 @@
-"""Lower bounds of the workers of any plan, against which a plan is measured.
+"""Lower bounds of the slots of any plan, against which a plan is measured.
 
 For a known set of requests (in hindsight), two quantities are bounded per stage:
 
-* worker-seconds: at least the work itself, `sum s_ij`, plus one start-up time per worker;
-* workers at once: `assay.planner.core.bounds`.
+* slot-seconds: at least the work itself, `sum s_ij`, plus one start-up time per slot;
+* slots at once: `assay.planner.core.bounds`.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from assay.planner.core.bounds import bound_slots
 class Bound:
     """Lower bounds of one stage for any plan."""
 
-    workers: int
-    """Workers at once."""
-    worker_seconds: float
+    slots: int
+    """Slots at once."""
+    slot_seconds: float
 
 
 def bound(
     arrived_ns: Ints, service_ns: Ints, due_ns: Ints, startup_ns: Sequence[int]
 ) -> tuple[Bound, ...]:
-    """The bound of every stage. `startup_ns` counts as held time of each worker that must exist."""
+    """The bound of every stage. `startup_ns` counts as held time of each slot that must exist."""
     bounds = []
     for stage in range(service_ns.shape[1]):
-        workers = bound_slots(arrived_ns, service_ns, due_ns, stage)
-        work_ns = int(service_ns[:, stage].sum()) + workers * startup_ns[stage]
-        bounds.append(Bound(workers=workers, worker_seconds=work_ns / SECOND_NS))
+        slots = bound_slots(arrived_ns, service_ns, due_ns, stage)
+        work_ns = int(service_ns[:, stage].sum()) + slots * startup_ns[stage]
+        bounds.append(Bound(slots=slots, slot_seconds=work_ns / SECOND_NS))
     return tuple(bounds)
