@@ -31,14 +31,21 @@ PROCESSES = {
     "inference server": ("assay.rollout.server.__main__",),
     "console": ("assay.console.routes",),
     "simulator": ("assay.sim.__main__",),
+    "simulated platform": ("assay.sim.platform.__main__",),
+    "laboratory": ("assay.sim.laboratory.__main__",),
+    "trainer": ("assay.integrations.scorer", "assay.client.rollouts", "assay.client.http"),
+    "benches": ("assay.rollout.bench.app",),
+    "demo": ("assay.cli.demo.command",),
+    "replay of a rollout": ("assay.rollout.replay.command",),
+    "score": ("assay.cli.score.command", "assay.cli.score.rescore"),
+    "check and convert": ("assay.cli.data.check", "assay.cli.data.convert"),
+    "platform's parent": ("assay.cli.platform.warm",),
 }
 SAME_MEANING = {
     "BatchKey": "the same pair of ids",
     "TaskKey": "the same pair of ids",
     "ErrorBody": "the door's name for the API's body",
     "Json": "any JSON value",
-    "Request": "a program's run in its box; the client's, in a worker host without a store",
-    "Result": "the client's, of a worker host without a store",
     "StartTimes": "the door's protocol of the pool's record",
     "Submitted": "the client's mirror of the record",
 }
@@ -69,12 +76,14 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
-    """Public classes, and aliases of types."""
+    """Public classes, and aliases of types; a variable of types (`AnswerT`) has no meaning."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id
+            name = node.targets[0].id
+            if not (name.endswith("T") and ast.unparse(node.value).startswith("TypeVar(")):
+                yield name
 
 
 @cache
