@@ -92,14 +92,14 @@ class Run:
     """The first of them, when it has ended."""
 
     def finish(self, results: Sequence[Result]) -> None:
-        """See `Ledger.finish`."""
+        """See `ScoreLedger.finish`."""
         for result in results:
             self.work.finish(result.request_id, result.outcome, result.reward)
         self.scored += len(results)
         self._advance(len(results))
 
     def refuse(self, bad: BadRow) -> None:
-        """See `Ledger.refuse`."""
+        """See `ScoreLedger.refuse`."""
         if self.strict:
             raise _of_row(bad)
         self.work.refuse(bad.line, bad.request_id, bad.field, bad.error)
