@@ -16,7 +16,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 from tests.planner.snapshots import COMPILE
 
 from assay.config.planning import PlanSettings
-from assay.config.settings import PlannerSettings, SlotSettings
+from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.pipeline import StageSpec
 from assay.model.arrays import Ints, to_ns
 from assay.model.observation import PastBatch, past_batch
@@ -150,9 +150,11 @@ def test_a_plan_holds_the_slots_that_calls_need_and_the_batch_is_in_time(seed):
 def test_the_stages_batch_reaches_the_plan_and_the_rest():
     spec = StageSpec(name=COMPILE, batch_max=8)
     machine = [Machine(cores=8, memory_bytes=1 << 40)]
-    found = limits_of_stage(spec, PlannerSettings(), SlotSettings(), machine)
+    found = limits_of_stage(spec, PlannerSettings(), WorkerSettings(), machine)
     assert found.batch_max == 8
-    group = limits_of_stage(replace(spec, gathers=True), PlannerSettings(), SlotSettings(), machine)
+    group = limits_of_stage(
+        replace(spec, gathers=True), PlannerSettings(), WorkerSettings(), machine
+    )
     assert group.batch_max == 1, "a group counts for its requests"
     wide = tuple(replace(one, batch_max=20) for one in snapshots.limits())
     seen = observation_of(snapshots.snapshot(snapshots.work(), stages=wide), {}, None)
