@@ -2,8 +2,8 @@
 
     python scripts/count_lines.py c71bd28 HEAD
 
-Counted are all lines of the files written by hand: Python, C, Lua and protobuf in the source roots,
-and Python, C and C++ elsewhere. What `git` tracks counts, so a revision needs no checkout.
+Counted are all lines of the files written by hand: Python, C, CUDA, Lua and protobuf in the source
+roots, and Python, C and C++ elsewhere. What `git` tracks counts, so a revision needs no checkout.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 SOURCE_ROOTS = ("services/assay", "runtime/assay", "simulator/assay", "proto/assay")
 OTHERS = ("tests", "benchmarks", "examples", "scripts", "docs")
-ENDINGS = (".py", ".c", ".cpp", ".h", ".lua", ".proto")
+ENDINGS = (".py", ".c", ".cpp", ".cu", ".h", ".lua", ".proto")
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 

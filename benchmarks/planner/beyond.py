@@ -133,7 +133,7 @@ def run_stock(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
                 *((u, Kpa(top, utilisation=u)) for u in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)),
                 *((u, Hpa(top, utilisation=u)) for u in (0.2, 0.35, 0.5, 0.65, 0.8)),
                 *((u, RayServe(top, ongoing=u)) for u in (0.5, 1.0, 2.0)),
-                *((u, Keda(top, items_per_worker=u)) for u in (0.2, 1.0, 5.0)),
+                *((u, Keda(top, items_per_slot=u)) for u in (0.2, 1.0, 5.0)),
             ]
             for setting, policy in swept if "kpa" in policies else []:
                 result = simulate(workload, stress.cluster(), policy, Options(seed=seed))

@@ -48,7 +48,7 @@ def arrivals(path: Path | None = None) -> tuple[Floats, ...]:
 
 
 def ceiling(workload: Workload) -> tuple[int, ...]:
-    """Workers that all tasks' largest batches would need at once without queueing."""
+    """Slots that all tasks' largest batches would need at once without queueing."""
     peaks = [
         np.max([peak_concurrency(b.arrived_ns, b.service_ns) for b in task], axis=0)
         for task in workload.batches
@@ -87,7 +87,7 @@ class Stress:
         """The platform under this stress."""
         return Cluster(
             startup=(StartUp(median_s=self.startup_s),),
-            faults=Faults(worker_deaths_per_s=self.deaths_per_s),
+            faults=Faults(slot_deaths_per_s=self.deaths_per_s),
         )
 
 
@@ -120,7 +120,7 @@ STRESSES: tuple[Stress, ...] = (
     Stress(name="drift x0.6 to x1.4", change=lambda t: scale_durations(t, 0.6, 1.4)),
     Stress(name="start-up 30 s", startup_s=30.0),
     Stress(name="start-up 60 s", startup_s=60.0),
-    Stress(name="5 % of workers die a batch", deaths_per_s=0.05 / 400),
+    Stress(name="5 % of slots die a batch", deaths_per_s=0.05 / 400),
     Stress(name="cold start", past=0),
 )
 
@@ -151,7 +151,7 @@ def row(result: Result, **more: object) -> dict[str, object]:
         "held_s": {use.stage: round(use.held_s) for use in result.stages},
         "busy_s": {use.stage: round(use.busy_s) for use in result.stages},
         "cost": round(result.cost),
-        "worker_cost": round(result.worker_cost),
+        "slot_cost": round(result.slot_cost),
         "delay_mean_s": round(result.delay_mean_s, 3),
         "delay_p95_s": round(result.delay_p95_s, 3),
         "delay_max_s": round(result.delay_max_s, 3),

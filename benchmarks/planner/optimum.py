@@ -1,8 +1,8 @@
 """The exact optimum of small cases, by constraint programming (OR-tools, from the extra `dev`).
 
-`least_cost`: the cheapest number of workers, constant over time, for which some non-preemptive
+`least_cost`: the cheapest number of slots, constant over time, for which some non-preemptive
 schedule meets every due time. `least_idle`: the lowest weighted time that trainers wait, of any
-non-preemptive schedule on a given number of workers. Bounds that no queue discipline can beat.
+non-preemptive schedule on a given number of slots. Bounds that no queue discipline can beat.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ def least_cost(
     *,
     limit_s: float = 20.0,
 ) -> tuple[int, tuple[int, ...]]:
-    """Cost and workers per stage; times in whole units of any kind.
+    """Cost and slots per stage; times in whole units of any kind.
 
     Raises:
         ValueError: not solved within the time limit.
     """
     model = cp_model.CpModel()
     stages = len(cost)
-    workers = [
-        model.new_int_var(0, sum(1 for row in service if row[j]), f"workers{j}")
+    slots = [
+        model.new_int_var(0, sum(1 for row in service if row[j]), f"slots{j}")
         for j in range(stages)
     ]
     intervals: list[list[cp_model.IntervalVar]] = [[] for _ in range(stages)]
@@ -40,15 +40,15 @@ def least_cost(
             intervals[j].append(model.new_fixed_size_interval_var(start, row[j], f"run{i}.{j}"))
             ready = start + row[j]
     for j in range(stages):
-        model.add_cumulative(intervals[j], [1] * len(intervals[j]), workers[j])
-    total = sum(cost[j] * workers[j] for j in range(stages))
+        model.add_cumulative(intervals[j], [1] * len(intervals[j]), slots[j])
+    total = sum(cost[j] * slots[j] for j in range(stages))
     model.minimize(total)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = limit_s
     if solver.status_name(solver.solve(model)) != "OPTIMAL":
         raise ValueError("not solved within the time limit")
-    return round(solver.objective_value), tuple(int(solver.value(n)) for n in workers)
+    return round(solver.objective_value), tuple(int(solver.value(n)) for n in slots)
 
 
 def least_idle(
@@ -69,7 +69,7 @@ def least_idle(
         batch_of: (n,) index into `natural` and `rates`.
         natural: (batches,) end without any queueing.
         rates: (batches,) cost of a unit of time of its trainer.
-        caps: (stages,) workers.
+        caps: (stages,) slots.
         limit_s: time limit of the solver.
 
     Raises:

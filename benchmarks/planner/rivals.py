@@ -22,7 +22,7 @@ NAMED = (
     "four stages",
     "history 0.2x",
     "trickle",
-    "dying workers",
+    "dying slots",
     "start-up 30 s",
     "start-up 60 s",
     "start-up 90 s",

@@ -138,7 +138,7 @@ def against(rows: list[Row], stages: Sequence[str]) -> str:
                 f"{100 * np.mean([r['in_time_share'] for r in mine]):.0f} %",
             )
         )
-    head = ("workload", "policy", *(f"{s} (1000 worker-s)" for s in stages))
+    head = ("workload", "policy", *(f"{s} (1000 slot-s)" for s in stages))
     return table((*head, "cost (1000)", "mean d", "p95 d", "max d", "d <= D"), lines)
 
 
@@ -185,12 +185,12 @@ def stock() -> str:
         ours = [r for r in mine if r["policy"] == "assay"]
         if not ours:
             continue
-        cost = np.mean([r["worker_cost"] for r in ours])
+        cost = np.mean([r["slot_cost"] for r in ours])
         limit = max(np.quantile([d for r in ours for d in r["delays_s"]], 0.95), 0.5)
         best: dict[str, tuple[float, object, float]] = {}
         for (policy, setting), some in grouped(mine, "policy", "setting").items():
             p95 = float(np.quantile([d for r in some for d in r["delays_s"]], 0.95))
-            spent = float(np.mean([r["worker_cost"] for r in some]))
+            spent = float(np.mean([r["slot_cost"] for r in some]))
             if policy != "assay" and p95 <= limit and spent < best.get(policy, (9e99, 0, 0))[0]:
                 best[policy] = (spent, setting, p95)
         for policy in ("kpa", "hpa", "ray_serve", "keda"):
@@ -211,7 +211,7 @@ def gaps() -> str:
     for name, title in (("bound", "certificate's bound"), ("alg1", "Algorithm 1")):
         ratios = [r[name] / r["optimum"] for r in small]
         text = f"{np.mean(ratios):.3f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        lines.append((f"{title}, static workers, {len(small)} small cases", "exact optimum", text))
+        lines.append((f"{title}, static slots, {len(small)} small cases", "exact optimum", text))
     full = grouped((r for r in rows if r["setting"] == "full"), "policy")
     for (policy,), mine in full.items():
         per = "/".join(f"{np.mean([r['gaps'][j] for r in mine]):.2f}" for j in range(2))
@@ -273,7 +273,7 @@ def cold() -> str:
 
 
 def figure_pools() -> str:
-    """Figure 13's form: held and running workers, three policies."""
+    """Figure 13's form: held and running slots, three policies."""
     workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=8, seed=1)
     workload = replace(workload, batches=(workload.batches[0][:2],))
     for stage, name in enumerate(("compile", "execute")):
@@ -286,7 +286,7 @@ def figure_pools() -> str:
             )
             for policy in ("zero_queue", "distrs", "kpa", "assay")
         ]
-        plot_pools(results, stage, FIGURES / f"pools_{name}.png", title=f"{name} workers, one task")
+        plot_pools(results, stage, FIGURES / f"pools_{name}.png", title=f"{name} slots, one task")
     shown = [f"![{name}](figures/planner/pools_{name}.png)" for name in ("compile", "execute")]
     return "\n".join(shown)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.cli.score import jsonl as jsonl_module
-from assay.cli.score.jsonl import Fields, Row, basis_of, digest_of, parse_row, read_lines
+from assay.cli.score.jsonl import Fields, ScoreRow, basis_of, digest_of, parse_row, read_lines
 from assay.cli.score.worklist import Worklist, superseded_of
 from assay.client.types import StoredArtifact
 from assay.core.errors import InvalidRequest
@@ -121,7 +121,7 @@ def test_a_digest_tells_apart_what_a_reward_depends_on(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     def digest(pipeline: str, reference: str, response: str) -> str:
-        row = Row(
+        row = ScoreRow(
             line=1, request_id="r", group_id="", response=response, reference={"x": reference}
         )
         return digest_of(basis_of(pipeline, "1", {}), row)

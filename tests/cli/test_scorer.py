@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.score.jsonl import BadRow, Row, basis_of
+from assay.cli.score.jsonl import BadRow, ScoreRow, basis_of
 from assay.cli.score.scorer import Scorer, Tasks, chunked, output_line, task_name
 from assay.client import Batch, Client, Evidence, Outcome, Request, ResourceUse, Result
 from assay.core.errors import InvalidRequest, NotFound, TooLarge
@@ -19,8 +19,8 @@ from assay.core.errors import InvalidRequest, NotFound, TooLarge
 MESSAGE_ROWS_MAX = 100
 
 
-def row(line: int, group_id: str = "", *, size: int = 1) -> Row:
-    return Row(
+def row(line: int, group_id: str = "", *, size: int = 1) -> ScoreRow:
+    return ScoreRow(
         line=line,
         request_id=f"r{line}",
         group_id=group_id,
@@ -143,7 +143,7 @@ class Picky:
         self.ended = "cancelled"
 
 
-def submit(batch: Any, rows: Sequence[Row]) -> Told:
+def submit(batch: Any, rows: Sequence[ScoreRow]) -> Told:
     told = Told()
     scorer = Scorer(
         cast("Client", None),

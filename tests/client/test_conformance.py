@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.client.driven import Driven
 
 from assay.client import Backoff, Outcome, Request, SyncClient
 from assay.client.http import AsyncHttpClient, HttpClient
-from assay.client.http.bodies import chunks, error_of, joined
+from assay.client.http.bodies import error_of, joined
 from assay.config.access import TenantSettings
 from assay.core.errors import (
     AssayError,
@@ -93,6 +94,23 @@ async def test_a_batch_as_a_trainer_uses_it(client: Any_, run_worker: RunWorker)
         status = batch.status()
         assert (status.over, status.ended, status.outcomes[Outcome.SCORED]) == (True, 8, 8)
         assert [page.cursor for page in batch.pages(cursor=10)] == [10]
+
+    await asyncio.to_thread(use)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CLIENT)
+async def test_a_service_of_smaller_messages_gets_smaller_messages(
+    kind: str, run_api: RunApi
+) -> None:
+    running = await run_api(requests_per_message_max=8)
+
+    def use() -> None:
+        with opened(kind, running) as client:
+            batch = in_batch(client)
+            assert batch.submit(requests_of(40)).accepted == 40
+            bad = [*requests_of(60, first=40), replace(requests_of(1)[0], request_id="")]
+            with pytest.raises(InvalidRequest, match=r"requests\[60\]"):
+                batch.submit(bad)
 
     await asyncio.to_thread(use)
 
@@ -339,24 +357,6 @@ def test_any_answer_of_a_proxy_is_a_typed_error(status: int, content: bytes, aft
 )
 def test_an_error_with_parts_missing_is_a_typed_error(told: dict[str, None]) -> None:
     assert isinstance(error_of(500, json.dumps({"error": told}).encode()), AssayError)
-
-
-@given(
-    st.lists(st.integers(0, 40).map(lambda size: b"x" * size), max_size=40),
-    st.integers(1, 60),
-    st.integers(1, 7),
-)
-def test_chunks_hold_every_request_once_in_order(
-    parts: list[bytes], bytes_max: int, requests_max: int
-) -> None:
-    split = list(chunks(parts, bytes_max=bytes_max, requests_max=requests_max))
-    assert [one for _, chunk in split for one in chunk] == parts
-    at = 0
-    for first, chunk in split:
-        assert first == at
-        assert 1 <= len(chunk) <= requests_max
-        assert len(chunk) == 1 or sum(map(len, chunk)) <= bytes_max
-        at += len(chunk)
 
 
 @given(

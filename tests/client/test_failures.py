@@ -3,12 +3,11 @@
 import grpc
 import pytest
 
-from assay.client.failures import BY_REASON, BY_STATUS, WORTH_REPEATING, error_of, shifted
+from assay.client.failures import BY_REASON, BY_STATUS, WORTH_REPEATING, error_of
 from assay.core.errors import (
     AssayError,
     DependencyDown,
     FailedPrecondition,
-    InvalidRequest,
     Saturated,
     TooLarge,
 )
@@ -66,12 +65,3 @@ def test_a_delay_that_is_no_number_is_no_delay(delay: str) -> None:
     trailers = (("reason", "saturated"), ("retry-after-ms", delay))
     error = error_of(_failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", *trailers))
     assert error.retry_after_s == 0.0
-
-
-def test_indices_count_from_the_whole_submission() -> None:
-    error = InvalidRequest("requests[2].response: NUL", field="requests[2].response")
-    moved = shifted(error, 512)
-    assert moved.field == "requests[514].response"
-    assert moved.message == "requests[514].response: NUL"
-    assert type(moved) is InvalidRequest
-    assert shifted(InvalidRequest("k", field="prompts[2].k"), 256).field == "prompts[258].k"

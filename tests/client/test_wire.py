@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import assay.reward.wire
 from assay.client import Pipeline, Request, StoredArtifact, Task, wire
-from assay.client.wire import REQUEST_OVERHEAD_BYTES, chunks, reward_requests
+from assay.client.wire import REQUEST_OVERHEAD_BYTES, reward_requests, runs
 from assay.core.errors import InvalidRequest
 from assay.v1 import reward_pb2
 
@@ -16,14 +16,14 @@ sizes = st.lists(st.integers(0, 3_000), max_size=40)
 
 
 @given(sizes, st.integers(1, 5_000), st.integers(1, 10))
-def test_chunks_are_the_requests_in_order_within_their_bounds(
+def test_runs_are_the_requests_in_order_within_their_bounds(
     response_sizes: list[int], bytes_max: int, requests_max: int
 ) -> None:
     messages = [
         reward_pb2.RewardRequest(request_id=f"r{index}", response=b"x" * size)
         for index, size in enumerate(response_sizes)
     ]
-    cut = list(chunks(messages, bytes_max=bytes_max, requests_max=requests_max))
+    cut = list(runs(messages, bytes_max=bytes_max, items_max=requests_max))
     assert [message for _, chunk in cut for message in chunk] == messages
     position = 0
     for first, chunk in cut:

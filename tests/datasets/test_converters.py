@@ -25,7 +25,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.datasets import livecodebench
 from assay.datasets.answers import last_boxed
-from assay.datasets.port import Outputs, Refused, Row
+from assay.datasets.port import DataRow, Outputs, Refused
 from assay.datasets.registry import SOURCES, source_named
 from assay.verifiers.instructions.rules import RULES, follows
 from assay.verifiers.intake import parse_reference, parse_settings
@@ -35,22 +35,22 @@ Judge = Callable[..., Ended]
 PIPELINES = load_pipelines(found=())
 
 
-def converted(source: str, record: dict[str, Any], pipeline: str = "") -> Row:
+def converted(source: str, record: dict[str, Any], pipeline: str = "") -> DataRow:
     found = source_named(source)
     assert found is not None
     row = found.convert(record, 7, pipeline or found.pipelines[0])
-    assert isinstance(row, Row)
+    assert isinstance(row, DataRow)
     taken_by_its_pipeline(row)
     return row
 
 
-def taken_by_its_pipeline(row: Row) -> None:
+def taken_by_its_pipeline(row: DataRow) -> None:
     definition = PIPELINES[PipelineName(row.pipeline)]
     parse_reference(definition, json.dumps(row.reference).encode())
     parse_settings(definition, json.dumps(dict(row.settings)).encode())
 
 
-def reward(judge: Judge, row: Row, response: str, **more: Any) -> float | None:
+def reward(judge: Judge, row: DataRow, response: str, **more: Any) -> float | None:
     return judge(row.pipeline, response, row.reference, **{**row.settings, **more}).reward
 
 

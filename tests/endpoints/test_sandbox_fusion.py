@@ -15,7 +15,8 @@ from tests.integrations.interpreters import run_program
 from tests.verifiers.benches import SHARED_DATA
 
 from assay.reward.endpoints.sandbox_fusion_bodies import LANGUAGES, NOT_HERE
-from assay.verifiers.languages.toolchains import ToolMissing, toolchains
+from assay.verifiers.languages.language import ALL_LANGUAGES
+from assay.verifiers.languages.toolchains import ToolMissing, find_toolchain
 
 ROUNDS = """
 #include <bits/stdc++.h>
@@ -139,11 +140,19 @@ fn main() { let mut s = String::new(); stdin().read_to_string(&mut s).unwrap();
 """Print the sum of two numbers."""
 
 
+def lacks_tools(language: str) -> bool:
+    try:
+        find_toolchain(ALL_LANGUAGES[language])
+    except ToolMissing:
+        return True
+    return False
+
+
 async def languages(http: httpx.AsyncClient) -> None:
     """Judged right and wrong where the tools are; otherwise no verdict at all."""
     row = {"id": 7, "test": oj(("1 2", "3"), ("2 2", "4"))}
     for name, program in PROGRAMS.items():
-        missing = isinstance(toolchains()[LANGUAGES[name].name], ToolMissing)
+        missing = lacks_tools(LANGUAGES[name].name)
         run = {"code": program, "language": name, "stdin": "1 2\n", "compile_timeout": 60}
         answer = await http.post("/run_code", json=run)
         assert answer.status_code == 200, (name, answer.text)

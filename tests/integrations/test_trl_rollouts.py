@@ -20,7 +20,7 @@ from assay.core.errors import FailedPrecondition
 from assay.integrations.trainers import trl_rollouts
 from assay.integrations.trainers.trl import Reward
 from assay.integrations.trainers.trl_rollouts import Rollouts, columns
-from assay.rollout.models.driver import Sampling
+from assay.rollout.models.driver import TokenSampling
 
 PROMPTS = ["3 1 4"] * 3 + ["1 5 9"] * 2
 IDS = {"3 1 4": [3, 1, 4], "1 5 9": [1, 5, 9]}
@@ -58,7 +58,7 @@ class Trainer:
 def exact_logps(version: int, prompt: list[int], response: list[int]) -> list[float]:
     """By a forward pass in double precision that shares no code with the engine."""
     logits = np.asarray(Exact(version_of(version)).logits([*prompt, *response]))
-    how = Sampling(temperature=0.9)
+    how = TokenSampling(temperature=0.9)
     first = len(prompt) - 1
     return [
         float(np.log(probabilities(logits[first + at], how)[token]))

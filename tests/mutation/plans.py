@@ -108,7 +108,7 @@ PLAN_MUTANTS: Final = (
         ("prices",),
         ("(nodes.startup_ns + pool.startup_ns) / SECOND_NS", "pool.startup_ns / SECOND_NS"),
         ("max(nodes.startup_ns / SECOND_NS, settings.hold_s)", "settings.hold_s"),
-        ("-(-min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots)", "min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots"),
+        ("-(-min(slots, pool.cap) // nodes.slots)", "min(slots, pool.cap) // nodes.slots"),
         ("min(again, nodes.ready + nodes.starting)", "again"),
     ),
     *_of(

@@ -786,7 +786,7 @@ READINGS: Final = [
             "return value is not None and numbers.is_rounded_from(gold, Fraction(value))",
             "return value is not None and abs(value - float(gold.value)) < 0.1",
         ),
-        ("        if forms.are_values_and_bounds(gold, answer):\n            return False\n", ""),
+        ("return not forms.are_values_and_bounds(gold, answer) and self", "return self"),
     ),
     *_of(
         "readings",
@@ -1055,7 +1055,7 @@ READINGS: Final = [
         "readings",
         f"{MATH}/equality/comparison.py",
         ("math_judged",),
-        (" and forms.repeats(gold))", " and False)"),
+        (" or forms.repeats(gold)", ""),
         ("        gold = forms.coordinates(gold) if answer", "        gold = gold if answer"),
     ),
     *_of(

@@ -91,7 +91,7 @@ def test_slots_are_ordered_for_the_gap_and_not_held_through_it():
     long = simulated(1, early_workload(1, gap_s=1500.0))
     short = simulated(1, early_workload(1))
     assert all(batch.in_time for batch in (*long.batches, *short.batches))
-    assert long.worker_cost < 1.1 * short.worker_cost
+    assert long.slot_cost < 1.1 * short.slot_cost
 
 
 @pytest.mark.parametrize("seed", [1, 2])

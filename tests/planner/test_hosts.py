@@ -523,12 +523,12 @@ def test_an_idle_host_is_looked_at_less_often_until_its_record_changes() -> None
     view = HostView(record=record, pools={pool.stage: pool})
     view.answered(now_ns := 10**12)
     for at_ns in (now_ns, now_ns + CALM_NS - 1):
-        view.listed(record, at_ns)
+        view.listed(record)
         assert view.is_calm(at_ns)
     assert not view.is_calm(now_ns + CALM_NS)
     assert view.counts(now_ns + CALM_NS + AWAY_NS - 1)
     assert not view.counts(now_ns + CALM_NS + AWAY_NS)
-    view.listed(replace(record, busy=1), now_ns + 1)  # a slot is at work
+    view.listed(replace(record, busy=1))  # a slot is at work
     assert not view.is_calm(now_ns + 1)
     view.answered(now_ns)
     assert not view.is_calm(now_ns)

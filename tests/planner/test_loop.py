@@ -41,7 +41,7 @@ def test_a_standby_looks_and_touches_nothing():
     )
 
 
-def test_the_leader_orders_workers_before_the_requests_come():
+def test_the_leader_orders_slots_before_the_requests_come():
     resizes = of(Resize, loop().step(Observed(observation=scene(now_ns=to_ns(150)), leader=True)))
     assert [resize.pool for resize in resizes] == [0]
     assert resizes[0].target > 3
@@ -73,7 +73,7 @@ def test_a_batch_that_opened_while_the_store_was_out_is_planned_at_the_next_look
     assert of(Resize, planner.step(Observed(observation=seen, leader=True)))
 
 
-def test_the_last_worker_stays_while_a_late_request_may_still_come_to_its_stage():
+def test_the_last_slot_stays_while_a_late_request_may_still_come_to_its_stage():
     """All history says that what runs this long times out; it may be wrong."""
     running = replace(
         fresh_batch(size=1),

@@ -57,8 +57,8 @@ def test_the_more_slowly_slots_start_the_less_is_left_to_later_plans(startups_s,
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 1000), cap=st.integers(1, 60), more=st.integers(1, 60))
 def test_more_capacity_never_makes_a_batch_later(seed, cap, more):
-    def late(workers):
-        pools = (pool(0, cap=workers), pool(1, cap=workers))
+    def late(slots):
+        pools = (pool(0, cap=slots), pool(1, cap=slots))
         return make_plan(scene(task(seed), pools=pools), FEW).batches[0].delay_mean_ns
 
     assert late(cap + more) <= late(cap)
@@ -227,7 +227,7 @@ def test_a_cap_of_zero_leaves_the_loop_alive_and_the_batch_at_risk():
         (Cluster(startup=(StartUp(median_s=40.0),)), 3),
         (Cluster(), 0),
         (Cluster(caps=(6, 2)), 3),
-        (Cluster(faults=Faults(worker_deaths_per_s=0.001)), 3),
+        (Cluster(faults=Faults(slot_deaths_per_s=0.001)), 3),
     ],
     ids=["calm", "slow start", "cold", "capped", "deaths"],
 )
@@ -237,7 +237,7 @@ def test_every_request_of_every_batch_ends(cluster, past):
     assert [sum(b.outcomes.values()) for b in result.batches] == [150] * 4
 
 
-def test_it_holds_fewer_workers_for_less_time_than_holding_the_peak():
+def test_it_holds_fewer_slots_for_less_time_than_holding_the_peak():
     workload = small_workload(iterations=3, batch_size=600)
     result = simulate(workload, Cluster(), Assay())
     assert result.in_time_share == 1.0

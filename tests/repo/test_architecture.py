@@ -3,14 +3,17 @@ that import-linter cannot express."""
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.count_lines import package_of
 from tests.edge import every_call
 
 import assay.client
@@ -22,6 +25,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 SOURCES = ("services", "runtime", "simulator", "proto")
 MODULES_MAX = 14
 FILES_MAX = 5
+LINES_OFF_MAX, LINES_OFF_SHARE = 100, 0.04
 CANDIDATES = {"tests/verifiers/solutions"}
 """Folders of responses that tests send, not of modules."""
 
@@ -136,6 +140,33 @@ def test_the_page_names_every_package_of_benchmarks() -> None:
     named = re.findall(r"^\| `(benchmarks\.\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
     folders = [path.parent.name for path in (ROOT / "benchmarks").glob("*/__init__.py")]
     assert sorted(named) == sorted(f"benchmarks.{name}" for name in folders)
+
+
+def test_the_table_of_lines_is_at_most_a_few_hundredths_old() -> None:
+    """`python scripts/count_lines.py c71bd28 HEAD` prints it again."""
+    section = PAGE.read_text("utf-8").partition("## Lines by package")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w. ]+) \| [\d,]+ \| ([\d,]+) \|", section, re.MULTILINE)
+    told = {name: int(count.replace(",", "")) for name, count in rows}
+    found = lines_there()
+    found["all packages"] = sum(n for name, n in found.items() if name.startswith("assay."))
+    assert told.keys() == found.keys()
+    stale = {
+        name: f"{told[name]:,} lines in the table, {found[name]:,} in the tree"
+        for name in told
+        if abs(told[name] - found[name]) > max(LINES_OFF_MAX, LINES_OFF_SHARE * found[name])
+    }
+    assert stale == {}
+
+
+def lines_there() -> Counter[str]:
+    """Lines by package of the files that git tracks, as they are in the working tree."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    found: Counter[str] = Counter()
+    for name in listed.stdout.decode().split("\0"):
+        package = package_of(name)
+        if package is not None and (ROOT / name).is_file():
+            found[package] += (ROOT / name).read_bytes().count(b"\n")
+    return found
 
 
 def imported_on_import(tree: ast.AST) -> Iterator[str]:

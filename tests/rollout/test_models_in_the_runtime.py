@@ -24,8 +24,7 @@ from assay.rollout import (
     WorkerCrashed,
 )
 from assay.rollout.models import DType, Engine, load_model, load_tokenizer
-from assay.rollout.models.driver import Driver
-from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import EngineSettings
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 def alone(engine: Engine, prompt: list[int], n: int, seed: int) -> tuple[list[int], list[float]]:
     """One rollout on the engine, without the runtime."""
     driver = Driver(engine, 64)
-    sampling = DriverSampling(temperature=0.8, top_k=40, seed=seed)
+    sampling = TokenSampling(temperature=0.8, top_k=40, seed=seed)
     rollout = driver.new(len(prompt) + n, sampling)
     driver.prefill(rollout, prompt[:-1], 16)
     tokens, logps, last = [], [], prompt[-1]

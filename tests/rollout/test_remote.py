@@ -43,8 +43,7 @@ from assay.rollout import (
 from assay.rollout.errors import RolloutGone, ServerLost, ServerRefused
 from assay.rollout.interface.receipts import result_hash
 from assay.rollout.models import Engine, load_model
-from assay.rollout.models.driver import Driver
-from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
 from assay.rollout.remote.dialects import check_logps
@@ -124,7 +123,7 @@ def alone(
     """n tokens after the prompt, by a fresh engine in this process."""
     with Engine.create(load_model(model), settings) as engine:
         driver = Driver(engine, 64)
-        how = DriverSampling(temperature=0.8, top_k=40, seed=seed)
+        how = TokenSampling(temperature=0.8, top_k=40, seed=seed)
         rollout = driver.new(len(prompt) + n, how)
         driver.prefill(rollout, prompt[:-1], 16)
         made, _ = driver.decode([rollout], [prompt[-1]], n)

@@ -48,8 +48,7 @@ from assay.rollout.models import (
     staging,
     tensors_of,
 )
-from assay.rollout.models.driver import Driver
-from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.models.staging import Versions
 from assay.rollout.models.tensor_checks import PIECES_KEPT, ComingTensor
@@ -99,7 +98,7 @@ def engine() -> Iterator[Engine]:
 def alone(engine: Engine, prompt: list[int], n: int, seed: int) -> tuple[list[int], list[float]]:
     """n tokens after the prompt, and their log-probs, without the runtime."""
     driver = Driver(engine, 16)
-    rollout = driver.new(len(prompt) + n, DriverSampling(temperature=0.8, top_k=40, seed=seed))
+    rollout = driver.new(len(prompt) + n, TokenSampling(temperature=0.8, top_k=40, seed=seed))
     driver.prefill(rollout, prompt[:-1], 16)
     tokens, logps, last = [], [], prompt[-1]
     for _ in range(n):

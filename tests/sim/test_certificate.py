@@ -9,7 +9,7 @@ from tests.sim.test_distrs import demand_of, limits_of
 from assay.core.errors import InvalidRequest
 from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
-from assay.sim.pools.certificate import Bound, bound, certify
+from assay.sim.pools.certificate import Bound, bound
 
 requests = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=8
@@ -32,25 +32,18 @@ def test_bound_below_optimum_below_algorithm_1(requests, delay):
     assert bounds[0] + 10 * bounds[1] <= optimum <= plan[0] + 10 * plan[1]
 
 
-def test_two_requests_that_must_overlap_need_two_workers():
+def test_two_requests_that_must_overlap_need_two_slots():
     arrived, service = np.array([0, 0]), np.array([[10], [10]])
     assert bound_slots(arrived, service, np.array([15, 15]), 0) == 2
     assert bound_slots(arrived, service, np.array([20, 20]), 0) == 1
 
 
-def test_worker_seconds_count_the_work_and_one_start_up_a_worker():
+def test_slot_seconds_count_the_work_and_one_start_up_a_slot():
     found = bound(np.array([0]), np.array([[10**9]]), np.array([10**10]), [5 * 10**9])
-    assert found == (Bound(workers=1, worker_seconds=6.0),)
+    assert found == (Bound(slots=1, slot_seconds=6.0),)
 
 
 def test_a_due_time_that_nothing_can_keep_is_refused():
     with pytest.raises(InvalidRequest) as refused:
         bound_slots(np.array([0]), np.array([[10]]), np.array([9]), 0)
     assert refused.value.field == "due_ns"
-
-
-def test_the_gap_weighs_stages_by_cost():
-    bounds = (Bound(workers=2, worker_seconds=100.0), Bound(workers=0, worker_seconds=0.0))
-    certificate = certify(bounds, [3, 0], [150.0, 0.0], [0.1, 1.0])
-    assert certificate.workers_gap == (1.5, 1.0)
-    assert certificate.cost_gap == pytest.approx(1.5)

@@ -62,26 +62,26 @@ requests = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(requests=requests, delay=st.integers(0, 15))
-def test_algorithm_1_keeps_the_budget_and_one_worker_less_at_any_stage_does_not(requests, delay):
+def test_algorithm_1_keeps_the_budget_and_one_slot_less_at_any_stage_does_not(requests, delay):
     demand = demand_of([r for r, _, _ in requests], [[a, b] for _, a, b in requests])
     limits = limits_of(demand, delay)
     scratch = make_scratch(len(requests))
-    workers = algorithm1(demand, limits, [1.0, 10.0])
-    assert serve_all(demand, constant_supply(workers), limits, scratch)
-    first = workers.copy()
+    slots = algorithm1(demand, limits, [1.0, 10.0])
+    assert serve_all(demand, constant_supply(slots), limits, scratch)
+    first = slots.copy()
     first[0] -= 1
-    if workers[0] > 1:
+    if slots[0] > 1:
         assert not serve_all(demand, constant_supply(first), limits, scratch)
 
 
-def test_figure_9_without_the_timeout_rule_two_workers_look_enough_and_with_it_three():
+def test_figure_9_without_the_timeout_rule_two_slots_look_enough_and_with_it_three():
     """A third request, short in history, would queue; it might run to its timeout."""
     demand = demand_of([0, 0, 1], [[4], [9], [2]])
     assert algorithm1(demand, limits_of(demand, 0), [1.0]).tolist() == [2]
     assert algorithm1(demand, limits_of(demand, 0, timeouts=[10]), [1.0]).tolist() == [3]
 
 
-def test_a_stage_without_work_gets_no_worker():
+def test_a_stage_without_work_gets_no_slot():
     demand = demand_of([0, 1], [[5, 0], [5, 0]])
     assert algorithm1(demand, limits_of(demand, 9), [1.0, 1.0]).tolist() == [1, 0]
 
@@ -111,7 +111,7 @@ def test_algorithm_2_gives_running_requests_a_past_that_outlived_them_or_their_t
     assert len(guess.arrived_ns) == 0
 
 
-def test_peak_concurrency_counts_a_worker_that_comes_free_at_that_instant():
+def test_peak_concurrency_counts_a_slot_that_comes_free_at_that_instant():
     assert peak_concurrency(np.array([0, 5]), np.array([[5], [5]])).tolist() == [1]
     assert peak_concurrency(np.array([0, 4]), np.array([[5], [5]])).tolist() == [2]
 
@@ -121,18 +121,18 @@ def test_with_perfect_knowledge_every_batch_of_one_task_keeps_its_budget():
     result = simulate(workload, INSTANT, Ideal(workload))
     assert result.in_time_share == 1.0
     zero = simulate(workload, INSTANT, ZeroQueue())
-    assert result.worker_cost < zero.worker_cost
+    assert result.slot_cost < zero.slot_cost
 
 
-def test_the_timeout_rule_costs_workers_and_saves_delay():
+def test_the_timeout_rule_costs_slots_and_saves_delay():
     workload = small_workload(iterations=6, seed=5)
     plain = simulate(workload, INSTANT, Distrs(timeout_rule=False))
     ruled = simulate(workload, INSTANT, Distrs())
-    assert ruled.worker_cost > plain.worker_cost
+    assert ruled.slot_cost > plain.slot_cost
     assert ruled.delay_mean_s < plain.delay_mean_s
 
 
-def test_a_stage_that_history_never_reached_still_has_a_worker_while_a_batch_is_open():
+def test_a_stage_that_history_never_reached_still_has_a_slot_while_a_batch_is_open():
     never = past_batch(np.array([0]), np.array([[to_ns(5), 0]]))
     there = replace(fresh_batch(size=1), arrived=1, ended_natural_ns=1)
     view = task(history=(never,), batch=there)

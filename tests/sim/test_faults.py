@@ -40,8 +40,8 @@ def test_starting_out_of_order_is_caught(monkeypatch):
         faults.run_seed(6)
 
 
-def test_a_request_lost_with_its_worker_is_caught(monkeypatch):
-    monkeypatch.setattr(ReferenceWorld, "deliver_again", lambda self, workers, job: None)
+def test_a_request_lost_with_its_slot_is_caught(monkeypatch):
+    monkeypatch.setattr(ReferenceWorld, "deliver_again", lambda self, slots, job: None)
     with pytest.raises(faults.Broken, match="requests in pools"):
         faults.run_seed(6)
 

@@ -1,4 +1,4 @@
-"""Nodes under the workers: ordered, charged, never released under a worker."""
+"""Nodes under the slots: ordered, charged, never released under a slot."""
 
 from dataclasses import replace
 
@@ -21,24 +21,24 @@ from assay.sim.pools.nodes import NodeGroup
 from assay.sim.pools.result import Result, Sample
 from assay.sim.pools.runner import Options, simulate
 
-SHAPE = Nodes(workers=4, startup_s=90.0, cap=10)
+SHAPE = Nodes(slots=4, startup_s=90.0, cap=10)
 STEPS = st.lists(
     st.tuples(st.integers(0, 200), st.integers(0, 14), st.integers(0, 60)), min_size=1, max_size=20
 )
 
 
 @given(steps=STEPS)
-def test_nodes_hold_what_is_wanted_and_never_leave_a_worker_without_one(steps):
-    group, now_ns, charged, workers = NodeGroup(SHAPE), 0, 0, 0
+def test_nodes_hold_what_is_wanted_and_never_leave_a_slot_without_one(steps):
+    group, now_ns, charged, slots = NodeGroup(SHAPE), 0, 0, 0
     for after_s, wanted, more in steps:
         held = group.ready + len(group.starting)
         now_ns += to_ns(after_s)
         charged += held * to_ns(after_s)
         group.advance(now_ns)
-        workers = min(more, group.room)
-        group.settle(now_ns, wanted, workers)
-        assert group.room >= workers
-        assert group.ready + len(group.starting) == max(min(wanted, 10), -(-workers // 4))
+        slots = min(more, group.room)
+        group.settle(now_ns, wanted, slots)
+        assert group.room >= slots
+        assert group.ready + len(group.starting) == max(min(wanted, 10), -(-slots // 4))
         assert group.next_ready_ns > now_ns
         assert group.held_ns == charged
     assert group.ordered >= group.ready + len(group.starting)
@@ -52,7 +52,7 @@ def test_a_node_is_ready_a_start_up_after_its_order():
     assert (group.room, group.next_ready_ns, group.held_s) == (8, FAR_NS, 180.0)
 
 
-@pytest.mark.parametrize("bad", [{"workers": 0}, {"cap": -1}, {"startup_s": float("nan")}])
+@pytest.mark.parametrize("bad", [{"slots": 0}, {"cap": -1}, {"startup_s": float("nan")}])
 def test_nodes_that_cannot_be_are_refused(bad):
     with pytest.raises(InvalidRequest) as refused:
         NodeGroup(replace(SHAPE, **bad))
@@ -60,20 +60,20 @@ def test_nodes_that_cannot_be_are_refused(bad):
 
 
 class Constant(PoolPolicy):
-    """The same workers all the time."""
+    """The same slots all the time."""
 
     def decide(self, observation):
         assert all(pool.nodes is not None for pool in observation.pools)
         return Sizing(targets=tuple(20 for _ in observation.pools))
 
 
-def test_workers_start_only_where_a_node_is_ready_and_all_its_time_is_charged():
+def test_slots_start_only_where_a_node_is_ready_and_all_its_time_is_charged():
     load, cluster = small_workload(iterations=1), Cluster(nodes=SHAPE)
     found = simulate(load, cluster, Constant(), Options(sample_every_s=5.0))
     early = [sample for sample in found.samples if sample.at_s < 90.0]
     assert early
     assert all(held == 0 for sample in early for held in sample.held)
-    assert found.workers_peak == 40
+    assert found.slots_peak == 40
     assert found.nodes_ordered == 10, "five of each stage"
     assert found.node_s == pytest.approx(10 * found.duration_s)
 

@@ -71,7 +71,7 @@ def test_both_worlds_write_the_same_timed_log(seed, weights, hazard, fcfs, resiz
     workload = small_workload(tasks=2, iterations=1, seed=seed, batch_size=60)
     if weights is not None:
         workload = with_tenants(workload, weights)
-    faults = Faults(worker_deaths_per_s=hazard)
+    faults = Faults(slot_deaths_per_s=hazard)
     logs = []
     for kind in (ReferenceWorld, FastWorld):
         pools = lay_out(workload, Cluster(faults=faults), "shared", seed)
@@ -86,7 +86,7 @@ def test_both_worlds_agree_after_every_instant_of_a_replayed_trace():
     trace = {"opened_ns": 0, "completed_ns": 1, "deadline_ns": 1, "stages": ["compile", "run"]}
     lines = [trace | {"batch_id": name, "requests": requests} for name in ("past", "played")]
     workload = workload_of(lines)
-    deaths = draw_deaths(workload, Faults(worker_deaths_per_s=0.02), 5)
+    deaths = draw_deaths(workload, Faults(slot_deaths_per_s=0.02), 5)
     readable, compiled = (
         kind(workload, lay_out(workload, Cluster(), "shared", 0), deaths)
         for kind in (ReferenceWorld, FastWorld)
@@ -177,7 +177,7 @@ def test_busy_peaks_are_what_the_starts_and_ends_say():
         assert peak == max(int(((begin <= t) & (end > t)).sum()) for t in instants)
 
 
-def test_an_elastic_pool_gives_every_request_its_own_worker_after_a_cold_start():
+def test_an_elastic_pool_gives_every_request_its_own_slot_after_a_cold_start():
     workload = small_workload(seed=1)
     cluster = Cluster(startup=(StartUp(median_s=4.0, sigma=0.0),))
     pools = lay_out(workload, cluster, "shared", 0, elastic=True)
@@ -191,7 +191,7 @@ def test_an_elastic_pool_gives_every_request_its_own_worker_after_a_cold_start()
     assert world.state.held_ns.sum() == batch.service_ns.sum() + cold.sum()
 
 
-def test_start_up_is_charged_and_a_worker_that_is_cancelled_while_starting_costs_until_then():
+def test_start_up_is_charged_and_a_slot_that_is_cancelled_while_starting_costs_until_then():
     workload = small_workload()
     cluster = Cluster(startup=(StartUp(median_s=10.0, sigma=0.0),))
     for kind in (ReferenceWorld, FastWorld):

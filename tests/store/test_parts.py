@@ -12,7 +12,7 @@ from assay.core.errors import Conflict
 from assay.core.ids import BatchId, TenantId
 from assay.core.records import Quota
 from assay.store.link import SLICE
-from assay.store.operations.payloads import PIECE_BYTES
+from assay.store.operations.pieces import PIECE_BYTES
 from assay.store.operations.submitting import RELEASE_SLICE
 from assay.store.valkey import ValkeyStore
 

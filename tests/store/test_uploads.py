@@ -10,7 +10,7 @@ from assay.core import store_limits
 from assay.core.errors import Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.core.records import Quota
-from assay.store.operations.payloads import PIECE_BYTES
+from assay.store.operations.pieces import PIECE_BYTES
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 

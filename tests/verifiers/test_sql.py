@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.verifiers.sql import compare
-from assay.verifiers.sql.compare import Result, ResultRule, results_equal, value_close
+from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal, value_close
 from assay.verifiers.sql.definition import SqlReference, SqlSettings
 from assay.verifiers.sql.stage import rule_of
 
@@ -229,14 +229,14 @@ def rule(*, ordered: bool = False, columns: bool = True, tolerance: float = 1e-6
 @given(ROWS, st.randoms(use_true_random=False))
 def test_rows_in_any_order_are_the_same_unless_order_counts(rows: Any, random: Any) -> None:
     mixed = random.sample(rows, len(rows))
-    one, other = Result(columns=2, rows=rows), Result(columns=2, rows=mixed)
+    one, other = QueryResult(columns=2, rows=rows), QueryResult(columns=2, rows=mixed)
     assert results_equal(one, other, rule())
     assert results_equal(one, other, rule(ordered=True)) == all(
         value_close(a, b, 1e-6)
         for left, right in zip(rows, mixed, strict=True)
         for a, b in zip(left, right, strict=True)
     )
-    swapped = Result(columns=2, rows=[list(reversed(row)) for row in mixed])
+    swapped = QueryResult(columns=2, rows=[list(reversed(row)) for row in mixed])
     assert results_equal(one, swapped, rule(columns=False))
 
 
@@ -250,7 +250,7 @@ def test_without_tolerance_rows_are_equal_as_bags(rows: Any, others: Any) -> Non
         return sorted((tuple(norm(value) for value in row) for row in of), key=repr)
 
     equal = results_equal(
-        Result(columns=2, rows=rows), Result(columns=2, rows=others), rule(tolerance=0)
+        QueryResult(columns=2, rows=rows), QueryResult(columns=2, rows=others), rule(tolerance=0)
     )
     assert equal == (bag(rows) == bag(others))
 
@@ -258,7 +258,9 @@ def test_without_tolerance_rows_are_equal_as_bags(rows: Any, others: Any) -> Non
 def test_partners_are_found_where_a_sort_would_pair_wrongly() -> None:
     wanted = [["f1.0", "i1"], ["f1.0000001", "i9"]]
     given_rows = [["f1.0000001", "i1"], ["f1.0", "i9"]]
-    assert results_equal(Result(columns=2, rows=given_rows), Result(columns=2, rows=wanted), rule())
+    assert results_equal(
+        QueryResult(columns=2, rows=given_rows), QueryResult(columns=2, rows=wanted), rule()
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -275,10 +277,10 @@ def test_columns_in_any_order_are_the_same_under_every_rule(
     given_rows = [[row[at] for at in order] for row in rows]
     if not duplicates:
         given_rows += given_rows[-1:]
-    one, other = Result(columns=3, rows=given_rows), Result(columns=3, rows=rows)
+    one, other = QueryResult(columns=3, rows=given_rows), QueryResult(columns=3, rows=rows)
     assert results_equal(one, other, own)
     last = [*given_rows[-1][:-1], "tz"]
-    assert not results_equal(Result(columns=3, rows=[*given_rows[:-1], last]), other, own)
+    assert not results_equal(QueryResult(columns=3, rows=[*given_rows[:-1], last]), other, own)
 
 
 @pytest.mark.parametrize("duplicates", [True, False])
@@ -295,16 +297,16 @@ def test_an_order_of_columns_is_found_or_not_within_a_bound(kind: str, duplicate
         numbers, others = [[row[:1] * 8 for row in side] for side in (numbers, others)]
         others[0] = [*others[0][:-1], "f0.125"]
     own = ResultRule(ordered=False, duplicates=duplicates, column_order=False, tolerance=1e-6)
-    one, other = Result(columns=8, rows=others), Result(columns=8, rows=numbers)
+    one, other = QueryResult(columns=8, rows=others), QueryResult(columns=8, rows=numbers)
     before_s = process_time()
     assert not results_equal(one, other, own)
     assert process_time() - before_s < 30
 
 
-def _near(columns: int, rows: int, *, last: float) -> Result:
+def _near(columns: int, rows: int, *, last: float) -> QueryResult:
     """Rows whose values are all within the tolerance of each other, apart from the last column."""
     random = Random(f"{last}")
-    return Result(
+    return QueryResult(
         columns=columns,
         rows=[
             [*(f"f{1 + random.random() * 1e-7!r}" for _ in range(columns - 1)), f"f{at + last!r}"]
@@ -344,7 +346,10 @@ def test_a_search_for_partners_looks_at_so_many_values(monkeypatch: pytest.Monke
     monkeypatch.setattr(compare, "TRIES_MAX", 50_000)
     close = [[f"f{1 + at * 1e-11!r}"] for at in range(600)]
     other = [[f"f{1 + at * 1e-11 + 3e-12!r}"] for at in range(599)]
-    given_rows, wanted = Result(columns=1, rows=close), Result(columns=1, rows=[["f0.5"], *other])
+    given_rows, wanted = (
+        QueryResult(columns=1, rows=close),
+        QueryResult(columns=1, rows=[["f0.5"], *other]),
+    )
     assert not results_equal(given_rows, wanted, rule())
     assert looks[0] <= 2 * compare.TRIES_MAX
 

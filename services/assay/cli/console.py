@@ -51,8 +51,8 @@ out = TextConsole()
 err = TextConsole(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Pipeline = Annotated[str, typer.Option(help="`assay pipelines` lists them.")]
-PipelineSettings = Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")]
+PipelineOption = Annotated[str, typer.Option(help="`assay pipelines` lists them.")]
+SettingsOption = Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")]
 Url = Annotated[str, typer.Option(help="host:port; default: the running one, or its own.")]
 ResponseField = Annotated[str, typer.Option(help="Key of the response.")]
 ReferenceField = Annotated[str, typer.Option(help="Key of the reference.")]

@@ -7,12 +7,11 @@ them, while that waits for results.
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from assay.client import wire
-from assay.client.failures import BatchLost, shifted
+from assay.client.failures import BatchLost
 from assay.client.joining import JOIN_S, Joining
 from assay.client.ledger import Handed, Ledger
 from assay.client.loop_thread import LoopThread, documented_as
@@ -26,7 +25,8 @@ from assay.client.types import (
     Scores,
     Submitted,
 )
-from assay.core.errors import AssayError, NotFound, TooLarge
+from assay.core.errors import AssayError, NotFound
+from assay.core.tools.splitting import MESSAGE_BYTES, MESSAGE_REQUESTS
 from assay.v1 import reward_pb2
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
     from assay.client.connection import Connection
     from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
-
-MESSAGE_BYTES = 2 * 1024**2
-"""Approximate size in bytes of the messages into which submissions are split; a larger request, or
-`Score`, is sent in parts."""
-MESSAGE_REQUESTS = 512
 
 
 class Batch(Paged):
@@ -77,12 +72,9 @@ class Batch(Paged):
 
     async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
         accepted = duplicates = 0
-        waiting = deque(
-            wire.chunks(messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
-        )
-        while waiting:
-            first, chunk = waiting.popleft()
-            request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
+        runs = wire.runs(messages, bytes_max=MESSAGE_BYTES, items_max=MESSAGE_REQUESTS)
+        for first, run in runs:
+            request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=run)
             try:
                 if request.ByteSize() > MESSAGE_BYTES:
                     parts = wire.parts(request)
@@ -92,12 +84,9 @@ class Batch(Paged):
             except NotFound as error:
                 raise self._gone(error) from error
             except AssayError as error:
-                if not _is_too_much_together(error, chunk):
-                    raise shifted(error, first) from error
-                half = len(chunk) // 2
-                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                runs.refused(first, run, error)
                 continue
-            self._ledger.acknowledge(chunk)
+            self._ledger.acknowledge(run)
             accepted += answer.accepted
             duplicates += answer.duplicates
         return Submitted(accepted=accepted, duplicates=duplicates)
@@ -247,8 +236,3 @@ class SyncBatch:
 
     def collect(self) -> Scores:
         return self._loop.run(self._batch.collect())
-
-
-def _is_too_much_together(error: AssayError, chunk: Sequence[object]) -> bool:
-    """Whether sending half of the message may help: it was too large as a whole."""
-    return isinstance(error, TooLarge) and error.field == "message" and len(chunk) > 1

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assay.client import wire
 from assay.client.backoff import Backoff
-from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
+from assay.client.batch import Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
 from assay.client.joining import JOIN_S
 from assay.client.loop_thread import LoopThread, documented_as
 from assay.client.types import StoredArtifact
+from assay.core.tools.splitting import MESSAGE_BYTES
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:

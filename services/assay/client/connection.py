@@ -25,7 +25,7 @@ from assay.client.channels import LoopChannel
 from assay.client.failures import WORTH_REPEATING, error_of
 from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 Sleep = Callable[[float], Awaitable[object]]
 
 PORT_DEFAULT: Final = 8470
@@ -84,7 +84,7 @@ class Connection:
         self._sleep = sleep
         self._randomness = randomness or random.Random()  # noqa: S311 spreads pauses only
 
-    async def call(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
+    async def call(self, method: Callable[..., Awaitable[AnswerT]], request: object) -> AnswerT:
         """Send until it is answered, refused permanently, or the time of the backoff has passed.
 
         Raises:
@@ -98,11 +98,11 @@ class Connection:
 
     async def call_waiting(
         self,
-        method: Callable[..., Awaitable[Answer]],
+        method: Callable[..., Awaitable[AnswerT]],
         request: object,
         *,
         timeout_s: float | None,
-    ) -> Answer:
+    ) -> AnswerT:
         """As `call`, for one that waits for work; `timeout_s` is the caller's, over all attempts.
 
         Raises:
@@ -117,11 +117,11 @@ class Connection:
 
     async def _repeat(
         self,
-        method: Callable[..., Awaitable[Answer]],
+        method: Callable[..., Awaitable[AnswerT]],
         request: object,
         timeout_s: float | None,
         also: tuple[type[AssayError], ...],
-    ) -> Answer:
+    ) -> AnswerT:
         pauses = self._backoff.pauses(self._randomness)
         while True:
             try:

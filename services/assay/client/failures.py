@@ -62,7 +62,6 @@ _CLOSED: Final = re.compile(r"^failed to connect to all.*Socket closed$")
 _MAYBE_TLS: Final = "(as by a service with TLS: grpcs://)"
 _NOT_TLS: Final = "WRONG_VERSION_NUMBER"
 """In what OpenSSL says of a server that answers without TLS."""
-_INDEX: Final = re.compile(r"(requests|prompts)\[(\d+)\]")
 
 
 def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
@@ -92,19 +91,4 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
         message,
         field=trailers.get("field", ""),
         retry_after_s=int(retry_after_ms) / 1000 if retry_after_ms.isdecimal() else 0.0,
-    )
-
-
-def shifted(error: AssayError, first: int) -> AssayError:
-    """Renumber `requests[i]` or `prompts[i]` from a message's count to the whole submission's."""
-    if not first:
-        return error
-
-    def shift(found: re.Match[str]) -> str:
-        return f"{found[1]}[{int(found[2]) + first}]"
-
-    return type(error)(
-        _INDEX.sub(shift, error.message),
-        field=_INDEX.sub(shift, error.field),
-        retry_after_s=error.retry_after_s,
     )

@@ -29,6 +29,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import GroupId, StageName, WorkerId
 from assay.core.outcome import by_outcome
 from assay.core.tools.response import SENT_BYTES_MAX, response_bytes
+from assay.core.tools.splitting import Runs
 from assay.v1 import common_pb2, reward_pb2, rollout_pb2
 
 T = TypeVar("T")
@@ -133,23 +134,13 @@ def milliseconds(seconds: float | None, field: str) -> int | None:
         return None if seconds is None else round(seconds * 1000)
 
 
-def chunks(
-    messages: Sequence[M], *, bytes_max: int, requests_max: int
-) -> Iterator[tuple[int, Sequence[M]]]:
-    """Split into runs that fit one message each, with the index of their first request or prompt.
+def runs(messages: Sequence[M], *, bytes_max: int, items_max: int) -> Runs[M]:
+    """Runs of requests or prompts that fit one message each."""
+    return Runs(messages, weigh=_size_within, bytes_max=bytes_max, items_max=items_max)
 
-    One that is larger than `bytes_max` by itself is alone in its run.
-    """
-    first = 0
-    size = 0
-    for index, message in enumerate(messages):
-        one = message.ByteSize() + REQUEST_OVERHEAD_BYTES
-        if index > first and (size + one > bytes_max or index - first == requests_max):
-            yield first, messages[first:index]
-            first, size = index, 0
-        size += one
-    if first < len(messages):
-        yield first, messages[first:]
+
+def _size_within(message: Message) -> int:
+    return message.ByteSize() + REQUEST_OVERHEAD_BYTES
 
 
 def parts(

@@ -31,7 +31,6 @@ from assay.core.tools.safetensors import Stored, packed
 
 NO_VERSION: Final = -1
 """The policy version of tokens that no policy made."""
-INT32_MAX: Final = (1 << 31) - 1
 HEADER_BYTES_MAX: Final = 1 << 20
 LAYOUT: Final = "assay.trajectories.1"
 

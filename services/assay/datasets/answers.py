@@ -3,19 +3,19 @@
 import re
 from typing import Final
 
-from assay.datasets.port import Record, Refused, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity, text
 
 _THOUSANDS: Final = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _BOXED: Final = re.compile(r"\\(?:boxed|fbox)\s*(\{|\S)")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
-def convert_gsm8k(record: Record, line: int, pipeline: str) -> Row:
+def convert_gsm8k(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem, with the answer after the last `####`."""
     before, mark, answer = text(record, "answer").rpartition("####")
     if not mark or not answer.strip():
         raise Refused("an answer without `####`", before[-80:] or answer[-80:])
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "gsm8k", "id"),
         pipeline=pipeline,
         reference={"answers": [_THOUSANDS.sub("", answer.strip())]},
@@ -23,13 +23,13 @@ def convert_gsm8k(record: Record, line: int, pipeline: str) -> Row:
     )
 
 
-def convert_math(record: Record, line: int, pipeline: str) -> Row:
+def convert_math(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem: `answer` if there is one, else the last box of `solution`."""
     answer = record.get("answer")
     if isinstance(answer, bool) or not isinstance(answer, (str, int, float)) or answer == "":
         answer = last_boxed(text(record, "solution"))
     prompt = record.get("problem") or record.get("question") or ""
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "math", "unique_id", "id", "problem_id"),
         pipeline=pipeline,
         reference={"answers": [str(answer).strip()]},

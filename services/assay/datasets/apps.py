@@ -3,10 +3,19 @@
 from typing import Any, Final
 
 from assay.datasets.code_tests import PYTHON, call_tests, first_python, limits, paired, stdin_tests
-from assay.datasets.port import Record, Refused, Row, Source, identity, json_of, parsed, text
+from assay.datasets.port import (
+    DataRecord,
+    DataRow,
+    Refused,
+    Source,
+    identity,
+    json_of,
+    parsed,
+    text,
+)
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem.
 
     Every result of a problem with calls is wrapped in a list of one; both forms pass, as in the
@@ -24,7 +33,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
         _refuse_keyed(reference)
     else:
         reference = stdin_tests((_joined(given), _joined(wanted)) for given, wanted in pairs)
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "apps", "problem_id", "id", "task_id"),
         pipeline=pipeline,
         reference={**reference, **first_python(_solutions(record))},
@@ -56,7 +65,7 @@ def _is_int(key: str) -> bool:
     return key.removeprefix("-").isdecimal()
 
 
-def _solutions(record: Record) -> object:
+def _solutions(record: DataRecord) -> object:
     value = record.get("solutions")
     if not isinstance(value, str) or not value.strip():
         return value
@@ -66,7 +75,7 @@ def _solutions(record: Record) -> object:
         return None
 
 
-def _prompt(record: Record) -> str:
+def _prompt(record: DataRecord) -> str:
     question = text(record, "question", empty=True)
     starter = record.get("starter_code")
     return f"{question}\n\n{starter}" if isinstance(starter, str) and starter.strip() else question

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from assay.datasets.code_tests import CPP, PYTHON, is_python, limits, paired, stdin_tests
-from assay.datasets.port import Record, Refused, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity, text
 
 _TESTS: Final = ("public_tests", "private_tests", "generated_tests")
 _CPP: Final = 2
@@ -11,14 +11,14 @@ _PYTHON3: Final = 3
 _NAMES: Final = {"CPP": _CPP, "PYTHON3": _PYTHON3}
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem."""
     for key in ("input_file", "output_file"):
         if record.get(key):
             raise Refused("programs read or write a file", str(record[key])[:80])
     pairs = [pair for key in _TESTS for pair in _pairs(record, key)]
     wanted = _PYTHON3 if pipeline == PYTHON else _CPP
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "code_contests", "name", "id"),
         pipeline=pipeline,
         reference={**stdin_tests(pairs), **_solution(record.get("solutions"), wanted)},
@@ -27,7 +27,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     )
 
 
-def _pairs(record: Record, key: str) -> list[tuple[Any, Any]]:
+def _pairs(record: DataRecord, key: str) -> list[tuple[Any, Any]]:
     """Tests are an object of two lists, or a list of objects."""
     value = record.get(key)
     if value is None:

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any, Final
 
 from assay.datasets.code_tests import PYTHON, literal_tests
-from assay.datasets.port import Outputs, Record, Refused, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Outputs, Refused, Source, identity, text
 from assay.verifiers.code.literals import literal
 
 _SPECIAL: Final = frozenset(
@@ -38,7 +38,7 @@ _TOLERANCE: Final = 1e-6
 """Tolerance for float results if the problem has none."""
 
 
-def convert(record: Record, line: int, pipeline: str) -> Outputs:
+def convert(record: DataRecord, line: int, pipeline: str) -> Outputs:
     """Return the calls to run and the function that creates the row."""
     function, prompt = text(record, "entry_point"), text(record, "prompt", empty=True)
     if function in _SPECIAL:
@@ -49,11 +49,11 @@ def convert(record: Record, line: int, pipeline: str) -> Outputs:
     program = _program(prompt, text(record, "canonical_solution"))
     name = identity(record, line, "evalplus", "task_id")
 
-    def row(outputs: Sequence[str]) -> Row:
+    def row(outputs: Sequence[str]) -> DataRow:
         cases = zip(texts, outputs, strict=True)
         tests = _set_tests if function in _AS_SETS else literal_tests
         reference = tests(function, cases)
-        return Row(
+        return DataRow(
             request_id=name,
             pipeline=pipeline,
             reference={**reference, "solution": program, "preamble": _imports(prompt)},
@@ -81,7 +81,7 @@ def _imports(prompt: str) -> str:
     return "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 
 
-def _inputs(record: Record, key: str) -> list[list[Any]]:
+def _inputs(record: DataRecord, key: str) -> list[list[Any]]:
     value = record.get(key, [])
     if isinstance(value, dict) and not value:
         return []  # the file has none
@@ -104,7 +104,7 @@ _LISTS: Final = (list, tuple, set, frozenset)
 """Types that are a list in the file."""
 
 
-def _types(record: Record, function: str) -> Sequence[_Type]:
+def _types(record: DataRecord, function: str) -> Sequence[_Type]:
     """The types of the arguments, from the calls of the assertion; empty without any.
 
     Raises:

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from assay.datasets.code_tests import PYTHON
-from assay.datasets.port import Record, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Source, identity, text
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem; `prompt` contains helpers for both program and tests."""
     prompt = text(record, "prompt", empty=True)
     reference: dict[str, Any] = {
@@ -19,7 +19,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
             reference["canonical_solution"] = record[key]
             break
     name = identity(record, line, "HumanEval", "task_id")
-    return Row(request_id=name, pipeline=pipeline, reference=reference, prompt=prompt)
+    return DataRow(request_id=name, pipeline=pipeline, reference=reference, prompt=prompt)
 
 
 SOURCE: Final = Source(

@@ -4,16 +4,16 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from assay.datasets.port import Record, Refused, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity, text
 from assay.verifiers.instructions.definition import Instruction
 
 UNFIT: Final = "arguments that do not fit their instruction"
 """Why a record is refused; the detail names the instruction."""
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a prompt."""
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "ifbench", "key"),
         pipeline=pipeline,
         reference={"instructions": asked_of(record)},
@@ -21,7 +21,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     )
 
 
-def asked_of(record: Record) -> list[dict[str, Any]]:
+def asked_of(record: DataRecord) -> list[dict[str, Any]]:
     """The instructions of a record, as the pipeline `instructions` takes them.
 
     Raises:

@@ -7,7 +7,7 @@ regular expression can judge together (`detectable_format:json_format` is its op
 from typing import Any, Final
 
 from assay.datasets.ifbench import UNFIT, asked_of
-from assay.datasets.port import Record, Refused, Row, Source, identity, text
+from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity, text
 from assay.verifiers.instructions.arguments import ArgumentError
 from assay.verifiers.instructions.expressions import EXPRESSIONS, look_ahead
 from assay.verifiers.instructions.ifeval import JSON_FORMAT
@@ -15,11 +15,11 @@ from assay.verifiers.instructions.ifeval import JSON_FORMAT
 _REGEX: Final = "regex"
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a prompt."""
     pairs = asked_of(record)
     reference = _expression(pairs) if pipeline == _REGEX else {"instructions": pairs}
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "ifeval", "key"),
         pipeline=pipeline,
         reference=reference,

@@ -12,7 +12,16 @@ import zlib
 from typing import Any, Final, NoReturn
 
 from assay.datasets.code_tests import PYTHON, call_tests, stdin_tests
-from assay.datasets.port import Record, Refused, Row, Source, identity, json_of, parsed, text
+from assay.datasets.port import (
+    DataRecord,
+    DataRow,
+    Refused,
+    Source,
+    identity,
+    json_of,
+    parsed,
+    text,
+)
 
 PACKED_BYTES_MAX: Final = 512 * 1024 * 1024
 """Limit on unpacked test cases; the largest published ones are some tens of megabytes."""
@@ -31,7 +40,7 @@ class _TextOnly(pickle.Unpickler):
         raise pickle.UnpicklingError("it names an object outside")
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem: public and private tests together, as in its harness."""
     name = identity(record, line, "livecodebench", "question_id")
     tests = [*_tests(record, "public_test_cases"), *_tests(record, "private_test_cases")]
@@ -47,10 +56,10 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     starter = record.get("starter_code")
     if isinstance(starter, str) and starter.strip():
         prompt = f"{prompt}\n\n{starter}"
-    return Row(request_id=name, pipeline=pipeline, reference=reference, prompt=prompt)
+    return DataRow(request_id=name, pipeline=pipeline, reference=reference, prompt=prompt)
 
 
-def _function(record: Record) -> str:
+def _function(record: DataRecord) -> str:
     metadata = parsed(record, "metadata")
     name = metadata.get("func_name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
@@ -58,7 +67,7 @@ def _function(record: Record) -> str:
     return name
 
 
-def _tests(record: Record, key: str) -> list[dict[str, Any]]:
+def _tests(record: DataRecord, key: str) -> list[dict[str, Any]]:
     value = record.get(key)
     if isinstance(value, str):
         packed = value.lstrip()[:1] not in {"[", "{"} and value.strip()

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from assay.datasets.code_tests import PYTHON
-from assay.datasets.port import Record, Refused, Row, Source, identity
+from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity
 
 _KEYS: Final = ("test_list", "test_setup_code", "test_imports", "challenge_test_list")
 
 
-def convert(record: Record, line: int, pipeline: str) -> Row:
+def convert(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem; its imports apply to both program and tests."""
     tests = record.get("test_list")
     if not isinstance(tests, list) or not tests or not all(isinstance(one, str) for one in tests):
@@ -17,7 +17,7 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     if isinstance(record.get("code"), str):
         reference["solution"] = record["code"].replace("\r\n", "\n")
     prompt = record.get("prompt") or record.get("text")
-    return Row(
+    return DataRow(
         request_id=identity(record, line, "MBPP", "task_id"),
         pipeline=pipeline,
         reference=reference,

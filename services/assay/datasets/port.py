@@ -12,7 +12,7 @@ from typing import Any
 from assay.core.errors import InvalidRequest
 from assay.verifiers.intake import plain_json
 
-Record = Mapping[str, Any]
+DataRecord = Mapping[str, Any]
 
 
 class Refused(Exception):
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DataRow:
     """A row for `assay score` and `assay check`, without a response."""
 
     request_id: str
@@ -58,7 +58,7 @@ class Outputs:
     function: str
     inputs: Sequence[Sequence[str]]
     """The arguments of each call, as Python literals (`assay.verifiers.code.literals`)."""
-    row: Callable[[Sequence[str]], Row]
+    row: Callable[[Sequence[str]], DataRow]
     """Creates the row from the results of the calls, as Python literals too."""
 
 
@@ -68,14 +68,14 @@ class Source:
 
     name: str
     about: str
-    convert: Callable[[Record, int, str], Row | Outputs]
+    convert: Callable[[DataRecord, int, str], DataRow | Outputs]
     """`(record, line, pipeline)`; raises `Refused`, and nothing else. `pipeline` is one of
     `pipelines`."""
     pipelines: tuple[str, ...]
     """Which pipelines can judge it, the usual one first."""
 
 
-def text(record: Record, key: str, *, empty: bool = False) -> str:
+def text(record: DataRecord, key: str, *, empty: bool = False) -> str:
     """Return the text under `key`.
 
     Raises:
@@ -87,7 +87,7 @@ def text(record: Record, key: str, *, empty: bool = False) -> str:
     return value
 
 
-def parsed(record: Record, key: str) -> Any:  # noqa: ANN401 - any JSON
+def parsed(record: DataRecord, key: str) -> Any:  # noqa: ANN401 - any JSON
     """Return the value under `key`, which may be JSON text or JSON already.
 
     Raises:
@@ -111,7 +111,7 @@ def json_of(content: str, place: str) -> Any:  # noqa: ANN401 - any JSON
         raise Refused("malformed JSON", error.message) from None
 
 
-def identity(record: Record, line: int, prefix: str, *keys: str) -> str:
+def identity(record: DataRecord, line: int, prefix: str, *keys: str) -> str:
     """Return an id for the record: the first of `keys` that it has, else its line."""
     found = (record[key] for key in keys if isinstance(record.get(key), (str, int)))
     value = next((one for one in found if one != ""), f"line-{line}")

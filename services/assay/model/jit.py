@@ -16,7 +16,6 @@ R = TypeVar("R")
 try:
     import numba
 except ImportError:  # the plain loops are some hundred times slower and give the same answers
-    COMPILED = False
 
     def jit(function: Callable[P, R]) -> Callable[P, R]:
         """Leave the loop as it is."""
@@ -26,7 +25,6 @@ except ImportError:  # the plain loops are some hundred times slower and give th
         """Leave the loop as it is."""
         return function
 else:
-    COMPILED = True
 
     def compiled(
         function: Callable[P, R],

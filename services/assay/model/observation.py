@@ -88,7 +88,7 @@ class OpenBatch:
 
     @property
     def running(self) -> Flags:
-        """Mask of the requests that hold a worker."""
+        """Mask of the requests that hold a slot."""
         return self.elapsed_ns >= 0
 
 
@@ -125,18 +125,18 @@ class NodeView:
     """The machines of a pool, where they are bought and released too."""
 
     slots: int
-    """Workers that fit onto one."""
+    """Slots that fit onto one."""
     ready: int
     starting: int
     cap: int
     cost: float
-    """Price of a node-second, besides the cost of the workers on it."""
+    """Price of a node-second, besides the cost of the slots on it."""
     startup_ns: int
-    """Typical time from ordering a node until workers can start on it."""
+    """Typical time from ordering a node until slots can start on it."""
 
     @property
     def room(self) -> int:
-        """Workers that the nodes which are ready hold."""
+        """Slots that the nodes which are ready hold."""
         return self.ready * self.slots
 
 
@@ -152,24 +152,24 @@ class PoolView:
     waiting: int
     cap: int
     cost: float
-    """Cost of a worker-second."""
+    """Cost of a slot-second."""
     startup_ns: int
-    """Typical time from requesting a worker until it is ready."""
+    """Typical time from requesting a slot until it is ready."""
     started_ago_ns: int | None = None
     """How long ago, on average, those that are starting were ordered; `None` = not known."""
     nodes: NodeView | None = None
     """`None`: machines are there, or are not the planner's to order."""
     batch_max: int = 1
-    """Requests that a worker takes at once."""
+    """Requests that a slot takes at once."""
 
     @property
     def held(self) -> int:
-        """Workers that are paid for."""
+        """Slots that are paid for."""
         return self.starting + self.idle + self.running
 
     @property
     def awaited(self) -> int:
-        """Workers that could take at once all that waits."""
+        """Slots that could take at once all that waits."""
         return -(-self.waiting // self.batch_max)
 
 
@@ -199,11 +199,11 @@ class Sizing:
     """The decision of a policy."""
 
     targets: tuple[int, ...]
-    """Workers per pool from now on; the platform limits them to the caps."""
+    """Slots per pool from now on; the platform limits them to the caps."""
     wake_ns: int | None = None
     """Latest time at which to ask again; `None` = at the next event."""
     nodes: tuple[int, ...] = ()
-    """Nodes per pool to hold at least, also empty; those that workers need are ordered anyway.
+    """Nodes per pool to hold at least, also empty; those that slots need are ordered anyway.
     Empty = none beyond these."""
     order: tuple[int, ...] = ()
     """Tasks with an open batch, first served first: swaps their deadlines, within each tenant, for

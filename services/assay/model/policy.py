@@ -1,4 +1,4 @@
-"""The one interface of everything that decides how many workers there are."""
+"""The one interface of everything that decides how many slots there are."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ class Policy(Protocol):
 
     @property
     def elastic(self) -> bool:
-        """True = one worker per request; the sizes of `decide` are ignored."""
+        """True = one slot per request; the sizes of `decide` are ignored."""
 
     def decide(self, observation: Observation) -> Sizing:
-        """Return the number of workers from now on."""
+        """Return the number of slots from now on."""
 
 
 class PoolPolicy:

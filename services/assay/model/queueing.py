@@ -1,7 +1,7 @@
-"""When requests end, given the number of workers over time: the planner's most frequent question.
+"""When requests end, given the number of slots over time: the planner's most frequent question.
 
 Stages feed forward, so they are simulated one after the other. The queue discipline is that of the
-platform: tenants by weight, earliest batch first within one, workers are freed before requests are
+platform: tenants by weight, earliest batch first within one, slots are freed before requests are
 admitted, no preemption. A tenant is charged what a request will take; the store charges what it
 expects and corrects it at the end.
 `assay.sim.pools.reference.ReferenceWorld` is the readable counterpart, and tests compare the two.
@@ -80,10 +80,10 @@ def by_stage(demand: Demand) -> Demand:
 
 
 class Supply(NamedTuple):
-    """Workers by stage as a step function: `workers[j, s]` from `since_ns[j, s]` on."""
+    """Slots by stage as a step function: `slots[j, s]` from `since_ns[j, s]` on."""
 
     since_ns: Ints
-    workers: Ints
+    slots: Ints
     steps: Ints
     """j: entries in use."""
 
@@ -107,7 +107,7 @@ class Scratch(NamedTuple):
     """i: when the request is done with the stages simulated so far."""
     order: Ints
     queue: Ints
-    """tenant, slot"""
+    """tenant, place"""
     waiting: Ints
     """tenant: entries of `queue` in use."""
     virtual_us: Ints
@@ -126,7 +126,7 @@ class Instant(NamedTuple):
     running: int
     waiting: int
     capacity: int
-    """Workers."""
+    """Slots."""
     tail_ns: int
     """Timeouts of this stage and all later ones."""
 
@@ -144,12 +144,12 @@ def make_scratch(requests: int, tenants: int = 1) -> Scratch:
     )
 
 
-def constant_supply(workers: Ints) -> Supply:
-    """A constant number of workers."""
+def constant_supply(slots: Ints) -> Supply:
+    """A constant number of slots."""
     return Supply(
-        since_ns=np.zeros((len(workers), 1), np.int64),
-        workers=workers.reshape(-1, 1).astype(np.int64),
-        steps=np.ones(len(workers), np.int64),
+        since_ns=np.zeros((len(slots), 1), np.int64),
+        slots=slots.reshape(-1, 1).astype(np.int64),
+        steps=np.ones(len(slots), np.int64),
     )
 
 
@@ -250,7 +250,7 @@ def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> None:
 def serve_freely(
     demand: Demand, stage: int, supply: Supply, constraints: Constraints, scratch: Scratch
 ) -> int:
-    """Run one stage where a worker is free for every request at any time.
+    """Run one stage where a slot is free for every request at any time.
 
     Returns 1 = done, 0 = a constraint is broken, -1 = a request might have to wait: nothing was
     changed.
@@ -261,7 +261,7 @@ def serve_freely(
         soonest = min(soonest, scratch.clock_ns[demand.member[entry]])
     for step in range(supply.steps[stage]):
         last = step + 1 == supply.steps[stage]
-        if supply.workers[stage, step] < end - begin and (
+        if supply.slots[stage, step] < end - begin and (
             last or supply.since_ns[stage, step + 1] > soonest
         ):
             return -1
@@ -339,7 +339,7 @@ def reached_ns(demand: Demand, stage: int, scratch: Scratch, at: int) -> int:
 
 @in_place
 def next_event(supply: Supply, stage: int, step: int, scratch: Scratch, running: int) -> int:
-    """When a worker becomes free or their number changes; FAR = never."""
+    """When a slot becomes free or their number changes; FAR = never."""
     soonest = scratch.done_ns[0] if running > 0 else FAR_NS
     if step + 1 < supply.steps[stage]:
         soonest = min(soonest, supply.since_ns[stage, step + 1])
@@ -374,7 +374,7 @@ def keeps(
 def start_waiting(
     demand: Demand, stage: int, constraints: Constraints, scratch: Scratch, now: Instant
 ) -> int:
-    """Free workers take waiting requests; returns how many, -1 = a constraint is broken."""
+    """Free slots take waiting requests; returns how many, -1 = a constraint is broken."""
     several = demand.tenant.shape[0] > 0
     started = tenant = 0
     while started < now.waiting:
@@ -425,7 +425,7 @@ def serve_sorted(
             wait(demand, stage, scratch, scratch.order[at], waiting)
             waiting += 1
             at += 1
-        now = Instant(now_ns, running, waiting, supply.workers[stage, step], tail_ns)
+        now = Instant(now_ns, running, waiting, supply.slots[stage, step], tail_ns)
         started = start_waiting(demand, stage, constraints, scratch, now)
         if started < 0:
             return False
@@ -451,7 +451,7 @@ def serve(
     """Run one stage: `scratch.clock_ns` holds release times on entry and finish times on return.
 
     `busy` receives the peak number of running requests per bin of time; empty = do not record it.
-    Returns false as soon as a constraint is broken or work is left that no worker will ever take.
+    Returns false as soon as a constraint is broken or work is left that no slot will ever take.
     """
     if demand.start.shape[0] == 0:
         raise ValueError("not by_stage")

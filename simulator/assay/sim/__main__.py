@@ -117,8 +117,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")
     parser.add_argument("--replay", type=Path, help="traces, one batch per line")
     parser.add_argument("--past", type=int, default=1, help="batches per task known beforehand")
-    parser.add_argument("--cap", type=int, default=64, help="most workers per stage")
-    parser.add_argument("--startup-s", type=float, default=1.0, help="start-up time of a worker")
+    parser.add_argument("--cap", type=int, default=64, help="most slots per stage")
+    parser.add_argument("--startup-s", type=float, default=1.0, help="start-up time of a slot")
     args = parser.parse_args()
     if args.replay is not None:
         return replay(args)

@@ -13,7 +13,7 @@ from assay.sim.pools.result import Result
 
 
 def plot_pools(results: Sequence[Result], stage: int, path: Path, *, title: str) -> None:
-    """Held and running workers of one shared pool over time, one panel per policy."""
+    """Held and running slots of one shared pool over time, one panel per policy."""
     figure, axes = plt.subplots(len(results), 1, figsize=(8, 2 * len(results)), sharex=True)
     for axis, result in zip(list(axes) if len(results) > 1 else [axes], results, strict=True):
         at = [sample.at_s for sample in result.samples]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assay.rollout.models import Model, ModelConfig, RopeScaling, Tensor, TensorKind
 
 if TYPE_CHECKING:
-    from assay.rollout.models.driver import Sampling
+    from assay.rollout.models.driver import TokenSampling
 
 Doubles = NDArray[np.float64]
 K = TensorKind
@@ -175,7 +175,7 @@ def softmax(x: NDArray[Any]) -> Doubles:
     return shares
 
 
-def probabilities(logits: NDArray[Any], how: Sampling) -> Doubles:
+def probabilities(logits: NDArray[Any], how: TokenSampling) -> Doubles:
     """Of every token after temperature and filters, by full sorts in float64."""
     scaled = logits.astype(np.float64) / how.temperature
     order = np.argsort(-scaled, kind="stable")

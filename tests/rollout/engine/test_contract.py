@@ -14,7 +14,7 @@ import pytest
 from tests.rollout.engine.sources import ENGINE_SOURCES, NATIVE
 
 from assay.rollout.models import DType, Engine, EngineError, Model, ModelConfig, Tensor, TensorKind
-from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.driver import Driver, Rollout, TokenSampling
 from assay.rollout.models.engine import EngineSettings, Isa
 from assay.rollout.models.errors import CorruptModel
 
@@ -159,7 +159,7 @@ def test_nan_takes_down_one_rollout_only(dtype: DType, isas: list[Isa]) -> None:
         how = EngineSettings(weight_dtype=dtype, isa=isa)
         with Engine.create(Model(untied, tensors), how) as engine:
             driver = Driver(engine, 8)
-            good, bad = driver.new(40, Sampling(1.0, seed=1)), driver.new(40)
+            good, bad = driver.new(40, TokenSampling(1.0, seed=1)), driver.new(40)
             clean = driver.step([good], [[1, 2, 3]])[0]
             good.length = 0
             produced = driver.step([bad, good], [[7] * 20, [1, 2, 3]])
@@ -201,12 +201,12 @@ def test_more_threads_than_cores_give_the_same_bits() -> None:
     with Engine.create(model, EngineSettings(threads=1)) as engine:
         driver = Driver(engine, 16)
         wanted, _ = driver.decode(
-            [driver.new(64, Sampling(1.0, seed=s)) for s in range(4)], [1] * 4, 60
+            [driver.new(64, TokenSampling(1.0, seed=s)) for s in range(4)], [1] * 4, 60
         )
     for spin in (1, 0):
         with Engine.create(model, EngineSettings(threads=7, spin_max=spin)) as engine:
             driver = Driver(engine, 16)
-            rollouts = [driver.new(64, Sampling(1.0, seed=s)) for s in range(4)]
+            rollouts = [driver.new(64, TokenSampling(1.0, seed=s)) for s in range(4)]
             tokens, _ = driver.decode(rollouts, [1] * 4, 60)
             assert np.array_equal(tokens, wanted)
 
@@ -216,7 +216,7 @@ def test_steps_touch_no_page_for_the_first_time(threads: int) -> None:
     """Faults of the whole process over 100 steps, after one step has touched the KV blocks."""
     with Engine.create(random_model(), EngineSettings(threads=threads, batch_max=4)) as engine:
         driver = Driver(engine, 32)
-        rollouts = [driver.new(128, Sampling(1.0, top_p=0.9, seed=s)) for s in range(4)]
+        rollouts = [driver.new(128, TokenSampling(1.0, top_p=0.9, seed=s)) for s in range(4)]
         driver.decode(rollouts, [1] * 4, 100)
         for rollout in rollouts:
             rollout.length = 0

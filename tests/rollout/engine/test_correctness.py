@@ -20,7 +20,7 @@ from tests.rollout.engine.exact import (
 from tests.rollout.engine.feeding import TOLERANCE, decode_logits, last_logits, settings
 
 from assay.rollout.models import DType, Engine, Model, Tensor, load_model, load_tokenizer
-from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.driver import Driver, Rollout, TokenSampling
 from assay.rollout.models.engine import Isa
 from assay.rollout.models.model import ModelConfig, RopeScaling, rope_frequencies
 
@@ -176,8 +176,8 @@ def test_shared_prefix_changes_no_bit(
             assert len({tuple(column) for column in tokens.T.tolist()}) > 1
 
 
-def _branch(i: int) -> Sampling:
-    return Sampling(temperature=1.0, seed=i)
+def _branch(i: int) -> TokenSampling:
+    return TokenSampling(temperature=1.0, seed=i)
 
 
 def test_a_wrong_sharing_hint_is_not_believed(
@@ -204,15 +204,15 @@ def test_a_wrong_sharing_hint_is_not_believed(
 @pytest.mark.parametrize(
     "sampling",
     [
-        Sampling(temperature=1.0, seed=1),
-        Sampling(temperature=0.6, top_k=20, seed=2),
-        Sampling(temperature=1.3, top_p=0.8, seed=3),
-        Sampling(temperature=0.9, min_p=0.05, seed=4),
-        Sampling(temperature=0.8, top_k=50, top_p=0.9, min_p=0.02, seed=5),
+        TokenSampling(temperature=1.0, seed=1),
+        TokenSampling(temperature=0.6, top_k=20, seed=2),
+        TokenSampling(temperature=1.3, top_p=0.8, seed=3),
+        TokenSampling(temperature=0.9, min_p=0.05, seed=4),
+        TokenSampling(temperature=0.8, top_k=50, top_p=0.9, min_p=0.02, seed=5),
     ],
 )
 def test_sampled_logps_are_exact(
-    sampling: Sampling, families: dict[str, Model], isas: list[Isa]
+    sampling: TokenSampling, families: dict[str, Model], isas: list[Isa]
 ) -> None:
     model = families["smollm"]
     for isa in isas:
@@ -255,7 +255,7 @@ def test_smollm_answers_as_the_reference_does(smollm: Path) -> None:
         driver = Driver(engine, 64)
         root = driver.new(96)
         driver.prefill(root, ids[:-1], 64)
-        group = [driver.fork(root, 96, Sampling()) for _ in range(3)]
+        group = [driver.fork(root, 96, TokenSampling()) for _ in range(3)]
         tokens, _ = driver.decode([*group, root], [ids[-1]] * 4, 8)
         answer = tokens[:, 0].tolist()
         assert tokens.T.tolist() == [answer] * 4

@@ -15,14 +15,14 @@ from tests.rollout.engine.exact import probabilities, softmax
 
 from assay.rollout.layout import Sampler
 from assay.rollout.library.binding import load
-from assay.rollout.models.driver import Sampling
+from assay.rollout.models.driver import TokenSampling
 from assay.rollout.models.engine import Isa
 
 Floats = NDArray[np.float32]
 
 
 def draw(
-    logits: Floats, how: Sampling, n: int, position: int = 0, isa: Isa = Isa.AUTO
+    logits: Floats, how: TokenSampling, n: int, position: int = 0, isa: Isa = Isa.AUTO
 ) -> tuple[NDArray[np.int32], Floats]:
     """n tokens and log-probs at positions position, position + 1, ..."""
     raw = Sampler(
@@ -61,18 +61,18 @@ def chi_square_p(counts: NDArray[np.float64], expected: NDArray[np.float64]) -> 
 
 
 HOWS = [
-    Sampling(temperature=1.0, seed=1),
-    Sampling(temperature=0.5, seed=2),
-    Sampling(temperature=1.5, top_k=12, seed=3),
-    Sampling(temperature=1.0, top_p=0.7, seed=4),
-    Sampling(temperature=2.0, min_p=0.1, seed=5),
-    Sampling(temperature=1.2, top_k=40, top_p=0.9, min_p=0.01, seed=6),
+    TokenSampling(temperature=1.0, seed=1),
+    TokenSampling(temperature=0.5, seed=2),
+    TokenSampling(temperature=1.5, top_k=12, seed=3),
+    TokenSampling(temperature=1.0, top_p=0.7, seed=4),
+    TokenSampling(temperature=2.0, min_p=0.1, seed=5),
+    TokenSampling(temperature=1.2, top_k=40, top_p=0.9, min_p=0.01, seed=6),
 ]
 
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("vocab", [37, 300, 5000])
-def test_chi_square(how: Sampling, vocab: int) -> None:
+def test_chi_square(how: TokenSampling, vocab: int) -> None:
     logits = np.random.default_rng(vocab).normal(0, 2, vocab).astype(np.float32)
     n = 40_000 if vocab < 1000 else 12_000
     tokens, _ = draw(logits, how, n)
@@ -85,8 +85,8 @@ def test_chi_square(how: Sampling, vocab: int) -> None:
 def test_chi_square_would_notice() -> None:
     """The test above fails for a temperature that is 3 % off."""
     logits = np.random.default_rng(0).normal(0, 2, 300).astype(np.float32)
-    tokens, _ = draw(logits, Sampling(temperature=1.0, seed=1), 40_000)
-    off = probabilities(logits, Sampling(temperature=1.03)) * 40_000
+    tokens, _ = draw(logits, TokenSampling(temperature=1.0, seed=1), 40_000)
+    off = probabilities(logits, TokenSampling(temperature=1.03)) * 40_000
     assert chi_square_p(np.bincount(tokens, minlength=300).astype(np.float64), off) < 1e-4
 
 
@@ -104,13 +104,13 @@ def test_support_and_logps(
 ) -> None:
     """Ties included: what is kept among equals is the earliest, as a stable sort has it."""
     logits = (np.array(values) / 8).astype(np.float32)
-    how = Sampling(temperature, top_k, top_p, min_p, seed)
+    how = TokenSampling(temperature, top_k, top_p, min_p, seed)
     shares = probabilities(logits, how)
     tokens, logps = draw(logits, how, 16)
     for token, logp in zip(tokens, logps, strict=True):
         near = shares[token]
         if near == 0:  # at the edge of the nucleus float32 may keep one token more
-            wider = Sampling(temperature, top_k, min(1.0, top_p + 1e-4), min_p * 0.999, seed)
+            wider = TokenSampling(temperature, top_k, min(1.0, top_p + 1e-4), min_p * 0.999, seed)
             near = probabilities(logits, wider)[token]
         assert near > 0
         assert abs(math.exp(logp) - near) < 1e-3
@@ -118,11 +118,11 @@ def test_support_and_logps(
 
 def test_tokens_follow_from_seed_and_position() -> None:
     logits = np.zeros(1000, np.float32)
-    how = Sampling(temperature=1.0, seed=9)
+    how = TokenSampling(temperature=1.0, seed=9)
     tokens, _ = draw(logits, how, 50)
     again, _ = draw(logits, how, 20, position=30)
     assert tokens[30:].tolist() == again.tolist()
-    other, _ = draw(logits, Sampling(temperature=1.0, seed=10), 50)
+    other, _ = draw(logits, TokenSampling(temperature=1.0, seed=10), 50)
     assert (tokens == other).sum() < 5
 
 
@@ -135,7 +135,7 @@ def test_every_isa_draws_the_same(isas: list[Isa]) -> None:
 
 def test_greedy_takes_the_first_largest_and_its_plain_logp() -> None:
     logits = np.array([1.0, 5.0, 5.0, -2.0], np.float32)
-    tokens, logps = draw(logits, Sampling(temperature=0.0), 3)
+    tokens, logps = draw(logits, TokenSampling(temperature=0.0), 3)
     assert tokens.tolist() == [1, 1, 1]
     assert abs(logps[0] - math.log(softmax(logits.astype(np.float64))[1])) < 1e-6
 
@@ -143,7 +143,7 @@ def test_greedy_takes_the_first_largest_and_its_plain_logp() -> None:
 def test_masked_logits_are_never_drawn() -> None:
     logits = np.full(500, -np.inf, np.float32)
     logits[[17, 400]] = 0.0
-    tokens, logps = draw(logits, Sampling(temperature=1.0, seed=2), 300)
+    tokens, logps = draw(logits, TokenSampling(temperature=1.0, seed=2), 300)
     assert Counter(tokens.tolist()).keys() == {17, 400}
     assert np.allclose(logps, math.log(0.5), atol=1e-6)
 
@@ -152,10 +152,10 @@ def test_masked_logits_are_never_drawn() -> None:
 def test_logits_that_are_not_finite_give_no_token(bad: float) -> None:
     logits = np.zeros(100, np.float32)
     logits[60] = bad
-    tokens, logps = draw(logits, Sampling(temperature=1.0), 2)
+    tokens, logps = draw(logits, TokenSampling(temperature=1.0), 2)
     assert tokens.tolist() == [-1, -1]
     assert np.isnan(logps).all()
-    assert draw(np.full(8, -np.inf, np.float32), Sampling(), 1)[0].tolist() == [-1]
+    assert draw(np.full(8, -np.inf, np.float32), TokenSampling(), 1)[0].tolist() == [-1]
 
 
 def test_uniform_is_philox() -> None:

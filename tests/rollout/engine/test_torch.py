@@ -13,7 +13,7 @@ from tests.rollout.engine.exact import Exact, ids_for, round_to_bf16
 from tests.rollout.engine.feeding import TOLERANCE, decode_logits, settings
 
 from assay.rollout.models import DType, Engine, Model, load_model, load_tokenizer
-from assay.rollout.models.driver import Driver, Sampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import Isa
 
 torch = pytest.importorskip("torch")
@@ -104,7 +104,7 @@ def test_greedy_tokens_are_torchs(
             assert tokens.T.tolist() == wanted
 
 
-def reference_logp(logits: Floats, sampling: Sampling, token: int) -> float:
+def reference_logp(logits: Floats, sampling: TokenSampling, token: int) -> float:
     """log-prob of a token after temperature and filters, by full sorts in float64."""
     scaled = torch.from_numpy(logits).double() / sampling.temperature
     order = scaled.argsort(descending=True, stable=True)
@@ -124,15 +124,15 @@ def reference_logp(logits: Floats, sampling: Sampling, token: int) -> float:
 @pytest.mark.parametrize(
     "sampling",
     [
-        Sampling(temperature=1.0, seed=1),
-        Sampling(temperature=0.6, top_k=20, seed=2),
-        Sampling(temperature=1.3, top_p=0.8, seed=3),
-        Sampling(temperature=0.9, min_p=0.05, seed=4),
-        Sampling(temperature=0.8, top_k=50, top_p=0.9, min_p=0.02, seed=5),
+        TokenSampling(temperature=1.0, seed=1),
+        TokenSampling(temperature=0.6, top_k=20, seed=2),
+        TokenSampling(temperature=1.3, top_p=0.8, seed=3),
+        TokenSampling(temperature=0.9, min_p=0.05, seed=4),
+        TokenSampling(temperature=0.8, top_k=50, top_p=0.9, min_p=0.02, seed=5),
     ],
 )
 def test_sampled_logps_are_torchs(
-    sampling: Sampling, families: dict[str, tuple[Any, Model]], isas: list[Isa]
+    sampling: TokenSampling, families: dict[str, tuple[Any, Model]], isas: list[Isa]
 ) -> None:
     reference, model = families["smollm"]
     for isa in isas:
@@ -188,7 +188,7 @@ def test_smollm_is_torchs(
         driver = Driver(engine, 64)
         root = driver.new(96)
         driver.prefill(root, ids[:-1], 64)
-        group = [driver.fork(root, 96, Sampling()) for _ in range(3)]
+        group = [driver.fork(root, 96, TokenSampling()) for _ in range(3)]
         tokens, _ = driver.decode([*group, root], [ids[-1]] * 4, 8)
         wanted_tokens = greedy(reference, ids, 8)
         assert tokens.T.tolist() == [wanted_tokens] * 4
@@ -198,7 +198,7 @@ def test_smollm_is_torchs(
 @pytest.mark.timeout(600)
 def test_smollm_sampled_logps_are_torchs(smollm_pair: tuple[Any, Model]) -> None:
     reference, model = smollm_pair
-    how = Sampling(temperature=0.9, top_p=0.95, seed=11)
+    how = TokenSampling(temperature=0.9, top_p=0.95, seed=11)
     with Engine.create(model, settings(seq_len_max=128)) as engine:
         driver = Driver(engine, 16)
         tokens, logps = driver.decode([driver.new(64, how)], [1], 40)

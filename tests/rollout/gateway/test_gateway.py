@@ -27,8 +27,7 @@ from assay.core.verdict import Evidence, ResourceUse
 from assay.rollout import ProbeEngine
 from assay.rollout.gateway.bodies import AgentCompletionBody, ChatBody, EndBody
 from assay.rollout.models import Engine, tensors_of
-from assay.rollout.models.driver import Driver
-from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.driver import Driver, TokenSampling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -109,7 +108,7 @@ async def test_every_turn_has_the_engines_own_tokens_and_log_probs(
     with Engine.create(models.random(), own.engine.settings) as alone:
         driver = Driver(alone, 1024)
         for prompt, ids, logps, seed in turns:
-            sampling = DriverSampling(temperature=0.8, seed=seed)
+            sampling = TokenSampling(temperature=0.8, seed=seed)
             rollout = driver.new(len(prompt) + len(ids), sampling)
             driver.prefill(rollout, prompt[:-1], 16)
             made, scores = driver.decode([rollout], [prompt[-1]], len(ids))

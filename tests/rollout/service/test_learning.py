@@ -20,7 +20,7 @@ from tests.rollout.test_weight_slots import version_of
 
 from assay.client.rollouts import SamplingParams
 from assay.core.errors import FailedPrecondition
-from assay.rollout.models.driver import Sampling
+from assay.rollout.models.driver import TokenSampling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ def ratios(version: int, group: RolloutGroup, one: Trajectory) -> NDArray[np.flo
     """pi_trainer / pi_rollout of each token, by the trainer's weights of this version."""
     ids = [*group.prompt_ids.tolist(), *one.response_ids.tolist()]
     logits = np.asarray(Exact(version_of(version)).logits(ids))
-    how = Sampling(temperature=TEMPERATURE)
+    how = TokenSampling(temperature=TEMPERATURE)
     first = len(group.prompt_ids) - 1
     found = []
     for at, (token, logp) in enumerate(zip(one.response_ids, one.rollout_logp, strict=True)):

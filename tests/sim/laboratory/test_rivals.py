@@ -57,7 +57,7 @@ def test_the_capped_reaction_holds_no_more_than_distrs_and_leaves_no_stage_empty
     assert CappedReaction().decide(nothing).targets == (1, 1)
 
 
-def test_a_pinned_worker_is_held_from_the_rollouts_start_to_the_reward():
+def test_a_pinned_slot_is_held_from_the_rollouts_start_to_the_reward():
     start = PinnedToTrajectory().decide(scene(task(batch=fresh_batch(size=150))))
     assert start.targets == (150, 150)
     later = replace(fresh_batch(size=150), arrived=40)
@@ -68,7 +68,7 @@ def test_static_pools_never_change():
     workload = small_workload(tasks=2)
     result = simulate(workload, Cluster(), StaticByTask(), Options(seed=1))
     assert result.resizes == 4, "one per pool, at the start"
-    assert result.workers_peak == result.workers_started
+    assert result.slots_peak == result.slots_started
 
 
 @pytest.mark.parametrize("make", [Reaction, CappedReaction, PinnedToTrajectory, StaticByTask])

@@ -36,7 +36,7 @@ MIX = Mix(name="small", tasks=(SMALL,), iterations=1)
 
 def made(policy: str, setting: str, cost: float, in_time: float, **more: object) -> StressScore:
     base = StressScore(
-        mix="m", policy=policy, setting=setting, seeds=(1,), cost=cost, worker_cost=cost,
+        mix="m", policy=policy, setting=setting, seeds=(1,), cost=cost, slot_cost=cost,
         peak=10, delay_mean_s=0, delay_p95_s=0, in_time=in_time, started=10, resizes_per_minute=10,
         node_hours=1,
     )  # fmt: skip
@@ -118,7 +118,7 @@ def test_node_hours_are_those_of_full_nodes():
 def test_the_peak_is_what_was_held_at_once_and_resizes_are_changes():
     every = simulate(small_workload(), Cluster(), Reaction(), Options(seed=1, sample_every_s=0.5))
     sampled = max(sum(sample.held) for sample in every.samples)
-    assert every.workers_peak == sampled
+    assert every.slots_peak == sampled
     changes = sum(
         a != b
         for one, then in pairwise(every.samples)

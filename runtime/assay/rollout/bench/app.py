@@ -40,7 +40,7 @@ FreeCores = Annotated[
 ]
 Stories = Annotated[Path | None, typer.Option(help="stories260K.bin, to decode it as well.")]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads; default one per CPU.")]
-Engine = Annotated[BenchedEngine, typer.Option(help="Whose rollouts.")]
+EngineOption = Annotated[BenchedEngine, typer.Option(help="Whose rollouts.")]
 CPUS = len(os.sched_getaffinity(0))
 KS = [4, 16, 64]
 PREFIXES = [128, 512, 1024, 4096]
@@ -52,7 +52,7 @@ def pipeline_command(
     plot: Plot = None,
     repeats: Annotated[int, typer.Option(min=10, max=1000, help="Repeats per figure.")] = 10,
     descriptors: Annotated[int, typer.Option(min=1000, help="Per ring.")] = 4_000_000,
-    engine: Engine = BenchedEngine.CPU,
+    engine: EngineOption = BenchedEngine.CPU,
     *,
     free_cores: FreeCores = False,
 ) -> None:
@@ -75,7 +75,7 @@ def trace_command(
     plot: Plot = None,
     repeats: Repeats = 3,
     perfetto: Annotated[Path | None, typer.Option(help="Trace file of the last run.")] = None,
-    engine: Engine = BenchedEngine.CPU,
+    engine: EngineOption = BenchedEngine.CPU,
 ) -> None:
     """Latency of the eight boundaries of a rollout, and the cost of tracing them."""
     if engine is BenchedEngine.CPU:
@@ -95,7 +95,7 @@ def cow_command(
     repeats: Repeats = 3,
     k: Annotated[list[int] | None, typer.Option(min=2, help="Branches.")] = None,
     prefix: Annotated[list[int] | None, typer.Option(min=2, help="Prompt tokens.")] = None,
-    engine: Engine = BenchedEngine.CPU,
+    engine: EngineOption = BenchedEngine.CPU,
 ) -> None:
     """Memory saved by branches on a shared prefix, against the theoretical bound."""
     if engine is BenchedEngine.CUDA:
@@ -114,7 +114,7 @@ def tax_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     seconds: Annotated[float, typer.Option(min=0.01, max=60, help="Length of a sample.")] = 0.3,
-    engine: Engine = BenchedEngine.CPU,
+    engine: EngineOption = BenchedEngine.CPU,
     *,
     free_cores: FreeCores = False,
 ) -> None:

@@ -28,7 +28,6 @@ class Resources:
     """Stack per thread: spills and local arrays, of the kernel and every function it calls."""
     shared_bytes: int
     """Static shared memory per block."""
-    code_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +48,20 @@ def resources_of(cubin: bytes, kernel: str) -> Resources:
     """
     try:
         sections = _sections(cubin)
-        code = next(s for s in sections if s.name == f".text.{kernel}")
+        _check_kernel(sections, kernel)
         shared = next((s.size for s in sections if s.name == f".nv.shared.{kernel}"), 0)
         return Resources(
             registers=max(_values(cubin, sections, _REGISTERS)),
             frame_bytes=max(_values(cubin, sections, _FRAME_SIZE), default=0),
             shared_bytes=shared,
-            code_bytes=code.size,
         )
-    except (struct.error, StopIteration, IndexError, ValueError, OverflowError) as problem:
+    except (struct.error, IndexError, ValueError, OverflowError) as problem:
         raise CorruptCubin(f"no kernel {kernel!r} can be read from the cubin") from problem
+
+
+def _check_kernel(sections: list[_Section], kernel: str) -> None:
+    if f".text.{kernel}" not in {section.name for section in sections}:
+        raise ValueError("no code of this name")
 
 
 def _sections(cubin: bytes) -> list[_Section]:

@@ -31,7 +31,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TrainingBatch:
     """Padded sequences: inputs (batch, time), and per input the token that follows it."""
 
     tokens: Array
@@ -40,7 +40,7 @@ class Batch:
     """float; 1 where the next token belongs to a response."""
 
 
-def batch_of(sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
+def batch_of(sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> TrainingBatch:
     """Pad (prompt, response) pairs."""
     longest = max(len(prompt) + len(response) for prompt, response in sequences)
     whole = np.full((len(sequences), longest), PAD, np.int64)
@@ -49,7 +49,7 @@ def batch_of(sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
         end = len(prompt) + len(response)
         whole[row, :end] = [*prompt, *response]
         mask[row, len(prompt) : end] = 1
-    return Batch(whole[:, :-1], whole[:, 1:], mask[:, 1:])
+    return TrainingBatch(whole[:, :-1], whole[:, 1:], mask[:, 1:])
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Adam:
         return updated
 
 
-def _of_chosen(passed: Transformer, batch: Batch, weight: Array) -> Weights:
+def _of_chosen(passed: Transformer, batch: TrainingBatch, weight: Array) -> Weights:
     """Gradient of the sum of weight x log-prob of the next token, negated."""
     shares = np.exp(log_probs(passed.logits))
     back = shares * weight[..., None]
@@ -91,7 +91,7 @@ def _of_chosen(passed: Transformer, batch: Batch, weight: Array) -> Weights:
     return passed.gradients(back)
 
 
-def _chosen(passed: Transformer, batch: Batch) -> Array:
+def _chosen(passed: Transformer, batch: TrainingBatch) -> Array:
     """Log-prob of each next token."""
     found: Array = np.take_along_axis(
         log_probs(passed.logits), batch.next_tokens[..., None], axis=-1

@@ -72,7 +72,7 @@ class EndedRollout(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RolloutRecord:
     """A receipt with its rollout, as stored in a file."""
 
     receipt: Receipt
@@ -142,7 +142,7 @@ def write_record(path: Path, completed: EndedRollout) -> None:
     path.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> RolloutRecord:
     """Read what `write_record` wrote.
 
     Raises:
@@ -165,7 +165,7 @@ def read_record(path: Path) -> Record:
         altered.append("prompt")
     if len(tokens) != len(logps) or result_hash(tokens, logps) != receipt.result:
         altered.append("result")
-    return Record(
+    return RolloutRecord(
         receipt=receipt,
         prompt=prompt,
         tokens=tokens,

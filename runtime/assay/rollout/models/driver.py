@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class TokenSampling:
     """Sampling parameters of a token; see sampler.h. temperature 0 is greedy."""
 
     temperature: float = 0.0
@@ -40,7 +40,7 @@ class Rollout:
     """One sequence: its block table and how many positions of it hold K and V."""
 
     blocks: list[int]
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: TokenSampling = field(default_factory=TokenSampling)
     length: int = 0
     shared_blocks: int = 0
 
@@ -68,11 +68,11 @@ class Driver:
         self._arena = np.full(n_blocks * self._block_bytes + 64, 0xFF, dtype=np.uint8)
         self._base = (self._arena.ctypes.data + 63) & ~63
 
-    def new(self, positions_max: int, sampling: Sampling | None = None) -> Rollout:
+    def new(self, positions_max: int, sampling: TokenSampling | None = None) -> Rollout:
         """An empty rollout with room for positions_max positions."""
-        return Rollout(self._take(positions_max, 0), sampling or Sampling())
+        return Rollout(self._take(positions_max, 0), sampling or TokenSampling())
 
-    def fork(self, prefix: Rollout, positions_max: int, sampling: Sampling) -> Rollout:
+    def fork(self, prefix: Rollout, positions_max: int, sampling: TokenSampling) -> Rollout:
         """A rollout over the prefix's full blocks; its partial last block is copied."""
         full, rest = divmod(prefix.length, self._block_tokens)
         own = self._take(positions_max, full)

@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.rollout.library.binding import build_id
 from assay.rollout.library.engines import libc
-from assay.rollout.models.driver import Driver, Sampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import Engine, EngineError, EngineSettings, Isa
 from assay.rollout.models.model import DType
 from assay.rollout.models.staging import digest_of, weights_sha256
@@ -21,7 +21,7 @@ from assay.rollout.models.staging import digest_of, weights_sha256
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.rollout.interface.receipts import Receipt, Record
+    from assay.rollout.interface.receipts import Receipt, RolloutRecord
     from assay.rollout.models.model import Model
 
 PREFILL_CHUNK = 256
@@ -39,7 +39,7 @@ class Replayed:
     """Why it differs or could not be tried; if it was reproduced, what is different here."""
 
 
-def replay(record: Record, model: Model, *, threads: int = 0) -> Replayed:
+def replay(record: RolloutRecord, model: Model, *, threads: int = 0) -> Replayed:
     """Repeat the rollout with `model` and compare every token and log-prob."""
     receipt, count = record.receipt, len(record.tokens)
     refusals = _refusals(record, model)
@@ -59,7 +59,7 @@ def replay(record: Record, model: Model, *, threads: int = 0) -> Replayed:
     return Replayed(reproduced=at is None, tokens=count, differs_at=at, reasons=notes)
 
 
-def _refusals(record: Record, model: Model) -> tuple[str, ...]:
+def _refusals(record: RolloutRecord, model: Model) -> tuple[str, ...]:
     """Reasons that make a comparison meaningless."""
     receipt = record.receipt
     if record.altered:
@@ -88,7 +88,7 @@ def _other_code(receipt: Receipt) -> tuple[str, ...]:
 
 
 def _make(
-    record: Record, model: Model, threads: int
+    record: RolloutRecord, model: Model, threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     receipt, count = record.receipt, len(record.tokens)
     positions = len(record.prompt) + count
@@ -101,7 +101,7 @@ def _make(
         step_tokens_max=PREFILL_CHUNK,
         seq_len_max=positions,
     )
-    sampling = Sampling(
+    sampling = TokenSampling(
         temperature=receipt.temperature,
         top_k=receipt.top_k,
         top_p=receipt.top_p,

@@ -74,7 +74,7 @@ class Audited:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class AuditReport:
     """What the audit of a file found."""
 
     rows: int = 0
@@ -139,7 +139,7 @@ def _unsound(one: Audited) -> dict[str, Any]:
 
 def distinct(
     rows: Iterable[Read], *, key: str, pipeline: str, settings: Mapping[str, Any]
-) -> Report:
+) -> AuditReport:
     """Gather the distinct references of a file.
 
     Args:
@@ -148,7 +148,7 @@ def distinct(
         pipeline: judges all rows; empty: each row names its own under `pipeline`.
         settings: go before those of a row.
     """
-    report = Report()
+    report = AuditReport()
     found: dict[str, Audited] = {}
     for read in rows:
         report.rows += 1

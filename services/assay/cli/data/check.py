@@ -15,15 +15,15 @@ from assay.cli.console import (
     EXIT_WITHOUT_REWARD,
     AsJson,
     DataDir,
-    PipelineSettings,
     ReferenceField,
+    SettingsOption,
     Url,
     err,
     out,
     print_json,
     settings_object,
 )
-from assay.cli.data.audit import Auditor, Report, distinct, prepare
+from assay.cli.data.audit import Auditor, AuditReport, distinct, prepare
 from assay.cli.data.records import Read, read_records
 from assay.cli.files import output_file
 from assay.cli.platform.attached import service
@@ -37,7 +37,7 @@ def check(
         Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
     ],
     pipeline: Annotated[str, typer.Option(help="Default: each row's own `pipeline`.")] = "",
-    settings: PipelineSettings = "{}",
+    settings: SettingsOption = "{}",
     output: Annotated[Path | None, typer.Option("--out", help="File for the report.")] = None,
     url: Url = "",
     data_dir: DataDir = None,
@@ -70,7 +70,7 @@ def check(
         raise typer.Exit(EXIT_WITHOUT_REWARD)
 
 
-async def _audit(report: Report, url: str, data_dir: Path | None, clock: Clock) -> None:
+async def _audit(report: AuditReport, url: str, data_dir: Path | None, clock: Clock) -> None:
     total = sum(len(one.controls) for one in report.references)
     pipelines = [one.pipeline for one in report.references]
     async with (
@@ -102,7 +102,7 @@ def _with_bar(path: Path) -> Iterator[Read]:
             progress.update(bar, completed=read.done)
 
 
-def _table(report: Report) -> Table:
+def _table(report: AuditReport) -> Table:
     plain, states = report.as_json(), report.states
     table = Table(title="References", title_justify="left", show_header=False)
     table.add_row("rows", f"{report.rows:,}", "")

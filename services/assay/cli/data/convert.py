@@ -19,7 +19,7 @@ from assay.cli.data.solutions import Solutions
 from assay.cli.files import output_file, partial_of
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
-from assay.datasets.port import Outputs, Refused, Row, Source
+from assay.datasets.port import DataRow, Outputs, Refused, Source
 from assay.datasets.registry import ALIASES, SOURCES, source_named
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.registry import load_pipelines
@@ -29,7 +29,7 @@ EXAMPLES_MAX: Final = 5
 
 
 @dataclass(slots=True)
-class Report:
+class ConversionReport:
     """What became of the records."""
 
     records: int = 0
@@ -111,7 +111,7 @@ class Converter:
         self._strict = strict
         self._definition = load_pipelines()[PipelineName(pipeline)]
         self._ids: Counter[str] = Counter()
-        self.report = Report()
+        self.report = ConversionReport()
 
     def run(self, files: Sequence[Path], output: IO[str], stack: ExitStack) -> None:
         """Write the rows of all files.
@@ -140,7 +140,7 @@ class Converter:
         self.report.rows += 1
         return self._named(row)
 
-    def _row(self, read: Read, stack: ExitStack) -> Row:
+    def _row(self, read: Read, stack: ExitStack) -> DataRow:
         if isinstance(read.record, Refused):
             raise read.record
         row = self._source.convert(read.record, read.line, self._pipeline)
@@ -148,7 +148,7 @@ class Converter:
             return row.row(self._solutions(stack).results(row))
         return row
 
-    def _judge_by(self, row: Row) -> None:
+    def _judge_by(self, row: DataRow) -> None:
         """A row that the pipeline would refuse is refused here, where its line is known."""
         try:
             parse_reference(self._definition, _encoded(dict(row.reference)))
@@ -156,7 +156,7 @@ class Converter:
         except InvalidRequest as error:
             raise Refused(f"refused by {self._pipeline}", error.message) from None
 
-    def _named(self, row: Row) -> dict[str, Any]:
+    def _named(self, row: DataRow) -> dict[str, Any]:
         """Ids are unique in the output, however often they stand in the files."""
         plain = row.as_json()
         self._ids[row.request_id] += 1
@@ -191,7 +191,7 @@ def _with_bar(path: Path) -> Iterator[Read]:
             bar.update(task, completed=read.done, records=records)
 
 
-def _table(report: Report) -> Table:
+def _table(report: ConversionReport) -> Table:
     table = Table(title="Converted", title_justify="left", show_header=False)
     table.add_row("records", f"{report.records:,}", "")
     table.add_row("rows", f"{report.rows:,}", "")

@@ -66,7 +66,7 @@ def demo(
     and new weights pushed after each step.
     """
     records.check_plot(plot)
-    record = records.Record(steps_wanted=steps, k=8)
+    record = records.DemoRecord(steps_wanted=steps, k=8)
     asyncio.run(_demo(record, seed=seed, prompts=prompts))
     records.plot(record, plot)
     summary = record.summary()
@@ -79,7 +79,7 @@ def demo(
         raise typer.Exit(EXIT_NOT_LEARNT)
 
 
-def _summary(record: records.Record, plot: Path) -> str:
+def _summary(record: records.DemoRecord, plot: Path) -> str:
     found = record.summary()
     return (
         f"held-out reward {found['held_out_before']:.2f} -> {found['held_out_after']:.2f}, "
@@ -91,7 +91,7 @@ def _summary(record: records.Record, plot: Path) -> str:
     )
 
 
-async def _demo(record: records.Record, *, seed: int, prompts: int) -> None:
+async def _demo(record: records.DemoRecord, *, seed: int, prompts: int) -> None:
     clock = Clock()
     learner = _warm(seed)
     with tempfile.TemporaryDirectory(prefix="assay-demo-", ignore_cleanup_errors=True) as own:
@@ -136,7 +136,7 @@ async def _platform(
 
 
 async def _train(
-    record: records.Record, learner: Learner, url: str, prompts: int, clock: Clock
+    record: records.DemoRecord, learner: Learner, url: str, prompts: int, clock: Clock
 ) -> None:
     async with RolloutClient(url) as client:
         loop = await open_loop(client, learner, prompts=prompts, now=lambda: _seconds(clock))
@@ -155,7 +155,7 @@ def _seconds(clock: Clock) -> float:
 
 
 async def _watch(
-    record: records.Record, settings: Settings, addresses: Addresses, clock: Clock
+    record: records.DemoRecord, settings: Settings, addresses: Addresses, clock: Clock
 ) -> None:
     store, began = open_store(settings.store, data_dir=settings.data_dir), _seconds(clock)
     try:

@@ -28,7 +28,7 @@ RECENT = 10
 
 
 @dataclass(slots=True)
-class Record:
+class DemoRecord:
     """A run so far."""
 
     steps_wanted: int
@@ -82,7 +82,7 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def render(record: Record) -> RenderableType:
+def render(record: DemoRecord) -> RenderableType:
     """The live view."""
     recent = record.steps[-RECENT:]
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -110,7 +110,7 @@ def _bar(share: float) -> Text:
     return Text.assemble(("█" * round(30 * share)).ljust(30, "░"), f" {share:.2f}")
 
 
-def _stages(record: Record) -> Table:
+def _stages(record: DemoRecord) -> Table:
     table = Table(title="Stages", title_justify="left")
     for column in ("stage", "waits or runs", "slots busy", "slots ready", "planned"):
         table.add_column(column, justify="left" if column == "stage" else "right")
@@ -134,7 +134,7 @@ def check_plot(path: Path) -> None:
         raise InvalidRequest(f"--plot: cannot write {path} in {folder}", field="--plot")
 
 
-def plot(record: Record, path: Path) -> None:
+def plot(record: DemoRecord, path: Path) -> None:
     """Reward per step, and the pools over time, as PNG or SVG (matplotlib)."""
     from matplotlib.figure import Figure
 

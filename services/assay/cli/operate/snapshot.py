@@ -14,7 +14,6 @@ from assay.core.records import BatchRecord, StageDepth
 BATCHES_READ_MAX = 100
 """Open batches of a snapshot, the earliest deadlines; others cost nothing."""
 BATCHES_SHOWN_MAX = 20
-HOSTS_READ_MAX = 1_024
 HOSTS_SHOWN_MAX = 20
 NS_PER_S = 1_000_000_000
 
@@ -62,7 +61,7 @@ class Snapshot:
     planner: str = ""
     """What it says of itself."""
     hosts: Sequence[Host] = ()
-    """All worker hosts that the planner knows, at most `HOSTS_READ_MAX`; empty: none leads."""
+    """The worker hosts that the planner lists; empty: none leads."""
     hosts_all: int = 0
 
     @property

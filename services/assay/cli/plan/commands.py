@@ -25,7 +25,7 @@ STANDS_BY = "standing by"
 
 plan = typer.Typer(help="Show, explain and try out the planner's plan.", no_args_is_help=True)
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 Number = TypeVar("Number", int, float)
 PerStage = Annotated[list[str] | None, typer.Option(help="STAGE=N; repeatable.")]
 

@@ -31,11 +31,11 @@ from assay.cli.console import (
     DataDir,
     GroupField,
     IdField,
-    Pipeline,
-    PipelineSettings,
+    PipelineOption,
     ReferenceField,
     ResponseField,
     SettingsField,
+    SettingsOption,
     Url,
     err,
     out,
@@ -92,14 +92,14 @@ class Run:
     """The first of them, when it has ended."""
 
     def finish(self, results: Sequence[Result]) -> None:
-        """See `Ledger.finish`."""
+        """See `ScoreLedger.finish`."""
         for result in results:
             self.work.finish(result.request_id, result.outcome, result.reward)
         self.scored += len(results)
         self._advance(len(results))
 
     def refuse(self, bad: BadRow) -> None:
-        """See `Ledger.refuse`."""
+        """See `ScoreLedger.refuse`."""
         if self.strict:
             raise _of_row(bad)
         self.work.refuse(bad.line, bad.request_id, bad.field, bad.error)
@@ -135,9 +135,9 @@ def score(
     file: Annotated[
         Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
     ],
-    pipeline: Pipeline,
+    pipeline: PipelineOption,
     output: Annotated[Path, typer.Option("--out", help="Output; a second run resumes it.")],
-    settings: PipelineSettings = "{}",
+    settings: SettingsOption = "{}",
     url: Url = "",
     data_dir: DataDir = None,
     response_field: ResponseField = "response",

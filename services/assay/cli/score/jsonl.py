@@ -39,7 +39,7 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ScoreRow:
     """One response to score, and the line of the file that it stands on."""
 
     line: int
@@ -101,7 +101,7 @@ def read_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
         offset += size
 
 
-def parse_row(line: int, raw: bytes, fields: Fields) -> Row:
+def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
     """Read one line.
 
     A row without a request id is named after its line. A reference that is no object is taken as
@@ -113,7 +113,7 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> Row:
     data = _object(raw)
     if fields.reference not in data:
         raise InvalidRequest("missing", field=fields.reference)
-    return Row(
+    return ScoreRow(
         line=line,
         request_id=_name(data.get(fields.request_id, f"line-{line}"), fields.request_id),
         group_id=_name(data.get(fields.group_id, ""), fields.group_id),
@@ -212,7 +212,7 @@ def _reference(value: object) -> Mapping[str, Any]:
     return {"answers": [answer if isinstance(answer, str) else str(answer) for answer in answers]}
 
 
-def digest_of(basis: bytes, row: Row) -> str:
+def digest_of(basis: bytes, row: ScoreRow) -> str:
     """What a row's reward depends on; `basis` stands for all that the rows have in common."""
     digest = hashlib.blake2b(key=basis, digest_size=DIGEST_BYTES)
     for value in (row.settings, row.reference):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO, Any, Final, Protocol
 
-from assay.cli.score.jsonl import BadRow, Row, digest_of
+from assay.cli.score.jsonl import BadRow, ScoreRow, digest_of
 from assay.client import Batch, Client, Request, Result, Task
 from assay.core.errors import (
     AssayError,
@@ -35,7 +35,7 @@ _OF_REQUEST: Final = re.compile(r"requests\[(\d+)\]\.?(.*)", re.DOTALL)
 _REFUSALS: Final = (InvalidRequest, TooLarge, Conflict, FailedPrecondition)
 
 
-class Ledger(Protocol):
+class ScoreLedger(Protocol):
     """Receives the fate of each row."""
 
     def finish(self, results: Sequence[Result]) -> None:
@@ -83,18 +83,18 @@ class Tasks:
 
 
 def chunked(
-    rows: Iterable[Row],
+    rows: Iterable[ScoreRow],
     *,
     rows_wanted: int = BATCH_ROWS,
     rows_max: int = GROUP_ROWS_MAX,
     bytes_max: int = BATCH_BYTES,
-) -> Iterator[Sequence[Row]]:
+) -> Iterator[Sequence[ScoreRow]]:
     """Cut into pieces of at least `rows_wanted` rows (the last may be shorter).
 
     A group, whose rows stand together, is in one piece unless that would be larger than `rows_max`
     rows or `bytes_max` bytes, or its rows have different settings.
     """
-    piece: list[Row] = []
+    piece: list[ScoreRow] = []
     size = 0
     for row in rows:
         same_group = bool(piece) and row.group_id != "" and row.group_id == piece[-1].group_id
@@ -140,7 +140,7 @@ class Scorer:
         out: IO[str],
         *,
         basis: bytes,
-        ledger: Ledger,
+        ledger: ScoreLedger,
         deadline_ns: int | None = None,
     ) -> None:
         self._client = client
@@ -150,7 +150,7 @@ class Scorer:
         self._ledger = ledger
         self._deadline_ns = deadline_ns
 
-    async def run(self, rows: Iterable[Row]) -> None:
+    async def run(self, rows: Iterable[ScoreRow]) -> None:
         """Score all rows.
 
         Raises:
@@ -164,11 +164,11 @@ class Scorer:
         except* (AssayError, OSError) as errors:
             raise _first(errors) from None
 
-    async def _work(self, chunks: Iterator[Sequence[Row]]) -> None:
+    async def _work(self, chunks: Iterator[Sequence[ScoreRow]]) -> None:
         for chunk in chunks:
             await self._score(chunk)
 
-    async def _score(self, rows: Sequence[Row]) -> None:
+    async def _score(self, rows: Sequence[ScoreRow]) -> None:
         try:
             task = await self._tasks.of(rows[0].settings)
         except InvalidRequest as error:
@@ -191,7 +191,7 @@ class Scorer:
             await _cancel(batch)
             raise
 
-    async def _submit(self, batch: Batch, rows: Sequence[Row]) -> None:
+    async def _submit(self, batch: Batch, rows: Sequence[ScoreRow]) -> None:
         left = list(rows)
         first, piece, refused = 0, PIECE_ROWS, 0
         while first < len(left):
@@ -216,7 +216,7 @@ class Scorer:
         elif refused:
             await batch.seal()
 
-    def _refuse(self, row: Row, field: str, message: str) -> None:
+    def _refuse(self, row: ScoreRow, field: str, message: str) -> None:
         bad = BadRow(line=row.line, request_id=row.request_id, field=field, error=message)
         self._ledger.refuse(bad)
         self._out.write(bad.output_line())
@@ -232,7 +232,7 @@ class Scorer:
         self._ledger.finish(results)
 
 
-def _request(row: Row) -> Request:
+def _request(row: ScoreRow) -> Request:
     return Request(
         request_id=row.request_id,
         group_id=row.group_id,

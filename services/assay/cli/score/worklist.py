@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from assay.cli.files import partial_of
-from assay.cli.score.jsonl import BadRow, Fields, Row, digest_of, parse_row, read_lines
+from assay.cli.score.jsonl import BadRow, Fields, ScoreRow, digest_of, parse_row, read_lines
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
@@ -79,7 +79,7 @@ class Worklist:
                 self.refuse(line, _id_in(raw, self._fields), error.field, error.message)
         self._db.execute("COMMIT")
 
-    def _add(self, row: Row, position: int, digest: str) -> None:
+    def _add(self, row: ScoreRow, position: int, digest: str) -> None:
         key = _key(row.request_id)
         before = self._db.execute("SELECT line FROM rows WHERE id = ?", (key,)).fetchone()
         if before:
@@ -185,7 +185,7 @@ class Worklist:
         return told.rowcount > 0
 
     # -- working -------------------------------------------------------------------------------
-    def todo(self) -> Iterator[Row]:
+    def todo(self) -> Iterator[ScoreRow]:
         """The rows that are not finished: by settings, and those of one group together.
 
         Raises:
@@ -204,7 +204,7 @@ class Worklist:
                 last = n
                 yield self._read_again(line, position, size, digest)
 
-    def _read_again(self, line: int, position: int, size: int, digest: str) -> Row:
+    def _read_again(self, line: int, position: int, size: int, digest: str) -> ScoreRow:
         self._file.seek(position)
         try:
             row = parse_row(line, self._file.read(size), self._fields)

@@ -1,4 +1,4 @@
-"""Where the service is, who calls, and the sizes of messages, for both clients over HTTP."""
+"""Where the service is, who calls, for both clients over HTTP."""
 
 import asyncio
 import http.client
@@ -11,8 +11,6 @@ from assay.client import variables
 from assay.core.errors import InvalidRequest
 
 PORT_DEFAULT: Final = 8471
-MESSAGE_BYTES: Final = 2 * 1024**2
-MESSAGE_REQUESTS: Final = 512
 LISTEN_S: Final = 30.0
 """Silence of a stream after which the service is asked whether it still has the batch."""
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import deque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
-from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.address import LISTEN_S, tls_of, token_of
 from assay.client.http.operations import AsyncBatchOperations, AsyncOperations, Operation, T
 from assay.client.http.streams import AsyncTransport, lines
 from assay.client.http.transport import WORTH_REPEATING, Silent
@@ -30,7 +29,7 @@ from assay.client.types import (
     Submitted,
     Task,
 )
-from assay.core.errors import AssayError, DependencyDown, TooLarge
+from assay.core.errors import AssayError, DependencyDown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -131,19 +130,12 @@ class AsyncHttpBatch(AsyncBatchOperations, Paged):
 
     async def submit(self, requests: Iterable[Request]) -> Submitted:
         accepted = duplicates = 0
-        ready = bodies.reward_requests(list(requests))
-        waiting = deque(
-            bodies.chunks(ready, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
-        )
-        while waiting:
-            first, chunk = waiting.popleft()
+        runs = bodies.runs(list(requests))
+        for first, run in runs:
             try:
-                answer = await self._told(calls.submit(self.batch_id, chunk))
+                answer = await self._told(calls.submit(self.batch_id, run))
             except AssayError as error:
-                if not isinstance(error, TooLarge) or len(chunk) == 1:
-                    raise bodies.shifted(error, first) from error
-                half = len(chunk) // 2
-                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                runs.refused(first, run, error)
                 continue
             accepted += answer["accepted"]
             duplicates += answer["duplicates"]

@@ -2,8 +2,7 @@
 
 import base64
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeVar, cast
 
@@ -26,6 +25,7 @@ from assay.client.types import (
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
 from assay.core.outcome import by_outcome, outcome_named
 from assay.core.tools.response import SENT_BYTES_MAX, response_bytes
+from assay.core.tools.splitting import MESSAGE_BYTES, MESSAGE_REQUESTS, Runs
 
 T = TypeVar("T")
 
@@ -49,7 +49,6 @@ BY_STATUS: Final[Mapping[int, str]] = {
 """Where an answer has no `reason`: a proxy answered."""
 _UNREACHED: Final = frozenset({408, 425, 502, 503})
 _MESSAGE_CHARS_MAX: Final = 500
-_INDEX: Final = re.compile(r"requests\[(\d+)\]")
 _NUMBERS: Final = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
@@ -116,18 +115,14 @@ def encoded(value: object, field: str) -> bytes:
         raise InvalidRequest(f"{field}: not JSON: {error}", field=field) from None
 
 
-def chunks(
-    requests: Sequence[bytes], *, bytes_max: int, requests_max: int
-) -> Iterator[tuple[int, Sequence[bytes]]]:
-    """Split into messages; yields the place of each one's first request. A larger one is alone."""
-    first, size = 0, 0
-    for index, request in enumerate(requests):
-        if index > first and (size + len(request) > bytes_max or index - first == requests_max):
-            yield first, requests[first:index]
-            first, size = index, 0
-        size += len(request)
-    if len(requests) > first:
-        yield first, requests[first:]
+def runs(requests: Sequence[Request]) -> Runs[bytes]:
+    """Runs of requests as JSON objects that fit one message each.
+
+    Raises:
+        InvalidRequest: one has no form in JSON.
+    """
+    ready = reward_requests(requests)
+    return Runs(ready, weigh=len, bytes_max=MESSAGE_BYTES, items_max=MESSAGE_REQUESTS)
 
 
 def joined(requests: Iterable[bytes], **more: object) -> bytes:
@@ -243,18 +238,3 @@ def made(kind: type[T], told: Mapping[str, Any], **known: object) -> T:
     """An object of a type of the client; fields that a newer service adds are left out."""
     names = {one.name for one in fields(cast("Any", kind))}
     return kind(**{**{key: value for key, value in told.items() if key in names}, **known})
-
-
-def shifted(error: AssayError, first: int) -> AssayError:
-    """Renumber `requests[i]` from a message's count to the whole submission's."""
-
-    def shift(found: re.Match[str]) -> str:
-        return f"requests[{int(found[1]) + first}]"
-
-    if not first:
-        return error
-    return type(error)(
-        _INDEX.sub(shift, error.message),
-        field=_INDEX.sub(shift, error.field),
-        retry_after_s=error.retry_after_s,
-    )

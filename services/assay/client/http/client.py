@@ -9,14 +9,13 @@ Here such a batch is `NotFound`, or ends without these results.
 """
 
 import uuid
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
-from assay.client.http.address import LISTEN_S, MESSAGE_BYTES, MESSAGE_REQUESTS, tls_of, token_of
+from assay.client.http.address import LISTEN_S, tls_of, token_of
 from assay.client.http.operations import BatchOperations, Operation, Operations, T
 from assay.client.http.transport import LINE_BYTES_MAX, WORTH_REPEATING, Silent, Transport
 from assay.client.types import (
@@ -28,7 +27,7 @@ from assay.client.types import (
     Submitted,
     Task,
 )
-from assay.core.errors import AssayError, DependencyDown, TooLarge
+from assay.core.errors import AssayError, DependencyDown
 
 
 class HttpClient(Operations):
@@ -139,19 +138,12 @@ class HttpBatch(BatchOperations):
 
     def submit(self, requests: Iterable[Request]) -> Submitted:
         accepted = duplicates = 0
-        ready = bodies.reward_requests(list(requests))
-        waiting = deque(
-            bodies.chunks(ready, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
-        )
-        while waiting:
-            first, chunk = waiting.popleft()
+        runs = bodies.runs(list(requests))
+        for first, run in runs:
             try:
-                answer = self._told(calls.submit(self.batch_id, chunk))
+                answer = self._told(calls.submit(self.batch_id, run))
             except AssayError as error:
-                if not isinstance(error, TooLarge) or len(chunk) == 1:
-                    raise bodies.shifted(error, first) from error
-                half = len(chunk) // 2
-                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                runs.refused(first, run, error)
                 continue
             accepted += answer["accepted"]
             duplicates += answer["duplicates"]

@@ -35,7 +35,7 @@ class Malformed(http.client.HTTPException):
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class HttpConnection:
     """An open connection; between calls it watches for its end."""
 
     reader: asyncio.StreamReader
@@ -82,10 +82,10 @@ def head_of(call: Call, host: str, headers: Mapping[str, str]) -> bytes:
 
 
 @dataclass(slots=True)
-class Answer:
+class HttpAnswer:
     """An answer whose head has come."""
 
-    connection: Connection
+    connection: HttpConnection
     timeout_s: float | None
     """Silence that is waited for."""
     status: int = 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from assay.client import forks
 from assay.client.http.address import is_not_tls, not_tls, reason, target
 from assay.client.http.bodies import error_of
-from assay.client.http.exchange import PIECE_BYTES, Answer, Connection, head_of
+from assay.client.http.exchange import PIECE_BYTES, HttpAnswer, HttpConnection, head_of
 from assay.client.http.transport import (
     ANSWER_BYTES_MAX,
     ERROR_BYTES_MAX,
@@ -65,7 +65,7 @@ class AsyncTransport:
         self.timeout_s = timeout_s
         self._sleep = sleep
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: list[Connection] = []
+        self._idle: list[HttpConnection] = []
         self.renew()
         forks.renew_in_child(self)
 
@@ -112,7 +112,7 @@ class AsyncTransport:
                 await self.pause(pauses, error, deadline_s)
 
     @asynccontextmanager
-    async def answer(self, call: Call, *, timeout_s: float | None) -> AsyncIterator[Answer]:
+    async def answer(self, call: Call, *, timeout_s: float | None) -> AsyncIterator[HttpAnswer]:
         """One attempt: an answer that is one, to be read within the block.
 
         Raises:
@@ -123,7 +123,7 @@ class AsyncTransport:
         connection = None
         try:
             connection = await self._take()
-            answer = Answer(connection, timeout_s)
+            answer = HttpAnswer(connection, timeout_s)
             await answer.send(head_of(call, self._name, self._headers) + (call.body or b""))
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 content = await _first(answer, ERROR_BYTES_MAX)
@@ -166,7 +166,7 @@ class AsyncTransport:
         if self._loop is not loop:
             self._loop, self._idle = loop, []
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> HttpConnection:
         self._enter_loop()
         while self._idle:
             connection = self._idle.pop()
@@ -177,9 +177,9 @@ class AsyncTransport:
             reader, writer = await asyncio.open_connection(
                 self._host, self._port, ssl=self._tls, limit=PIECE_BYTES
             )
-        return Connection(reader, writer)
+        return HttpConnection(reader, writer)
 
-    def _give_back(self, connection: Connection, *, reusable: bool) -> None:
+    def _give_back(self, connection: HttpConnection, *, reusable: bool) -> None:
         here = self._loop is asyncio.get_running_loop()
         if not reusable or not here or len(self._idle) >= IDLE_MAX:
             connection.close()
@@ -188,7 +188,7 @@ class AsyncTransport:
         self._idle.append(connection)
 
 
-async def lines(answer: Answer) -> AsyncGenerator[bytes, None]:
+async def lines(answer: HttpAnswer) -> AsyncGenerator[bytes, None]:
     """The lines of an answer as they come, without their ends.
 
     Raises:
@@ -210,14 +210,14 @@ async def lines(answer: Answer) -> AsyncGenerator[bytes, None]:
         raise EOFError("the last line has no end")
 
 
-async def _whole(answer: Answer, bytes_max: int) -> bytes:
+async def _whole(answer: HttpAnswer, bytes_max: int) -> bytes:
     content = await _first(answer, bytes_max)
     if len(content) > bytes_max:
         raise TooLarge(f"an answer of more than {bytes_max} bytes")
     return content
 
 
-async def _first(answer: Answer, bytes_max: int) -> bytes:
+async def _first(answer: HttpAnswer, bytes_max: int) -> bytes:
     """The body, or a little more than so many bytes of it."""
     found: list[bytes] = []
     size = 0

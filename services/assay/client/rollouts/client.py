@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from assay.client.rollouts.types import Weight
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 PUSH_WEIGHTS: Final = "/assay.v1.RolloutService/PushWeights"
 
 
@@ -289,7 +289,7 @@ class RolloutClient:
             await self._keeper.keep(pause_id)
         return pause_id
 
-    async def _holding(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
+    async def _holding(self, method: Callable[..., Awaitable[AnswerT]], request: object) -> AnswerT:
         """A call that waits for the engine: `DeadlinePassed` is its answer, and not repeated."""
         return await self._connection.call_waiting(method, request, timeout_s=self._hold_timeout_s)
 

@@ -6,10 +6,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from assay.client import wire
-from assay.client.batch import MESSAGE_BYTES
-from assay.client.failures import shifted
 from assay.client.rollouts import messages
 from assay.core.errors import AssayError
+from assay.core.tools.splitting import MESSAGE_BYTES, shifted
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class RolloutSession:
             messages.prompt_message(prompt, f"prompts[{i}]") for i, prompt in enumerate(prompts)
         ]
         said = [messages.batch_message(batch, f"batches[{i}]") for i, batch in enumerate(batches)]
-        runs = wire.chunks(made, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_PROMPTS)
+        runs = wire.runs(made, bytes_max=MESSAGE_BYTES, items_max=MESSAGE_PROMPTS)
         accepted = 0
         for first, run in list(runs) or [(0, ())]:
             request = rollout_pb2.SubmitPromptsRequest(

@@ -11,7 +11,7 @@ import numpy as np
 from assay.config.planning import PlanSettings
 from assay.model.arrays import SECOND_NS, Ints
 from assay.model.observation import NodeView, PoolView
-from assay.planner.core.shape import Plan, StagePlan
+from assay.planner.core.shape import Plan, StagePlan, peaks_at
 
 
 def price(plan: Plan, pools: Sequence[PoolView], settings: PlanSettings) -> float:
@@ -50,11 +50,8 @@ def nodes_at(level: Sequence[int], offset_ns: int, pool: PoolView, settings: Pla
     nodes = pool.nodes
     ordered_s = (nodes.startup_ns + pool.startup_ns) / SECOND_NS + settings.tick_s
     kept_s = max(nodes.startup_ns / SECOND_NS, settings.hold_s)
-    first = int(offset_ns / 1e9 / settings.tick_s)
-    soon = first + int(np.ceil(ordered_s / settings.tick_s)) + 1
-    last = first + int(np.ceil((ordered_s + kept_s) / settings.tick_s)) + 1
     needed, again = (
-        -(-min(max((int(n) for n in part), default=0), pool.cap) // nodes.slots)
-        for part in (level[first:soon], level[soon:last])
+        -(-min(slots, pool.cap) // nodes.slots)
+        for slots in peaks_at(level, offset_ns, settings, ordered_s=ordered_s, kept_s=kept_s)
     )
     return min(max(needed, min(again, nodes.ready + nodes.starting)), nodes.cap)

@@ -188,12 +188,27 @@ def target_at(
     startup_s = pool.startup_ns / 1e9
     kept_s = max(startup_s + settings.start_price_s, settings.hold_s)
     ordered_s = startup_s + settings.tick_s
+    needed, again = peaks_at(level, offset_ns, settings, ordered_s=ordered_s, kept_s=kept_s)
+    return min(max(needed, min(again, pool.target)), pool.cap)
+
+
+def peaks_at(
+    level: Ints | Sequence[int],
+    offset_ns: int,
+    settings: PlanSettings,
+    *,
+    ordered_s: float,
+    kept_s: float,
+) -> tuple[int, int]:
+    """Most slots from `offset_ns` until what is ordered then is there (`ordered_s`), and from there
+    for `kept_s`."""
     first = int(offset_ns / 1e9 / settings.tick_s)
     soon = first + int(np.ceil(ordered_s / settings.tick_s)) + 1
     last = first + int(np.ceil((ordered_s + kept_s) / settings.tick_s)) + 1
-    needed = max((int(n) for n in level[first:soon]), default=0)
-    again = max((int(n) for n in level[soon:last]), default=0)
-    return min(max(needed, min(again, pool.target)), pool.cap)
+    needed, again = (
+        max((int(n) for n in part), default=0) for part in (level[first:soon], level[soon:last])
+    )
+    return needed, again
 
 
 def trim(level: Ints) -> tuple[int, ...]:

@@ -110,14 +110,14 @@ class Trial:
         """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
         from one start-up time on, as far as there are nodes for them."""
         since = np.zeros((self.stages, STEPS_MAX), np.int64)
-        workers = np.zeros((self.stages, STEPS_MAX), np.int64)
+        slots = np.zeros((self.stages, STEPS_MAX), np.int64)
         steps = np.zeros(self.stages, np.int64)
         for j, pool in enumerate(self.pools):
             course = slots_over_time(pool, int(peaks[j]))
             steps[j] = len(course)
             since[j, : len(course)] = [after and self.now_ns + after for after, _ in course]
-            workers[j, : len(course)] = [count for _, count in course]
-        return Supply(since_ns=since, workers=workers, steps=steps)
+            slots[j, : len(course)] = [count for _, count in course]
+        return Supply(since_ns=since, slots=slots, steps=steps)
 
     def settle_for_best(self) -> None:
         """D cannot be met: aim at the ends reached with the largest useful number of slots."""
@@ -276,8 +276,8 @@ def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
     """The smallest number that keeps the constraint: bracketed from `start` on, then bisected."""
     trial_peaks = peaks.copy()
 
-    def keeps(workers: int) -> bool:
-        trial_peaks[stage] = workers
+    def keeps(slots: int) -> bool:
+        trial_peaks[stage] = slots
         return trial.keeps(trial_peaks)
 
     most = int(trial.most[stage])

@@ -51,8 +51,6 @@ class HostView:
     """Looks in a row that it did not answer."""
     due_ns: int = 0
     """When it is looked at again."""
-    listed_ns: int = 0
-    """When the store had its record last."""
     conduct: dict[StageName, Conduct] = field(default_factory=dict)
     """How it keeps its word, by stage."""
     sizes_asked: int = 0
@@ -72,10 +70,10 @@ class HostView:
         """Whether there is no reason to look at it, unless its pools are wanted now."""
         return not self.news and now_ns - self.answered_ns < self.grace_ns
 
-    def listed(self, record: HostRecord, now_ns: int) -> None:
+    def listed(self, record: HostRecord) -> None:
         """The store has this record of it."""
         self.news = self.news or record != self.record
-        self.record, self.listed_ns = record, now_ns
+        self.record = record
 
     def is_dead(self, now_ns: int) -> bool:
         """Whether its process is known to be gone."""

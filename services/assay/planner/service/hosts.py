@@ -334,10 +334,9 @@ class HostsScaler:
                 records = {own.worker: own}
             elif records:
                 await self._drop_unregistered()
-            now_ns = self._clock.monotonic_ns()
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
-                view.listed(record, now_ns)
+                view.listed(record)
             for worker in self._views.keys() - records.keys():
                 self._views[worker].grace_ns = 0  # nothing says that it lives but its answers
             await self._ask_all(calmly=calmly)

@@ -27,7 +27,7 @@ _DETAILS_MAX: Final = 8_000
 _READINGS_MAX: Final = 16
 
 
-class Request:
+class RunRequest:
     """One run, as the launcher sent it."""
 
     def __init__(self, header: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -46,12 +46,12 @@ class Request:
         self.cgroup = tuple(descriptors[3 + special :])
 
 
-def receive(box: socket.socket) -> Request | None:
+def receive(box: socket.socket) -> RunRequest | None:
     """Wait for the request; `None` if the launcher closed the socket."""
     message, descriptors, _, _ = socket.recv_fds(box, 1, _DESCRIPTORS_MAX)
     if not message:
         return None
-    return Request(python_part(descriptors[0]), descriptors[1:])
+    return RunRequest(python_part(descriptors[0]), descriptors[1:])
 
 
 def python_part(descriptor: int) -> Any:  # noqa: ANN401 - any form that `launchers.request` sends

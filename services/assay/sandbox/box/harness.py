@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
-from assay.sandbox.box.channel import Request
+from assay.sandbox.box.channel import RunRequest
 from assay.sandbox.box.prepare import (
     be_first_out_of_memory,
     give_up,
@@ -48,7 +48,7 @@ class Box:
 
     def __init__(
         self,
-        request: Request,
+        request: RunRequest,
         filter_: linux.Filter,
         *,
         nested: bool,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from assay.sandbox.accounting import blocked
-from assay.sandbox.box.channel import Request, children_cpu_ns, edge_of_self, now_ns
+from assay.sandbox.box.channel import RunRequest, children_cpu_ns, edge_of_self, now_ns
 from assay.sandbox.box.prepare import set_limits, take_stdio
 
 _KILL_ROUNDS_MAX: Final = 10_000
@@ -30,7 +30,7 @@ class Program(NamedTuple):
 
 
 def start_program(
-    request: Request,
+    request: RunRequest,
     where: str,
     prepare: Callable[[], None],
     run: Callable[[], None],

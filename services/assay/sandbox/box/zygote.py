@@ -34,7 +34,7 @@ from assay.sandbox.box import native, root
 from assay.sandbox.box.channel import (
     FILTER,
     STATUS,
-    Request,
+    RunRequest,
     edge_of_harness,
     python_part,
     receive,
@@ -198,7 +198,7 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
         _set_up_box(setup, request, channel)
 
 
-def _set_up_box(setup: Setup, request: Request, channel: socket.socket) -> None:
+def _set_up_box(setup: Setup, request: RunRequest, channel: socket.socket) -> None:
     join_cgroup(request.cgroup)
     linux.unshare(linux.CLONE_NEWCGROUP)
     mount_scratch(request.limits, setup.covered)
@@ -221,7 +221,7 @@ def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     kill_descendants()
 
 
-def _work(setup: Setup, request: Request, channel: socket.socket, where: str) -> None:
+def _work(setup: Setup, request: RunRequest, channel: socket.socket, where: str) -> None:
     """Carry out the request in a box that is set up."""
     write_files(where, request.files)
     if request.kind == "harness":
@@ -240,7 +240,7 @@ def _work(setup: Setup, request: Request, channel: socket.socket, where: str) ->
     tell_end(channel, *_run(request, channel, where, prepare, run))
 
 
-def _run_harness(setup: Setup, request: Request, channel: socket.socket, where: str) -> None:
+def _run_harness(setup: Setup, request: RunRequest, channel: socket.socket, where: str) -> None:
     keep = [channel.fileno(), *request.special, *blocked.kept()]
     take_stdio(request.stdio, keep=keep)
     set_variables({})
@@ -309,7 +309,7 @@ def _fill_scratch(setup: Setup, outside: int, limits: Mapping[str, int]) -> None
 
 
 def _run(
-    request: Request,
+    request: RunRequest,
     channel: socket.socket,
     where: str,
     prepare: Callable[[], None],
@@ -413,7 +413,7 @@ class Zygote:
         code = 1
         try:
             first, *others = served.descriptors
-            _set_up_box(self._setup, Request(python_part(first), others), channel)
+            _set_up_box(self._setup, RunRequest(python_part(first), others), channel)
             code = 0
         except BaseException:  # noqa: BLE001 - every failure is reported to the launcher
             tell(channel, "failed", traceback.format_exc())

@@ -7,7 +7,6 @@ only when it is complete. Parts never change, so this process caches those that 
 
 import asyncio
 import hashlib
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,13 +15,10 @@ from assay.core.records import NewRequest
 from assay.core.tools.lru import LruCache, TenantCache
 from assay.store import codec
 from assay.store.link import Link
+from assay.store.operations import pieces
 
-PIECE_BYTES: Final = 512 * 1024
-"""Bytes of a large payload part that one call carries."""
 BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
 UPLOADS_REMEMBERED_MAX: Final = 65_536
-UPLOAD_KEPT_S: Final = 120
-"""How long an uploaded part waits for the request that uses it."""
 
 
 class Payloads:
@@ -43,7 +39,8 @@ class Payloads:
         for first in range(0, len(requests), codec.ROWS_AT_ONCE):
             some = requests[first : first + codec.ROWS_AT_ONCE]
             size = sum(request.payload_bytes for request in some)
-            if size > PIECE_BYTES:  # hashing releases the interpreter's lock: other calls continue
+            if size > pieces.PIECE_BYTES:
+                # Hashing releases the interpreter's lock: other calls continue.
                 await asyncio.to_thread(parcel.add, some)
             else:
                 parcel.add(some)
@@ -63,13 +60,10 @@ class Payloads:
 
     async def _upload_one(self, key: str, content: bytes) -> None:
         """Upload in pieces under a temporary name, then rename, unless the part exists already."""
-        if len(content) <= PIECE_BYTES:
-            await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
+        if len(content) <= pieces.PIECE_BYTES:
+            await self._link.call("SET", key, content, "NX", "EX", pieces.KEPT_S)
             return
-        trial = self._link.key("up", secrets.token_hex(16))
-        await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
-        for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
-            await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+        trial = await pieces.send(self._link, content)
         if not await self._link.call("RENAMENX", trial, key):
             await self._link.call("UNLINK", trial)
 
@@ -86,15 +80,10 @@ class Payloads:
 
     async def _download_one(self, name: str) -> bytes | None:
         """`None`: it is no longer kept."""
-        key = self._link.key("bl", name)
-        pieces: list[bytes] = []
-        while not pieces or len(pieces[-1]) == PIECE_BYTES:
-            first = len(pieces) * PIECE_BYTES
-            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
-            pieces.append(piece)
-        if len(pieces) == 1:
-            return pieces[0] or None
-        content = b"".join(pieces)  # incomplete if it was dropped meanwhile
+        found = await pieces.read(self._link, self._link.key("bl", name))
+        if len(found) == 1:
+            return found[0] or None
+        content = b"".join(found)  # incomplete if it was dropped meanwhile
         digest = await asyncio.to_thread(hashlib.sha256, content)
         return content if digest.hexdigest() == _hash_of(name) else None
 

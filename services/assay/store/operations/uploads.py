@@ -4,8 +4,6 @@ A file is sent in pieces under a temporary name, so that no call holds the serve
 visible when it is complete.
 """
 
-import secrets
-
 from assay.config.settings import StoreSettings
 from assay.core import store_limits
 from assay.core.errors import DependencyDown
@@ -13,7 +11,7 @@ from assay.core.ids import TenantId
 from assay.core.records import Quota
 from assay.core.store_limits import too_many_uploads, upload_never_fits
 from assay.store.link import Link
-from assay.store.operations.payloads import PIECE_BYTES, UPLOAD_KEPT_S
+from assay.store.operations import pieces
 from assay.store.script import load_script
 
 
@@ -32,10 +30,7 @@ class UploadCalls:
         if reply[0] == b"GONE":
             if len(content) > quota.uploads_bytes_max:
                 raise upload_never_fits(quota, len(content))
-            trial = self._link.key("up", secrets.token_hex(16))
-            await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
-            for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
-                await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+            trial = await pieces.send(self._link, content)
             reply = await self._link.run(script, tenant, sha256, trial, *limits)
         if reply[0] == b"FULL":
             raise too_many_uploads(quota, retry_after_s=reply[1] / 1000)
@@ -45,10 +40,4 @@ class UploadCalls:
 
     async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
         """See `Store.upload_get`."""
-        key = self._link.key("uc", tenant, sha256)
-        pieces: list[bytes] = []
-        while not pieces or len(pieces[-1]) == PIECE_BYTES:
-            first = len(pieces) * PIECE_BYTES
-            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
-            pieces.append(piece)
-        return b"".join(pieces) or None
+        return b"".join(await pieces.read(self._link, self._link.key("uc", tenant, sha256))) or None

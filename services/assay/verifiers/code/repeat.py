@@ -15,10 +15,10 @@ from assay.sandbox.port import RunResult, RunStatus
 RUNS_MAX: Final = 3
 """Number of consecutive deaths by SIGKILL after which the program is at fault."""
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
-def repeat_while_killed(run: Callable[[], Result], killed: Callable[[Result], bool]) -> Result:
+def repeat_while_killed(run: Callable[[], ResultT], killed: Callable[[ResultT], bool]) -> ResultT:
     """Run until SIGKILL does not end the run, at most `RUNS_MAX` times; return the last result.
 
     Each run has the same limits, so a program that kills itself uses at most `RUNS_MAX` times as

@@ -20,9 +20,7 @@ from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
     bounded_text,
-    broke_the_run,
     conclude,
-    no_program,
     run_verdict,
     text_tail,
     use_of,
@@ -31,16 +29,15 @@ from assay.verifiers.judged.definition import CheckedReference, InteractiveRefer
 from assay.verifiers.judged.interaction import Interaction, Interactions
 from assay.verifiers.judged.points import GIVEN, share_of
 from assay.verifiers.languages.commands import SourceFile
+from assay.verifiers.languages.compiler import Compiled
 from assay.verifiers.languages.programs import Programs
 from assay.verifiers.languages.stages import (
     encoded,
     extracted_of,
-    failed_to_compile,
-    source_to_judge,
+    judged,
     until_decided,
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
-from assay.verifiers.total import total
 
 ACCEPTED: Final = 0
 REFUSED: Final = frozenset({1, 2})
@@ -80,34 +77,21 @@ class JudgedHandler:
 
     def _one(self, work: Work) -> Ended:
         settings: JudgedSettings = work.settings
-        source = source_to_judge(work)
-        if source is None:
-            return no_program(settings)
-        limits = settings.limits(settings.cpu_s)
-        ended = total(
-            lambda: self._judged_or_invalid(source, work),
-            control=lambda: self._programs.check(source.language, limits),
-            at_fault=lambda error: broke_the_run(
-                error, settings=settings, extracted=extracted_of(source)
-            ),
-        )
+        ended = judged(work, self._programs, self._judged_or_invalid)
         passed = ended.outcome is Outcome.SCORED and ended.evidence.verdict == PASS
         audits = settings.reference_audit is not ReferenceAudit.OFF
         return replace(ended, unaudited=passed and audits)
 
-    def _judged_or_invalid(self, source: SourceFile, work: Work) -> Ended:
+    def _judged_or_invalid(self, compiled: Compiled, source: SourceFile, work: Work) -> Ended:
         try:
-            return self._judged(source, work)
+            return self._judged(compiled, source, work)
         except InvalidJudge as invalid:
             evidence = Evidence(verdict="invalid_reference", error=bounded_text(str(invalid)))
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
 
-    def _judged(self, source: SourceFile, work: Work) -> Ended:
+    def _judged(self, compiled: Compiled, source: SourceFile, work: Work) -> Ended:
         settings: JudgedSettings = work.settings
         reference: CheckedReference | InteractiveReference = work.reference
-        compiled = self._programs.compiled(source, work.handover.decode("ascii"))
-        if compiled.verdict != PASS:
-            return failed_to_compile(compiled, source, work, len(reference.tests))
         count = len(reference.tests)
         if isinstance(reference, CheckedReference):
             judge = _Checker(self._programs, reference, settings, source, compiled.program)

@@ -178,26 +178,11 @@ class RunHandler:
         )
 
     def _one(self, work: Work) -> Ended:
-        settings: LanguageSettings = work.settings
-        source = source_to_judge(work)
-        if source is None:
-            return no_program(settings)
-        limits = settings.limits(settings.cpu_s)
-        ended = total(
-            lambda: self._judged(source, work),
-            control=lambda: self._programs.check(source.language, limits),
-            at_fault=lambda error: broke_the_run(
-                error, settings=settings, extracted=extracted_of(source)
-            ),
-        )
-        return audited(ended, work.reference, settings)
+        return audited(judged(work, self._programs, self._tested), work.reference, work.settings)
 
-    def _judged(self, source: SourceFile, work: Work) -> Ended:
+    def _tested(self, compiled: Compiled, source: SourceFile, work: Work) -> Ended:
         settings: LanguageSettings = work.settings
         reference: LanguageReference = work.reference
-        compiled = self._programs.compiled(source, work.handover.decode("ascii"))
-        if compiled.verdict != PASS:
-            return failed_to_compile(compiled, source, work, len(reference.tests))
 
         def tested(at: int, limits: Limits) -> TestOutcome:
             test = reference.tests[at]
@@ -212,6 +197,31 @@ class RunHandler:
         return conclude(
             outcomes, total=len(reference.tests), settings=settings, extracted=extracted_of(source)
         )
+
+
+def judged(
+    work: Work, programs: Programs, judge: Callable[[Compiled, SourceFile, Work], Ended]
+) -> Ended:
+    """The verdict on the program in a response: that of `judge`, if the program compiles."""
+    settings: LanguageSettings = work.settings
+    source = source_to_judge(work)
+    if source is None:
+        return no_program(settings)
+    limits = settings.limits(settings.cpu_s)
+
+    def compiled_and_judged() -> Ended:
+        compiled = programs.compiled(source, work.handover.decode("ascii"))
+        if compiled.verdict != PASS:
+            return failed_to_compile(compiled, source, work, len(work.reference.tests))
+        return judge(compiled, source, work)
+
+    return total(
+        compiled_and_judged,
+        control=lambda: programs.check(source.language, limits),
+        at_fault=lambda error: broke_the_run(
+            error, settings=settings, extracted=extracted_of(source)
+        ),
+    )
 
 
 def until_decided(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from assay.verifiers.languages.language import ALL_LANGUAGES, LANGUAGES, Language
+from assay.verifiers.languages.language import ALL_LANGUAGES, Language
 
 _VERSION_S: Final = 20.0
 _VERSION_ARGUMENTS: Final = MappingProxyType(
@@ -51,17 +51,6 @@ def find_toolchain(language: Language) -> Toolchain:
         ToolMissing: one is not installed, does not answer, or lies where a box cannot show it.
     """
     return _find(language.name, os.environ.get("PATH", ""))
-
-
-def toolchains() -> Mapping[str, Toolchain | ToolMissing]:
-    """By language: its tools, or what is missing."""
-    found: dict[str, Toolchain | ToolMissing] = {}
-    for language in LANGUAGES.values():
-        try:
-            found[language.name] = find_toolchain(language)
-        except ToolMissing as missing:
-            found[language.name] = missing
-    return found
 
 
 @functools.lru_cache(maxsize=64)

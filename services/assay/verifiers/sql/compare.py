@@ -27,7 +27,7 @@ PERMUTED_COLUMNS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class QueryResult:
     """Rows of `columns` values each."""
 
     columns: int
@@ -44,7 +44,7 @@ class ResultRule:
     tolerance: float
 
 
-def results_equal(actual: Result, expected: Result, rule: ResultRule) -> bool:
+def results_equal(actual: QueryResult, expected: QueryResult, rule: ResultRule) -> bool:
     """Whether two results are the same under `rule`."""
     if actual.columns != expected.columns:
         return False
@@ -59,7 +59,7 @@ def results_equal(actual: Result, expected: Result, rule: ResultRule) -> bool:
     return any(_orders(given, wanted, candidates, rule, [], budget))
 
 
-def _columns(result: Result) -> list[list[str]]:
+def _columns(result: QueryResult) -> list[list[str]]:
     return [[row[at] for row in result.rows] for at in range(result.columns)]
 
 

@@ -27,7 +27,7 @@ from assay.verifiers.code.scoring import PASS, bounded_text
 from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.sql import harness
-from assay.verifiers.sql.compare import Result, ResultRule, results_equal
+from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal
 from assay.verifiers.sql.definition import WORDS, Engine, RowOrder, SqlReference, SqlSettings
 from assay.verifiers.total import total
 
@@ -56,7 +56,7 @@ class Reply:
         if "too_many" in report:
             self.limit = RunStatus.OUTPUT_LIMIT.value
         rows = report.get("rows", [])
-        self.result = Result(columns=int(report.get("columns", 0)), rows=rows)
+        self.result = QueryResult(columns=int(report.get("columns", 0)), rows=rows)
 
     @property
     def failure(self) -> str:
@@ -72,7 +72,7 @@ class SqlHandler:
         self._scratch = context.scratch
         self._launchers: dict[Engine, ZygoteLauncher] = {}
         self._libraries: dict[Engine, str] = {}
-        self._kept: TenantCache[str, tuple[Result, ...]] = TenantCache(
+        self._kept: TenantCache[str, tuple[QueryResult, ...]] = TenantCache(
             weight_max=_KEPT_ROWS_MAX, weigh=lambda kept: 1 + sum(len(one.rows) for one in kept)
         )
 
@@ -111,7 +111,11 @@ class SqlHandler:
         )
 
     def _judged(
-        self, sql: str, reference: SqlReference, settings: SqlSettings, wanted: tuple[Result, ...]
+        self,
+        sql: str,
+        reference: SqlReference,
+        settings: SqlSettings,
+        wanted: tuple[QueryResult, ...],
     ) -> Ended:
         use, passed = ResourceUse(), 0
         verdict, error = PASS, ""
@@ -143,7 +147,7 @@ class SqlHandler:
 
     def _wanted(
         self, reference: SqlReference, settings: SqlSettings, tenant: str
-    ) -> tuple[Result, ...]:
+    ) -> tuple[QueryResult, ...]:
         """The right results, one per database.
 
         Raises:
@@ -161,11 +165,11 @@ class SqlHandler:
             self._kept.put(tenant, key, kept)
         return kept
 
-    def _made(self, reference: SqlReference, settings: SqlSettings) -> tuple[Result, ...]:
+    def _made(self, reference: SqlReference, settings: SqlSettings) -> tuple[QueryResult, ...]:
         if reference.rows is not None:
             columns = len(reference.rows[0]) if reference.rows else 0
             made = [
-                Result(
+                QueryResult(
                     columns=columns,
                     rows=[[_as_text(value) for value in row] for row in reference.rows],
                 )
@@ -186,7 +190,7 @@ class SqlHandler:
 
     def _result_of_reference(
         self, reference: SqlReference, at: int, settings: SqlSettings
-    ) -> Result:
+    ) -> QueryResult:
         reply = self._reply(reference.query, reference, at, settings)
         if reply.setup_error:
             raise InvalidQuery(f"reference.databases[{at}].setup: {reply.setup_error}")

@@ -16,8 +16,8 @@ from assay.sim.laboratory.trials.stress import (
 )
 
 HEAD: Final = (
-    "| mix | policy | setting | cost (1000) | peak workers | mean d | p95 d (s) | d <= D |"
-    " workers started | resizes per minute | node-hours |\n"
+    "| mix | policy | setting | cost (1000) | peak slots | mean d | p95 d (s) | d <= D |"
+    " slots started | resizes per minute | node-hours |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 

@@ -1,7 +1,7 @@
 """Stock autoscalers with their documented defaults.
 
 They see counts, never batches. `ceiling` is the `maxReplicas` that each of them needs. For defaults
-in CPU utilisation, a worker counts as fully used while it runs a request.
+in CPU utilisation, a slot counts as fully used while it runs a request.
 """
 
 import math
@@ -19,20 +19,20 @@ HPA_DOWN_WINDOW_S: Final = 300.0
 
 
 class StaticPeak(PoolPolicy):
-    """A fixed number of workers."""
+    """A fixed number of slots."""
 
     name = "static_peak"
 
-    def __init__(self, workers: tuple[int, ...]) -> None:
-        self.workers = workers
+    def __init__(self, slots: tuple[int, ...]) -> None:
+        self.slots = slots
 
     def decide(self, observation: Observation) -> Sizing:
         """Return the constant size."""
-        return Sizing(targets=self.workers)
+        return Sizing(targets=self.slots)
 
 
 class Serverless(PoolPolicy):
-    """One worker per request, started and stopped with it: every stage has a cold start."""
+    """One slot per request, started and stopped with it: every stage has a cold start."""
 
     name = "serverless"
     sharing: Sharing = "shared"
@@ -55,7 +55,7 @@ class TickingPolicy(PoolPolicy, ABC):
 
     @property
     def floor(self) -> int:
-        """Minimum workers of a pool."""
+        """Minimum slots of a pool."""
         return 1
 
     def decide(self, observation: Observation) -> Sizing:
@@ -71,7 +71,7 @@ class TickingPolicy(PoolPolicy, ABC):
 
     @abstractmethod
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """The number of workers that the autoscaler wants now."""
+        """The number of slots that the autoscaler wants now."""
 
 
 class Window:
@@ -110,7 +110,7 @@ class Hpa(TickingPolicy):
         self.past = [Window(HPA_DOWN_WINDOW_S) for _ in ceiling]
 
     def load(self, view: PoolView) -> float:
-        """Load in workers."""
+        """Load in slots."""
         return view.running / self.utilisation
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
@@ -124,7 +124,7 @@ class Hpa(TickingPolicy):
 
 
 class Keda(Hpa):
-    """KEDA on the queue's length (5 waiting items per worker), polled every 30 s, through the HPA.
+    """KEDA on the queue's length (5 waiting items per slot), polled every 30 s, through the HPA.
 
     From 0 to 1 at the next poll once anything waits; to 0 after 300 s without waiting items.
     """
@@ -133,9 +133,9 @@ class Keda(Hpa):
     poll_s = 30.0
     cooldown_s = 300.0
 
-    def __init__(self, ceiling: tuple[int, ...], *, items_per_worker: float = 5.0) -> None:
+    def __init__(self, ceiling: tuple[int, ...], *, items_per_slot: float = 5.0) -> None:
         super().__init__(ceiling)
-        self.items_per_worker = items_per_worker
+        self.items_per_slot = items_per_slot
         self.active_ns = [-1 for _ in ceiling]
         self.next_poll_ns = [0 for _ in ceiling]
 
@@ -145,8 +145,8 @@ class Keda(Hpa):
         return 0
 
     def load(self, view: PoolView) -> float:
-        """Average value: the queue's length per worker."""
-        return view.waiting / self.items_per_worker
+        """Average value: the queue's length per slot."""
+        return view.waiting / self.items_per_slot
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
         if view.waiting + view.running > 0:
@@ -163,10 +163,10 @@ class Keda(Hpa):
 
 
 class Kpa(TickingPolicy):
-    """Knative pod autoscaler, one request per worker: 2 s tick, 70 % of 1, a window of 60 s and
+    """Knative pod autoscaler, one request per slot: 2 s tick, 70 % of 1, a window of 60 s and
     one of a tenth of it.
 
-    Panics when the short window needs twice the ready workers, and never scales down in panic.
+    Panics when the short window needs twice the ready slots, and never scales down in panic.
     """
 
     name = "kpa"

@@ -4,7 +4,7 @@ Choices that the paper leaves open: the timeout rule is checked when a queued re
 dispatched (section 5.1 says "the current timestamp"; checking on joining the queue
 under-protects); requests waiting at stage k are sampled from past requests that reached k; a
 request that runs longer than any in history is assumed to end at its timeout. The first batch of a
-task, for which the paper has no rule, gets one worker per request.
+task, for which the paper has no rule, gets one slot per request.
 """
 
 from collections.abc import Sequence
@@ -27,42 +27,42 @@ from assay.model.queueing import (
 from assay.planner.core.demand import Future, Guess, assemble, budget_ns, due_ns, open_tasks
 from assay.sim.pools.workload import Workload
 
-UNKNOWN_WORKERS_MAX: Final = 4096
-"""Most workers per stage for a batch without history."""
+UNKNOWN_SLOTS_MAX: Final = 4096
+"""Most slots per stage for a batch without history."""
 
 
 def algorithm1(
     demand: Demand, constraints: Constraints, cost: Sequence[float], scratch: Scratch | None = None
 ) -> Ints:
-    """The fewest workers that meet the constraints: binary search, most expensive stage first.
+    """The fewest slots that meet the constraints: binary search, most expensive stage first.
 
     Args:
         demand: future requests.
         constraints: their deadlines; with `timeouts` = 1 also the timeout rule.
-        cost: C_j, cost of a worker.
+        cost: C_j, cost of a slot.
         scratch: working memory.
 
     Returns:
-        (stages,): workers; 0 where a stage has no work.
+        (stages,): slots; 0 where a stage has no work.
     """
     stages = demand.service_ns.shape[1]
     if len(cost) != stages:
         raise InvalidRequest("one cost per stage", field="cost")
     scratch = scratch or make_scratch(len(demand.release_ns), len(demand.weight))
     most = (demand.service_ns > 0).sum(axis=0)
-    workers: Ints = most.astype(np.int64)
+    slots: Ints = most.astype(np.int64)
     for stage in sorted(range(stages), key=lambda j: (-cost[j], j)):
         if most[stage] == 0:
             continue
         low, high = 1, int(most[stage])
         while low < high:
-            workers[stage] = (low + high) // 2
-            if serve_all(demand, constant_supply(workers), constraints, scratch):
-                high = int(workers[stage])
+            slots[stage] = (low + high) // 2
+            if serve_all(demand, constant_supply(slots), constraints, scratch):
+                high = int(slots[stage])
             else:
-                low = int(workers[stage]) + 1
-        workers[stage] = low
-    return workers
+                low = int(slots[stage]) + 1
+        slots[stage] = low
+    return slots
 
 
 def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: bool) -> Constraints:
@@ -132,7 +132,7 @@ class Distrs(PoolPolicy):
             return Sizing(targets=tuple(0 for _ in observation.pools))
         blind = [task for task, _ in active if not self.knows(task)]
         if blind:
-            size = min(sum(task.batch_size for task, _ in active), UNKNOWN_WORKERS_MAX)
+            size = min(sum(task.batch_size for task, _ in active), UNKNOWN_SLOTS_MAX)
             return Sizing(targets=tuple(size for _ in observation.pools))
         random = np.random.default_rng([self.seed, observation.now_ns])
         guesses = [self.guess(task, batch, observation.now_ns, random) for task, batch in active]
@@ -154,7 +154,7 @@ class Distrs(PoolPolicy):
         active: Sequence[tuple[TaskView, OpenBatch]],
         guesses: Sequence[Guess],
     ) -> tuple[int, ...]:
-        """Workers per pool (pools are shared, so pool = stage).
+        """Slots per pool (pools are shared, so pool = stage).
 
         At least one if a batch may come, as in the paper's search from 1: an unforeseen request
         would otherwise wait forever."""
@@ -165,9 +165,9 @@ class Distrs(PoolPolicy):
         timeout = np.max([task.timeout_ns for task, _ in active], axis=0)
         constraints = make_limits(future, budgets, timeout, rule=self.timeout_rule)
         cost = [pool.cost for pool in observation.pools]
-        workers = algorithm1(future.demand, constraints, cost)
-        workers = np.maximum(workers, timeout > 0)
-        return tuple(int(n) for n in workers)
+        slots = algorithm1(future.demand, constraints, cost)
+        slots = np.maximum(slots, timeout > 0)
+        return tuple(int(n) for n in slots)
 
 
 class Ideal(Distrs):
@@ -237,7 +237,7 @@ class ZeroQueue(PoolPolicy):
         for task in observation.tasks:
             if task.open is None or task.open.arrived == 0:
                 continue
-            needed = np.full(len(task.pool_of), min(task.batch_size, UNKNOWN_WORKERS_MAX))
+            needed = np.full(len(task.pool_of), min(task.batch_size, UNKNOWN_SLOTS_MAX))
             if task.history:
                 past = task.history[0]
                 needed = peak_concurrency(past.arrived_ns, past.service_ns)

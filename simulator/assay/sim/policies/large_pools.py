@@ -1,4 +1,4 @@
-"""Settings of `assay` in the simulator's comparisons, where pools have hundreds of workers."""
+"""Settings of `assay` in the simulator's comparisons, where pools have hundreds of slots."""
 
 from typing import Final
 

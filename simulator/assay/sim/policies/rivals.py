@@ -1,9 +1,9 @@
 """The rivals that a planner has to beat: reactive ones without a plan, and static baselines.
 
-`Reaction` holds what runs and waits and a few more, and keeps a worker for some seconds: ten lines
+`Reaction` holds what runs and waits and a few more, and keeps a slot for some seconds: ten lines
 that come close to any plan where start-up is short. `CappedReaction` never holds more than DistRS
 would. `PinnedToTrajectory` and `StaticByTask` are the baselines of ARL-Tangram (arXiv 2603.13019):
-a worker bound to its trajectory from the start of the rollout, and a fixed share per task.
+a slot bound to its trajectory from the start of the rollout, and a fixed share per task.
 """
 
 import math
@@ -16,7 +16,7 @@ from assay.model.arrays import to_ns
 from assay.model.observation import Cause, Observation, Sizing
 from assay.model.policy import PoolPolicy, Sharing
 from assay.sim.policies.autoscalers import Window
-from assay.sim.policies.distrs import UNKNOWN_WORKERS_MAX, Distrs, peak_concurrency
+from assay.sim.policies.distrs import UNKNOWN_SLOTS_MAX, Distrs, peak_concurrency
 
 REACTION_SPARE: Final = 2
 REACTION_KEEP_S: Final = 6.0
@@ -79,12 +79,12 @@ class CappedReaction(Reaction):
 
 
 class PinnedToTrajectory(PoolPolicy):
-    """A worker of every stage of its pipeline for each rollout, from its start to its reward."""
+    """A slot of every stage of its pipeline for each rollout, from its start to its reward."""
 
     name = "pinned"
 
     def decide(self, observation: Observation) -> Sizing:
-        """One worker per trajectory that has not ended."""
+        """One slot per trajectory that has not ended."""
         targets = [0] * len(observation.pools)
         for task in observation.tasks:
             if task.open is None:
@@ -115,11 +115,11 @@ class StaticByTask(PoolPolicy):
         return Sizing(targets=self.targets)
 
     def sizes(self, observation: Observation) -> tuple[int, ...]:
-        """From all the history there is; a worker per request without any."""
+        """From all the history there is; a slot per request without any."""
         targets = [0] * len(observation.pools)
         for task in observation.tasks:
             peaks = [peak_concurrency(b.arrived_ns, b.service_ns) for b in task.history]
-            unknown = np.full(len(task.pool_of), min(task.batch_size, UNKNOWN_WORKERS_MAX))
+            unknown = np.full(len(task.pool_of), min(task.batch_size, UNKNOWN_SLOTS_MAX))
             needed = np.max(peaks, axis=0) if peaks else unknown
             for stage, pool in enumerate(task.pool_of):
                 if task.timeout_ns[stage]:

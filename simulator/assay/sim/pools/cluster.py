@@ -1,4 +1,4 @@
-"""The platform's resources: pools, start-up times of workers, and worker failures."""
+"""The platform's resources: pools, start-up times of slots, and slot failures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from assay.model.policy import Sharing
 from assay.sim.pools.workload import Workload
 
 STARTUP_DRAWS: Final = 4096
-"""Start-up delays drawn per pool; the k-th worker ordered takes draw k modulo this."""
+"""Start-up delays drawn per pool; the k-th slot ordered takes draw k modulo this."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:
-    """Time from ordering a worker to its readiness: log-normal around a median."""
+    """Time from ordering a slot to its readiness: log-normal around a median."""
 
     median_s: float = 5.0
     sigma: float = 0.1
 
     def draw(self, random: np.random.Generator, count: int) -> Ints:
-        """Start-up times of `count` workers in nanoseconds."""
+        """Start-up times of `count` slots in nanoseconds."""
         if not (np.isfinite(self.median_s) and self.median_s >= 0):
             raise InvalidRequest(f"median_s is {self.median_s}", field="startup.median_s")
         drawn = self.median_s * np.exp(self.sigma * random.normal(size=count))
@@ -34,24 +34,24 @@ class StartUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often workers die, and how often a request is tried."""
+    """How often slots die, and how often a request is tried."""
 
-    worker_deaths_per_s: float = 0.0
-    """Hazard of a worker while it runs a request; the request is delivered again."""
+    slot_deaths_per_s: float = 0.0
+    """Hazard of a slot while it runs a request; the request is delivered again."""
     attempts_max: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Machines of one stage each, ordered when workers need them and released when empty."""
+    """Machines of one stage each, ordered when slots need them and released when empty."""
 
-    workers: int = 16
+    slots: int = 16
     """That fit onto one."""
     startup_s: float = 90.0
     cap: int = 10_000
     """Most nodes of a pool."""
     cost: float = 0.0
-    """Price of a node-second, besides that of the workers on it."""
+    """Price of a node-second, besides that of the slots on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class Cluster:
 
     startup: tuple[StartUp, ...] = (StartUp(),)
     caps: tuple[int, ...] = (100_000,)
-    """Maximum workers of a stage at once (of a pool, when pools are dedicated)."""
+    """Maximum slots of a stage at once (of a pool, when pools are dedicated)."""
     faults: Faults = Faults()
     nodes: Nodes | None = None
-    """`None`: a machine is free for every worker at any time."""
+    """`None`: a machine is free for every slot at any time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Pools:
     startup_ns: Ints
     """(pools, STARTUP_DRAWS)"""
     elastic: bool = False
-    """Serverless: every request gets its own worker, which starts and ends with it."""
+    """Serverless: every request gets its own slot, which starts and ends with it."""
 
 
 def lay_out(
@@ -110,15 +110,15 @@ def pick(values: Sequence[T], index: int) -> T:
 
 
 def draw_deaths(workload: Workload, faults: Faults, seed: int) -> Ints:
-    """(requests, stages, attempts): nanoseconds of work after which the worker dies; -1 = never.
+    """(requests, stages, attempts): nanoseconds of work after which the slot dies; -1 = never.
 
-    Empty when no worker dies. Drawn per request, so that every policy gets the same failures.
+    Empty when no slot dies. Drawn per request, so that every policy gets the same failures.
     """
     requests = sum(len(b.arrived_ns) for task in workload.batches for b in task)
-    if faults.worker_deaths_per_s <= 0:
+    if faults.slot_deaths_per_s <= 0:
         return np.full((0, len(workload.stages), faults.attempts_max), -1, np.int64)
     random = np.random.default_rng([seed, 2])
     shape = (requests, len(workload.stages), faults.attempts_max)
-    after = random.exponential(1 / faults.worker_deaths_per_s, shape)
+    after = random.exponential(1 / faults.slot_deaths_per_s, shape)
     whole: Ints = np.rint(np.minimum(after, 1e8) * SECOND_NS).astype(np.int64)
     return whole

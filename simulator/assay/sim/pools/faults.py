@@ -1,7 +1,7 @@
 """Deterministic simulation testing: the real planner loop and stage pools, with faults, in virtual
 time, checked after every instant. One seed always gives the same run.
 
-Faults: workers crash, nodes are lost (many workers at once), workers start slowly, reports come
+Faults: slots crash, nodes are lost (many slots at once), slots start slowly, reports come
 late, the planner's clock jumps, the store is down, leadership is lost. Each run disables some kinds
 at random (swarm testing).
 """
@@ -53,8 +53,8 @@ class PoolFault(StrEnum):
     LEASE_LOST = "lease_lost"
 
 
-NODE_WORKERS: Final = 8
-"""Workers that are lost with a node."""
+NODE_SLOTS: Final = 8
+"""Slots that are lost with a node."""
 
 
 class Broken(AssertionError):
@@ -79,7 +79,7 @@ class FaultyRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike(Happening):
-    """Several workers of a pool are lost at once."""
+    """Several slots of a pool are lost at once."""
 
     count: int
 
@@ -102,8 +102,8 @@ class FaultyWorld(ReferenceWorld):
             if kind not in faults:
                 continue
             for at_s in random.uniform(0, span_s, count):
-                pool = int(random.integers(len(self.worker_pools)))
-                lost = 1 if kind is PoolFault.CRASH else NODE_WORKERS
+                pool = int(random.integers(len(self.slot_pools)))
+                lost = 1 if kind is PoolFault.CRASH else NODE_SLOTS
                 self.engine.schedule(
                     to_ns(at_s), Strike(kind=HappeningKind.LOST, pool=pool, count=lost)
                 )
@@ -119,37 +119,37 @@ class FaultyWorld(ReferenceWorld):
         check(self)
 
     def victims(self, strike: Strike, already: list[Happening]) -> list[Happening]:
-        """Workers of the pool that are lost now; one that reports at this instant is skipped."""
-        spared = {h.worker for h in already if h.kind is not HappeningKind.ARRIVED}
-        there = sorted(set(self.workers(strike.pool)) - spared)
+        """Slots of the pool that are lost now; one that reports at this instant is skipped."""
+        spared = {h.slot for h in already if h.kind is not HappeningKind.ARRIVED}
+        there = sorted(set(self.slots(strike.pool)) - spared)
         self.random.shuffle(there)
         self.strikes += 1
         return [
-            Happening(kind=HappeningKind.LOST, pool=strike.pool, worker=worker)
-            for worker in there[: strike.count]
+            Happening(kind=HappeningKind.LOST, pool=strike.pool, slot=slot)
+            for slot in there[: strike.count]
         ]
 
-    def workers(self, pool: int) -> list[int]:
-        """All held workers."""
-        held = self.worker_pools[pool]
+    def slots(self, pool: int) -> list[int]:
+        """All held slots."""
+        held = self.slot_pools[pool]
         return [*held.running, *held.starting, *held.idle]
 
-    def order(self, pool: int, worker: int) -> None:
-        """Some workers start slowly."""
+    def order(self, pool: int, slot: int) -> None:
+        """Some slots start slowly."""
         if PoolFault.SLOW_START in self.faults and self.random.random() < 0.1:
             delay = int(self.random.uniform(10, 120) * SECOND_NS)
-            happening = Happening(kind=HappeningKind.READY, pool=pool, worker=worker)
+            happening = Happening(kind=HappeningKind.READY, pool=pool, slot=slot)
             self.engine.schedule(self.now_ns + delay, happening)
             return
-        super().order(pool, worker)
+        super().order(pool, slot)
 
-    def start(self, pool: int, worker: int, job: PoolJob) -> None:
+    def start(self, pool: int, slot: int, job: PoolJob) -> None:
         """Check that starts come in order."""
-        waiting = [other.key for other in self.worker_pools[pool].waiting]
+        waiting = [other.key for other in self.slot_pools[pool].waiting]
         if waiting and min(waiting) < job.key:
             raise Broken(f"pool {pool}: {job.key} started before {min(waiting)}")
-        super().start(pool, worker, job)
-        self.log.update(f"{self.now_ns} {pool} {worker} {job.key};".encode())
+        super().start(pool, slot, job)
+        self.log.update(f"{self.now_ns} {pool} {slot} {job.key};".encode())
 
     def holds_ns(self, request: int, stage: int) -> int:
         """Some reports come late."""
@@ -175,13 +175,13 @@ def check(world: FaultyWorld) -> None:
     """
     state, now_ns = world.state, world.now_ns
     running = waiting = 0
-    for p, pool in enumerate(world.worker_pools):
+    for p, pool in enumerate(world.slot_pools):
         if pool.target > world.pools.caps[p]:
             raise Broken(f"{now_ns}: pool {p} has target {pool.target} above its cap")
         if pool.held > pool.target and (pool.starting or pool.idle):
-            raise Broken(f"{now_ns}: pool {p} holds workers without work above its target")
+            raise Broken(f"{now_ns}: pool {p} holds slots without work above its target")
         if len(pool.waiting) and pool.idle:
-            raise Broken(f"{now_ns}: pool {p} has idle workers and waiting requests")
+            raise Broken(f"{now_ns}: pool {p} has idle slots and waiting requests")
         running += len(pool.running)
         waiting += len(pool.waiting)
     present = (state.stage_now != FUTURE) & (state.stage_now != ENDED)
@@ -191,7 +191,7 @@ def check(world: FaultyWorld) -> None:
     if ended != len(world.ended_once) or int(state.remaining.sum()) != len(present) - ended:
         raise Broken(f"{now_ns}: {ended} requests ended, the batches count otherwise")
     if (state.held_ns < state.busy_ns).any():
-        raise Broken(f"{now_ns}: workers were busy for longer than they were held")
+        raise Broken(f"{now_ns}: slots were busy for longer than they were held")
 
 
 def _resizes(effects: Iterable[Effect]) -> bool:

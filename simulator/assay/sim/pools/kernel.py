@@ -1,8 +1,8 @@
 """The simulated platform's inner loop, compiled by numba.
 
 It does what `assay.sim.pools.reference.ReferenceWorld` does. At each instant, pool by pool in the
-order of the stages: lost workers leave, claims end, started workers join, requests are
-admitted, and idle workers start waiting requests. Nothing is allocated. What only several tenants
+order of the stages: lost slots leave, claims end, started slots join, requests are
+admitted, and idle slots start waiting requests. Nothing is allocated. What only several tenants
 need is called for these alone.
 """
 
@@ -17,7 +17,7 @@ from assay.sim.pools.state import ENDED, QUEUED, SEQUENCE_BITS, SEQUENCE_MASK, S
 
 @in_place
 def account(state: State, pool: int, now_ns: int) -> None:
-    """Charge the workers held since the last change."""
+    """Charge the slots held since the last change."""
     held = state.starting[pool] + state.idle[pool] + state.running[pool]
     state.held_ns[pool] += held * (now_ns - state.held_since_ns[pool])
     state.held_since_ns[pool] = now_ns
@@ -25,7 +25,7 @@ def account(state: State, pool: int, now_ns: int) -> None:
 
 @in_place
 def resize(state: State, pool: int, now_ns: int) -> None:
-    """Order missing workers; release excess ones: starting ones first, then idle ones."""
+    """Order missing slots; release excess ones: starting ones first, then idle ones."""
     account(state, pool, now_ns)
     held = state.starting[pool] + state.idle[pool] + state.running[pool]
     while held < state.target[pool]:
@@ -49,22 +49,22 @@ def resize(state: State, pool: int, now_ns: int) -> None:
 def find_next_ready(state: State, pool: int) -> None:
     """Recompute the smallest of the ready times."""
     smallest = FAR_NS
-    for slot in range(state.starting[pool]):
-        smallest = min(smallest, state.ready_ns[pool, slot])
+    for place in range(state.starting[pool]):
+        smallest = min(smallest, state.ready_ns[pool, place])
     state.next_ready_ns[pool] = smallest
 
 
 @in_place
 def take_ready(state: State, pool: int, now_ns: int) -> None:
-    """Ready workers join the idle ones."""
+    """Ready slots join the idle ones."""
     if state.next_ready_ns[pool] > now_ns:
         return
     kept = 0
-    for slot in range(state.starting[pool]):
-        if state.ready_ns[pool, slot] <= now_ns:
+    for place in range(state.starting[pool]):
+        if state.ready_ns[pool, place] <= now_ns:
             state.idle[pool] += 1
         else:
-            state.ready_ns[pool, kept] = state.ready_ns[pool, slot]
+            state.ready_ns[pool, kept] = state.ready_ns[pool, place]
             kept += 1
     state.starting[pool] = kept
     find_next_ready(state, pool)
@@ -102,8 +102,15 @@ def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> 
     rank = -(-now_ns // 1_000_000) if fcfs else state.rank[state.batch_of[request]]
     state.entry[request] = (rank << SEQUENCE_BITS) | request
     state.stage_now[request] = stage
+    state.attempt[request] = 0
+    wait_for_attempt(state, pool, request, fcfs)
+
+
+@in_place
+def wait_for_attempt(state: State, pool: int, request: int, fcfs: bool) -> None:  # noqa: FBT001 - as above
+    """Put the request into its queue for its next attempt, in the order that it has there."""
     state.since_ns[request] = QUEUED
-    state.attempt[request] = 1
+    state.attempt[request] += 1
     tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
     push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
     state.waiting_of[pool, tenant] += 1
@@ -161,7 +168,7 @@ def charge(state: State, pool: int, tenant: int, request: int) -> None:
 
 @in_place
 def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: int) -> None:  # noqa: FBT001 - as above
-    """Claims that end now: hand over, or deliver again if the worker died."""
+    """Claims that end now: hand over, or deliver again if the slot died."""
     while state.running[pool] > 0 and state.done_ns[pool, 0] <= now_ns:
         code = pop_pair(state.done_ns[pool], state.done_request[pool], state.running[pool])
         state.running[pool] -= 1
@@ -178,12 +185,7 @@ def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: in
             state.lost[request] = 1
             end_request(state, request, now_ns)
             continue
-        state.since_ns[request] = QUEUED
-        state.attempt[request] += 1
-        tenant = 0 if fcfs or state.virtual_us.shape[1] == 1 else join(state, pool, request)
-        push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
-        state.waiting_of[pool, tenant] += 1
-        state.waiting[pool] += 1
+        wait_for_attempt(state, pool, request, fcfs)
 
 
 @in_place
@@ -207,14 +209,14 @@ def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
             lasts = after
             died = 1
     end_ns = now_ns + cold_ns + lasts
-    slot = state.running[pool]
-    push_pair(state.done_ns[pool], state.done_request[pool], slot, end_ns, 2 * request + died)
+    place = state.running[pool]
+    push_pair(state.done_ns[pool], state.done_request[pool], place, end_ns, 2 * request + died)
     state.running[pool] += 1
 
 
 @in_place
 def start_waiting(state: State, pool: int, now_ns: int, elastic: bool) -> None:  # noqa: FBT001 - as above
-    """Idle workers take waiting requests; elastic pools create a worker for each."""
+    """Idle slots take waiting requests; elastic pools create a slot for each."""
     if elastic:
         state.idle[pool] = 0
         while state.waiting[pool] > 0:
@@ -289,6 +291,6 @@ def run_instant(state: State, now_ns: int, fcfs: bool, elastic: bool, attempts_m
 
 @in_place
 def apply_target(state: State, pool: int, target: int) -> None:
-    """Set the target to `target` workers from now on."""
+    """Set the target to `target` slots from now on."""
     state.target[pool] = target
     resize(state, pool, state.now_ns[0])

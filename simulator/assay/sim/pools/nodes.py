@@ -1,6 +1,6 @@
-"""Nodes under the workers of one pool: ordered, started, packed and released.
+"""Nodes under the slots of one pool: ordered, started, packed and released.
 
-Packing is perfect: workers are always on as few nodes as hold them, so a node is empty as soon as
+Packing is perfect: slots are always on as few nodes as hold them, so a node is empty as soon as
 the others have room. An empty node that is not wanted is released at once. Both favour all policies
 equally; they differ in when they order nodes, and how many.
 """
@@ -12,10 +12,10 @@ from assay.sim.pools.cluster import Nodes
 
 
 class NodeGroup:
-    """The nodes of one pool. Invariant: those that are ready hold the workers that exist."""
+    """The nodes of one pool. Invariant: those that are ready hold the slots that exist."""
 
     def __init__(self, nodes: Nodes) -> None:
-        if nodes.workers < 1 or nodes.cap < 0 or not 0 <= nodes.startup_s < 1e9:
+        if nodes.slots < 1 or nodes.cap < 0 or not 0 <= nodes.startup_s < 1e9:
             raise InvalidRequest(f"{nodes}", field="nodes")
         self.nodes = nodes
         self.ready = 0
@@ -27,8 +27,8 @@ class NodeGroup:
 
     @property
     def room(self) -> int:
-        """Workers that fit onto the nodes that are ready."""
-        return self.ready * self.nodes.workers
+        """Slots that fit onto the nodes that are ready."""
+        return self.ready * self.nodes.slots
 
     @property
     def next_ready_ns(self) -> int:
@@ -49,15 +49,15 @@ class NodeGroup:
             del self.starting[0]
             self.ready += 1
 
-    def settle(self, now_ns: int, wanted: int, workers: int) -> None:
+    def settle(self, now_ns: int, wanted: int, slots: int) -> None:
         """Order what is missing; release what is neither wanted nor in use.
 
         Args:
             now_ns: the present; `advance` was called for it.
             wanted: nodes to hold.
-            workers: that exist; their nodes stay.
+            slots: that exist; their nodes stay.
         """
-        least = max(min(wanted, self.nodes.cap), self.needed(workers))
+        least = max(min(wanted, self.nodes.cap), self.needed(slots))
         missing = least - self.ready - len(self.starting)
         if missing > 0:
             self.ordered += missing
@@ -67,14 +67,14 @@ class NodeGroup:
         del self.starting[len(self.starting) - cancelled :]
         self.ready += missing + cancelled
 
-    def needed(self, workers: int) -> int:
-        """Nodes for this many workers."""
-        return -(-workers // self.nodes.workers)
+    def needed(self, slots: int) -> int:
+        """Nodes for this many slots."""
+        return -(-slots // self.nodes.slots)
 
     def view(self) -> NodeView:
         """As policies see them."""
         return NodeView(
-            slots=self.nodes.workers,
+            slots=self.nodes.slots,
             ready=self.ready,
             starting=len(self.starting),
             cap=self.nodes.cap,

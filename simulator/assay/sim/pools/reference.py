@@ -2,8 +2,8 @@
 
 Queues are `core.fair_queue.FairQueue`, as in the model of the store: the order of service depends
 on `core.ordering` alone. All events of one instant take effect together, pool by pool in the order
-of the stages: workers are lost, workers become free, pools are resized, requests are admitted, idle
-workers start waiting requests. A request that is handed over reaches its next pool within
+of the stages: slots are lost, slots become free, pools are resized, requests are admitted, idle
+slots start waiting requests. A request that is handed over reaches its next pool within
 the instant.
 """
 
@@ -40,11 +40,11 @@ class PoolJob:
     """... by the claim of this number."""
 
 
-class WorkerPool:
-    """One pool: its queue and its workers.
+class ReferencePool:
+    """One pool: its queue and its slots.
 
-    Between two instants: nothing waits while a worker is idle, and idle workers above
-    the target have left. Worker numbers count up and are never reused.
+    Between two instants: nothing waits while a slot is idle, and idle slots above
+    the target have left. Slot numbers count up and are never reused.
     """
 
     def __init__(self) -> None:
@@ -55,41 +55,41 @@ class WorkerPool:
         """A heap."""
         self.running: dict[int, PoolJob] = {}
         self._claims = 0
-        self._next_worker = 0
+        self._next_slot = 0
 
     @property
     def held(self) -> int:
-        """Paid workers: starting, idle and running."""
+        """Paid slots: starting, idle and running."""
         return len(self.starting) + len(self.idle) + len(self.running)
 
-    def lose(self, worker: int) -> PoolJob | None:
-        """The worker is lost. Returns the job that it ran."""
-        if worker in self.starting:
-            self.starting.remove(worker)
-        elif worker in self.idle:
-            self.idle.remove(worker)
+    def lose(self, slot: int) -> PoolJob | None:
+        """The slot is lost. Returns the job that it ran."""
+        if slot in self.starting:
+            self.starting.remove(slot)
+        elif slot in self.idle:
+            self.idle.remove(slot)
             heapify(self.idle)
-        return self.running.pop(worker, None)
+        return self.running.pop(slot, None)
 
-    def become_ready(self, worker: int) -> None:
-        """The worker is ready, unless it was released while it started."""
-        if worker in self.starting:
-            self.starting.remove(worker)
-            heappush(self.idle, worker)
+    def become_ready(self, slot: int) -> None:
+        """The slot is ready, unless it was released while it started."""
+        if slot in self.starting:
+            self.starting.remove(slot)
+            heappush(self.idle, slot)
 
-    def finish(self, worker: int) -> None:
-        """The worker has finished its job."""
-        self.running.pop(worker)
-        heappush(self.idle, worker)
+    def finish(self, slot: int) -> None:
+        """The slot has finished its job."""
+        self.running.pop(slot)
+        heappush(self.idle, slot)
 
     def wait(self, job: PoolJob) -> None:
         """The job joins the queue."""
         self.waiting.push(job.tenant, job.key, job, claims=self._claims)
 
     def resize(self) -> list[int]:
-        """Release workers above the target, the newest first. Returns workers to start."""
-        ordered = list(range(self._next_worker, self._next_worker + self.target - self.held))
-        self._next_worker += len(ordered)
+        """Release slots above the target, the newest first. Returns slots to start."""
+        ordered = list(range(self._next_slot, self._next_slot + self.target - self.held))
+        self._next_slot += len(ordered)
         self.starting += ordered
         while self.held > self.target and self.starting:
             self.starting.pop()
@@ -99,16 +99,16 @@ class WorkerPool:
         return ordered
 
     def claim(self) -> tuple[int, PoolJob] | None:
-        """An idle worker takes the next job; `None` = no worker is idle or nothing waits."""
+        """An idle slot takes the next job; `None` = no slot is idle or nothing waits."""
         if not self.idle or not self.waiting:
             return None
-        worker = heappop(self.idle)
+        slot = heappop(self.idle)
         job, charged = self.waiting.pop(self._price)
         self._claims += 1
         job.charged = job.charged if charged is None else charged
         job.claim = self._claims
-        self.running[worker] = job
-        return worker, job
+        self.running[slot] = job
+        return slot, job
 
     def _price(self, job: PoolJob) -> Price | None:
         return None if self.waiting.shares.charged(job.charged, job.claim) else job.price
@@ -125,11 +125,11 @@ class HappeningKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """A request arrives, or an event of a worker of a pool."""
+    """A request arrives, or an event of a slot of a pool."""
 
     kind: HappeningKind
     pool: int = -1
-    worker: int = -1
+    slot: int = -1
     request: int = -1
     claim: int = -1
     """The claim that ends; -1 = none. An entry of a claim that was cut short is stale."""
@@ -163,9 +163,9 @@ class ReferenceWorld(BaseWorld):
         super().__init__(workload, pools, deaths_ns, attempts_max=attempts_max, fcfs=fcfs)
         if pools.elastic:
             raise InvalidRequest("the reference has no elastic pools", field="elastic")
-        self.worker_pools = [WorkerPool() for _ in pools.caps]
+        self.slot_pools = [ReferencePool() for _ in pools.caps]
         self.engine: PoolEngine[Happening] = PoolEngine()
-        self.claims: list[dict[int, int]] = [{} for _ in self.worker_pools]
+        self.claims: list[dict[int, int]] = [{} for _ in self.slot_pools]
         self._claim_count = 0
 
     def open_batch(self, task: int, iteration: int, deadline_ns: int) -> None:
@@ -177,9 +177,9 @@ class ReferenceWorld(BaseWorld):
             self.engine.schedule(at_ns, Happening(kind=HappeningKind.ARRIVED, request=request))
 
     def set_target(self, pool: int, target: int) -> None:
-        """Hold this many workers from now on."""
+        """Hold this many slots from now on."""
         self.check_target(pool, target)
-        self.state.target[pool] = self.worker_pools[pool].target = target
+        self.state.target[pool] = self.slot_pools[pool].target = target
         self.account(pool)
         self.settle(pool, Inbox())
 
@@ -195,7 +195,7 @@ class ReferenceWorld(BaseWorld):
             happenings = self.engine.pop_instant()
             self.state.now_ns[0] = self.engine.now_ns
             self.run_instant(happenings)
-        for pool in range(len(self.worker_pools)):
+        for pool in range(len(self.slot_pools)):
             self.account(pool)
         return self.now_ns
 
@@ -204,7 +204,7 @@ class ReferenceWorld(BaseWorld):
         inboxes: Inboxes = defaultdict(Inbox)
         for happening in happenings:
             self.sort_in(happening, inboxes)
-        for pool in range(len(self.worker_pools)):
+        for pool in range(len(self.slot_pools)):
             if pool in inboxes:
                 self.account(pool)
                 self.take_ends(pool, inboxes)
@@ -217,59 +217,59 @@ class ReferenceWorld(BaseWorld):
                 self.state.next_request[self.state.task_of[happening.request]] += 1
                 self.move_on(happening.request, -1, inboxes)
             case HappeningKind.READY:
-                inboxes[happening.pool].ready.append(happening.worker)
+                inboxes[happening.pool].ready.append(happening.slot)
             case HappeningKind.FINISHED if self.is_current(happening):
-                inboxes[happening.pool].finished.append(happening.worker)
+                inboxes[happening.pool].finished.append(happening.slot)
             case HappeningKind.LOST if self.is_current(happening):
-                inboxes[happening.pool].lost.append(happening.worker)
+                inboxes[happening.pool].lost.append(happening.slot)
 
     def is_current(self, happening: Happening) -> bool:
-        """False for the end of a claim whose worker was lost before."""
+        """False for the end of a claim whose slot was lost before."""
         if happening.claim < 0:
             return True
-        return self.claims[happening.pool].get(happening.worker) == happening.claim
+        return self.claims[happening.pool].get(happening.slot) == happening.claim
 
     def take_ends(self, pool: int, inboxes: Inboxes) -> None:
         """Log the ends of claims, and hand finished requests over."""
-        running, inbox = self.worker_pools[pool].running, inboxes[pool]
-        for worker in inbox.lost:
-            if worker in running:
-                self.log_end(pool, worker)
+        running, inbox = self.slot_pools[pool].running, inboxes[pool]
+        for slot in inbox.lost:
+            if slot in running:
+                self.log_end(pool, slot)
                 self.state.deaths[pool] += 1
-        for worker in inbox.finished:
-            request = self.log_end(pool, worker)
+        for slot in inbox.finished:
+            request = self.log_end(pool, slot)
             stage = int(self.state.stage_now[request])
             self.state.finish_ns[request, stage] = self.now_ns
             self.move_on(request, stage, inboxes)
 
-    def log_end(self, pool: int, worker: int) -> int:
-        """The worker's claim has ended. Returns its request."""
-        request = self.worker_pools[pool].running[worker].request
-        self.claims[pool].pop(worker)
+    def log_end(self, pool: int, slot: int) -> int:
+        """The slot's claim has ended. Returns its request."""
+        request = self.slot_pools[pool].running[slot].request
+        self.claims[pool].pop(slot)
         self.state.busy_ns[pool] += self.now_ns - self.state.since_ns[request]
         self.state.since_ns[request] = QUEUED
         return request
 
     def settle(self, pool: int, inbox: Inbox) -> None:
         """Process the inbox, in the order that the module states."""
-        workers = self.worker_pools[pool]
-        for worker in inbox.lost:
-            job = workers.lose(worker)
+        slots = self.slot_pools[pool]
+        for slot in inbox.lost:
+            job = slots.lose(slot)
             if job is not None:
-                self.deliver_again(workers, job)
-        for worker in inbox.finished:
-            workers.finish(worker)
-        for worker in inbox.ready:
-            workers.become_ready(worker)
-        for worker in workers.resize():
-            self.order(pool, worker)
+                self.deliver_again(slots, job)
+        for slot in inbox.finished:
+            slots.finish(slot)
+        for slot in inbox.ready:
+            slots.become_ready(slot)
+        for slot in slots.resize():
+            self.order(pool, slot)
         for job in sorted(inbox.arrived, key=lambda job: job.key):
-            workers.wait(job)
-        while (claimed := workers.claim()) is not None:
+            slots.wait(job)
+        while (claimed := slots.claim()) is not None:
             self.start(pool, *claimed)
         self.show(pool)
 
-    def deliver_again(self, workers: WorkerPool, job: PoolJob) -> None:
+    def deliver_again(self, slots: ReferencePool, job: PoolJob) -> None:
         """The job waits again, or its request ends as lost after its last attempt."""
         if job.attempt >= self.attempts_max:
             self.state.lost[job.request] = 1
@@ -277,7 +277,7 @@ class ReferenceWorld(BaseWorld):
             return
         job.attempt += 1
         self.state.attempt[job.request] = job.attempt
-        workers.wait(job)
+        slots.wait(job)
 
     def move_on(self, request: int, after: int, inboxes: Inboxes) -> None:
         """Hand the request to its next stage with work, or end it."""
@@ -321,16 +321,16 @@ class ReferenceWorld(BaseWorld):
             state.completed_ns[batch] = self.now_ns
             state.completions[0] += 1
 
-    def order(self, pool: int, worker: int) -> None:
-        """A new worker starts up."""
+    def order(self, pool: int, slot: int) -> None:
+        """A new slot starts up."""
         startup = self.state.startup_ns[pool]
         delay = int(startup[self.state.ordered[pool] % len(startup)])
         self.state.ordered[pool] += 1
-        happening = Happening(kind=HappeningKind.READY, pool=pool, worker=worker)
+        happening = Happening(kind=HappeningKind.READY, pool=pool, slot=slot)
         self.engine.schedule(self.now_ns + delay, happening)
 
-    def start(self, pool: int, worker: int, job: PoolJob) -> None:
-        """A claim begins. Its end, or its worker's loss, is known to the simulation only."""
+    def start(self, pool: int, slot: int, job: PoolJob) -> None:
+        """A claim begins. Its end, or its slot's loss, is known to the simulation only."""
         state, request = self.state, job.request
         stage = int(state.stage_now[request])
         state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
@@ -340,26 +340,26 @@ class ReferenceWorld(BaseWorld):
             if 0 <= after < lasts:
                 lasts, kind = after, HappeningKind.LOST
         self._claim_count += 1
-        self.claims[pool][worker] = self._claim_count
-        happening = Happening(kind=kind, pool=pool, worker=worker, claim=self._claim_count)
+        self.claims[pool][slot] = self._claim_count
+        happening = Happening(kind=kind, pool=pool, slot=slot, claim=self._claim_count)
         self.engine.schedule(self.now_ns + lasts, happening)
 
     def holds_ns(self, request: int, stage: int) -> int:
-        """Time that the claim will hold its worker."""
+        """Time that the claim will hold its slot."""
         return int(self.state.service_ns[request, stage])
 
     def show(self, pool: int) -> None:
         """Copy the counts into the arrays that policies see."""
-        workers, state = self.worker_pools[pool], self.state
-        state.idle[pool] = len(workers.idle)
-        state.running[pool] = len(workers.running)
-        state.starting[pool] = len(workers.starting)
-        state.waiting[pool] = len(workers.waiting)
+        slots, state = self.slot_pools[pool], self.state
+        state.idle[pool] = len(slots.idle)
+        state.running[pool] = len(slots.running)
+        state.starting[pool] = len(slots.starting)
+        state.waiting[pool] = len(slots.waiting)
         state.next_ready_ns[pool] = FAR_NS
 
     def account(self, pool: int) -> None:
-        """Charge the workers held since the last change."""
+        """Charge the slots held since the last change."""
         state = self.state
-        held = self.worker_pools[pool].held
+        held = self.slot_pools[pool].held
         state.held_ns[pool] += held * (self.now_ns - state.held_since_ns[pool])
         state.held_since_ns[pool] = self.now_ns

@@ -10,16 +10,16 @@ from assay.core.outcome import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageUse:
-    """Worker-seconds of one stage."""
+    """Slot-seconds of one stage."""
 
     stage: str
     cost: float
-    """Cost of a worker-second."""
+    """Cost of a slot-second."""
     held_s: float
     """Allocated: starting, idle and running."""
     busy_s: float
-    workers_started: int
-    workers_lost: int
+    slots_started: int
+    slots_lost: int
 
     @property
     def waste(self) -> float:
@@ -71,8 +71,8 @@ class Result:
     trainer_idle_gpu_s: float
     """Sum over batches of d times the GPUs of the trainer that waited."""
     decisions: int
-    workers_peak: int = 0
-    """Most workers held at once, over all pools; without those of an elastic policy."""
+    slots_peak: int = 0
+    """Most slots held at once, over all pools; without those of an elastic policy."""
     resizes: int = 0
     """Changes of a pool's target."""
     node_s: float | None = None
@@ -106,9 +106,9 @@ class Result:
         return float(np.mean([b.in_time for b in self.batches])) if self.batches else 1.0
 
     @property
-    def workers_started(self) -> int:
+    def slots_started(self) -> int:
         """Over all stages."""
-        return sum(use.workers_started for use in self.stages)
+        return sum(use.slots_started for use in self.stages)
 
     @property
     def resizes_per_minute(self) -> float:
@@ -116,14 +116,14 @@ class Result:
         return 60 * self.resizes / self.duration_s if self.duration_s > 0 else 0.0
 
     @property
-    def worker_cost(self) -> float:
-        """Sum over stages of C_j times worker-seconds."""
+    def slot_cost(self) -> float:
+        """Sum over stages of C_j times slot-seconds."""
         return sum(use.cost * use.held_s for use in self.stages)
 
     @property
     def cost(self) -> float:
-        """Workers and the trainers that waited, in trainer GPU-seconds."""
-        return self.worker_cost + self.trainer_idle_gpu_s
+        """Slots and the trainers that waited, in trainer GPU-seconds."""
+        return self.slot_cost + self.trainer_idle_gpu_s
 
     def to_dict(self) -> dict[str, object]:
         """Plain data, including the derived figures."""

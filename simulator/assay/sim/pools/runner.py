@@ -61,7 +61,7 @@ class Options:
 def order_deadline(opened_ns: int, span_ns: int, budget_ns: int, *, weight: float) -> int:
     """The deadline that Earliest Batch First sorts by: T + D after the opening.
 
-    A weight w > 1 counts the span as T / w: when workers are scarce, a tenant with long batches is
+    A weight w > 1 counts the span as T / w: when slots are scarce, a tenant with long batches is
     not passed by every shorter batch that opens in the meantime. Weight 1 is plain EBF.
     """
     if not weight > 0:
@@ -103,7 +103,7 @@ class Runner:
         self.peak = 0
         self.samples: list[Sample] = []
         self.asked = [0] * len(self.pools.stage_of)
-        """Workers by pool, as the policy decided; nodes may not be ready for all of them."""
+        """Slots by pool, as the policy decided; nodes may not be ready for all of them."""
         self.startup_seen = [(0, 0)] * len(self.asked)
         """By pool: after so many starts, their quantile in nanoseconds."""
         self.asked_nodes = [0] * len(self.asked)
@@ -133,10 +133,10 @@ class Runner:
                 until = FAR_NS - 1
             reached = self.world.advance(until)
             if reached >= FAR_NS - 1:
-                raise InvalidRequest("work is left that no worker will ever take", field="policy")
+                raise InvalidRequest("work is left that no slot will ever take", field="policy")
             self.sample()
             if reached >= nodes_ns:
-                self.place_workers()
+                self.place_slots()
             if int(self.world.state.completions[0]) > completions:
                 completions = int(self.world.state.completions[0])
                 self.close_batches(reached)
@@ -207,11 +207,11 @@ class Runner:
             self.resizes += wanted != self.asked[pool]
             self.asked[pool] = wanted
             self.asked_nodes[pool] = decision.nodes[pool] if decision.nodes else 0
-        self.place_workers()
+        self.place_slots()
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
         self.reorder(decision.order)
 
-    def place_workers(self) -> None:
+    def place_slots(self) -> None:
         """Resize the pools as far as nodes are ready; order and release nodes."""
         for pool, asked in enumerate(self.asked):
             if not self.groups:
@@ -222,11 +222,11 @@ class Runner:
             self.world.set_target(pool, min(asked, group.room))
             wanted = max(group.needed(asked), self.asked_nodes[pool])
             group.settle(now_ns, wanted, self.held(pool))
-        # Only a higher target raises what is held: a worker that died is replaced, not added.
+        # Only a higher target raises what is held: a slot that died is replaced, not added.
         self.peak = max(self.peak, sum(map(self.held, range(len(self.asked)))))
 
     def held(self, pool: int) -> int:
-        """Workers of the pool that are paid for."""
+        """Slots of the pool that are paid for."""
         state = self.world.state
         return int(state.idle[pool] + state.running[pool] + state.starting[pool])
 
@@ -241,7 +241,7 @@ class Runner:
             self.world.state.rank[place.batch] = rank
 
     def room(self, pool: int) -> int:
-        """The maximum workers of the pool."""
+        """The maximum slots of the pool."""
         slots: int = self.world.state.ready_ns.shape[1]
         return min(int(self.pools.caps[pool]), slots)
 
@@ -361,7 +361,7 @@ class Runner:
         )
 
     def summarize(self) -> Result:
-        """The results of all batches, and the worker-seconds of the pools."""
+        """The results of all batches, and the slot-seconds of the pools."""
         batches = tuple(
             self.batch_result(task, iteration)
             for task, loads in enumerate(self.workload.batches)
@@ -381,7 +381,7 @@ class Runner:
             batches=batches,
             trainer_idle_gpu_s=idle,
             decisions=self.decisions,
-            workers_peak=self.peak,
+            slots_peak=self.peak,
             resizes=self.resizes,
             node_s=sum(group.held_s for group in self.groups) if self.groups else None,
             nodes_ordered=sum(group.ordered for group in self.groups),
@@ -412,15 +412,15 @@ class Runner:
         )
 
     def stage_use(self, stage: int) -> StageUse:
-        """Worker-seconds of the stage's pools together."""
+        """Slot-seconds of the stage's pools together."""
         state, mine = self.world.state, self.pools.stage_of == stage
         return StageUse(
             stage=self.workload.stages[stage].name,
             cost=self.workload.stages[stage].cost,
             held_s=float(state.held_ns[mine].sum()) / SECOND_NS,
             busy_s=float(state.busy_ns[mine].sum()) / SECOND_NS,
-            workers_started=int(state.ordered[mine].sum()),
-            workers_lost=int(state.deaths[mine].sum()),
+            slots_started=int(state.ordered[mine].sum()),
+            slots_lost=int(state.deaths[mine].sum()),
         )
 
 

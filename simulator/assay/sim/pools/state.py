@@ -34,7 +34,7 @@ class State(NamedTuple):
     service_ns: Ints
     """r, j"""
     deaths_ns: Ints
-    """r, j, attempt; empty when no worker dies."""
+    """r, j, attempt; empty when no slot dies."""
     batch_of: Ints
     """r"""
     task_of: Ints
@@ -74,7 +74,7 @@ class State(NamedTuple):
     startup_ns: Ints
     """p, draw"""
     target: Ints
-    """p: workers to hold."""
+    """p: slots to hold."""
     idle: Ints
     """p"""
     running: Ints
@@ -82,15 +82,15 @@ class State(NamedTuple):
     starting: Ints
     """p: entries of `ready_ns` in use."""
     ready_ns: Ints
-    """p, slot: when the workers being started are ready, in the order they were ordered."""
+    """p, place: when the slots being started are ready, in the order they were ordered."""
     next_ready_ns: Ints
     """p: the smallest of them."""
     ordered: Ints
-    """p: workers ordered so far."""
+    """p: slots ordered so far."""
     waiting: Ints
     """p: entries of `queue` in use."""
     queue: Ints
-    """p, tenant, slot: binary heap of queue entries."""
+    """p, tenant, place: binary heap of queue entries."""
     waiting_of: Ints
     """p, tenant: how many of them."""
     tenant_of: Ints
@@ -110,23 +110,23 @@ class State(NamedTuple):
     claim: Ints
     """r: ... by the start of this number."""
     done_ns: Ints
-    """p, slot: binary heap of the ends of running claims ..."""
+    """p, place: binary heap of the ends of running claims ..."""
     done_request: Ints
-    """p, slot: ... and whose they are, doubled; odd = the worker dies then."""
+    """p, place: ... and whose they are, doubled; odd = the slot dies then."""
     held_ns: Ints
-    """p: integral of held workers over time."""
+    """p: integral of held slots over time."""
     busy_ns: Ints
-    """p: time that workers spent on claims."""
+    """p: time that slots spent on claims."""
     held_since_ns: Ints
     """p: `held_ns` is complete up to here."""
     deaths: Ints
-    """p: workers lost."""
+    """p: slots lost."""
     now_ns: Ints
     """One entry."""
 
 
 def build_state(workload: Workload, pools: Pools, deaths_ns: Ints) -> State:
-    """A platform at time 0, with no workers and no open batch."""
+    """A platform at time 0, with no slots and no open batch."""
     flat = [batch for task in workload.batches for batch in task]
     sizes = np.array([len(batch.arrived_ns) for batch in flat], np.int64)
     requests, batches, count = int(sizes.sum()), len(flat), len(pools.stage_of)

@@ -99,11 +99,11 @@ class TaskLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A kind of worker."""
+    """A kind of slot."""
 
     name: str
     cost: float
-    """C_j: cost of a worker-second in units of one trainer GPU-second."""
+    """C_j: cost of a slot-second in units of one trainer GPU-second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,7 +113,7 @@ class BatchLoad:
     arrived_ns: Ints
     """(n,), ascending."""
     service_ns: Ints
-    """(n, stages): time on a worker; 0 = the stage is not reached."""
+    """(n, stages): time on a slot; 0 = the stage is not reached."""
     outcome: Ints
     """(n,) codes of `OUTCOMES`, without infrastructure failures."""
     gap_ns: int | None = None
@@ -234,7 +234,7 @@ def draw_workload(
 
     Args:
         tasks: the training jobs.
-        stages: the kinds of workers; tasks name them by index.
+        stages: the kinds of slots; tasks name them by index.
         iterations: batches per task.
         seed: the same seed gives the same workload.
         sources: real arrival curves (seconds), see `draw_arrivals`.
@@ -258,7 +258,7 @@ def draw_workload(
 
 
 CPU_COST: Final = 0.1
-"""A compile worker (4 cores) against one GPU: our assumption, DistRS gives no C_j."""
+"""A compile slot (4 cores) against one GPU: our assumption, DistRS gives no C_j."""
 CUDA_STAGES: Final = (Stage(name="compile", cost=CPU_COST), Stage(name="execute", cost=1.0))
 
 CUDA: Final = TaskLoad(

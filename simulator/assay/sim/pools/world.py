@@ -1,4 +1,4 @@
-"""The simulated platform: requests move through pools of workers until their batches are complete.
+"""The simulated platform: requests move through pools of slots until their batches are complete.
 
 Two implementations of one `PoolWorld`: `FastWorld`, in compiled loops, and the readable one,
 `reference.ReferenceWorld`, on the queue of `core.fair_queue`. Tests compare their logs. Both stop
@@ -55,7 +55,7 @@ class PoolWorld(Protocol):
         """Open a batch: its rollouts start now."""
 
     def set_target(self, pool: int, target: int) -> None:
-        """Hold this many workers from now on."""
+        """Hold this many slots from now on."""
 
     def advance(self, until_ns: int) -> int:
         """Run up to and including `until_ns`, or to the completion of a batch."""
@@ -100,11 +100,11 @@ class BaseWorld:
         """Check a target.
 
         Raises:
-            InvalidRequest: the pool cannot hold this many workers.
+            InvalidRequest: the pool cannot hold this many slots.
         """
         room = min(int(self.pools.caps[pool]), self.state.ready_ns.shape[1])
         if not 0 <= target <= room:
-            message = f"pool {pool}: {target} workers are not in [0, {room}]"
+            message = f"pool {pool}: {target} slots are not in [0, {room}]"
             raise InvalidRequest(message, field="target")
 
 
@@ -112,7 +112,7 @@ class FastWorld(BaseWorld):
     """In compiled loops."""
 
     def set_target(self, pool: int, target: int) -> None:
-        """Hold this many workers from now on."""
+        """Hold this many slots from now on."""
         self.check_target(pool, target)
         kernel.apply_target(self.state, pool, target)
 

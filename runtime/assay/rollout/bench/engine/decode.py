@@ -31,7 +31,7 @@ from assay.rollout.bench.harness.machine import Company, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.library.binding import load
 from assay.rollout.models import DType, Engine, load_model
-from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.driver import Driver, Rollout, TokenSampling
 from assay.rollout.models.engine import EngineSettings
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _group(driver: Driver, prefix: Sequence[int], positions: int, *, shared: boo
     if shared:
         root = driver.new(len(prefix))
         driver.prefill(root, prefix, 256)
-        return [driver.fork(root, positions, Sampling()) for _ in range(GROUP)]
+        return [driver.fork(root, positions, TokenSampling()) for _ in range(GROUP)]
     rollouts = [driver.new(positions) for _ in range(GROUP)]
     for rollout in rollouts:
         driver.prefill(rollout, prefix, 256)

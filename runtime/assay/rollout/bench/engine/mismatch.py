@@ -17,7 +17,7 @@ import numpy as np
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.models import DType, Engine, load_model
-from assay.rollout.models.driver import Driver, Sampling
+from assay.rollout.models.driver import Driver, TokenSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.models.model import Tensor
 
@@ -60,7 +60,7 @@ def _sample(
     """Tokens and log-probs, each (tokens, BATCH), and tokens/s."""
     driver = Driver(engine, BATCH * (-(-tokens // engine.settings.block_tokens) + 1))
     rollouts = [
-        driver.new(tokens + 1, Sampling(temperature=1.0, seed=seed + i)) for i in range(BATCH)
+        driver.new(tokens + 1, TokenSampling(temperature=1.0, seed=seed + i)) for i in range(BATCH)
     ]
     begun = time.perf_counter()
     made, logps = driver.decode(rollouts, [1] * BATCH, tokens)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class BenchMachine:
     """Facts needed to compare figures."""
 
     cpu: str
@@ -87,9 +87,9 @@ class Company:
         self._last = now
 
 
-def this_machine() -> Machine:
+def this_machine() -> BenchMachine:
     """Read the machine now."""
-    return Machine(
+    return BenchMachine(
         cpu=_cpu_name(),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

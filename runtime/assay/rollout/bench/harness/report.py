@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.rollout.bench.harness.machine import Machine
+    from assay.rollout.bench.harness.machine import BenchMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Report:
 
     title: str
     command: str
-    machine: Machine
+    machine: BenchMachine
     figures: list[Figure] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """Requested measurements that could not be made here, with the reason."""

@@ -69,12 +69,17 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
+        if (said := self._as_statements(gold, answer)) is not None:
+            return said
+        return self._by_kind(gold, answer)
+
+    def _as_statements(self, gold: Answer, answer: Answer) -> bool | None:
+        """What the rules about whole statements say; `None`: none of them is about these."""
         bodies = letters.bodies(forms.statement(gold), forms.statement(answer))
         if bodies is not None:
             ours, theirs = bodies
             return self.equal(grammar.read(ours), grammar.read(theirs))
-        said = systems.equal(gold, answer, self.equal)
-        if said is not None:
+        if (said := systems.equal(gold, answer, self.equal)) is not None:
             return said
         if (said := formulas.same(gold, answer)) is not None:
             return said
@@ -86,8 +91,10 @@ class Comparison:
             return ranked == forms.labels(answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
-        if forms.is_nothing(gold) and forms.is_nothing(answer):
-            return True
+        return True if forms.is_nothing(gold) and forms.is_nothing(answer) else None
+
+    def _by_kind(self, gold: Answer, answer: Answer) -> bool:
+        """By what they are: matrices, several values, a name with a value, words, one value."""
         answer = answer if forms.are_of_parts(gold) else forms.single(answer)
         gold, answer = forms.spread(gold), forms.spread(answer)
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
@@ -279,6 +286,10 @@ class Comparison:
         match gold, answer:
             case Union(), Union() if self._any_order(gold.parts, answer.parts):
                 return True
+        return self._region_texts(gold, answer)
+
+    def _region_texts(self, gold: Answer, answer: Answer) -> bool:
+        """As sets of numbers, by algebra."""
         left, right = forms.region_text(gold), forms.region_text(answer)
         return left is not None and right is not None and self._texts(left, right)
 
@@ -291,12 +302,28 @@ class Comparison:
             return self.equal(gold, answer.value)
         if isinstance(gold, Named):
             return self.equal(gold.value, answer)
+        if (said := self._as_decimal(gold, answer)) is not None:
+            return said
+        if (said := self._as_regions(gold, answer)) is not None:
+            return said
+        if (element := forms.only(gold)) is not None:
+            return self.equal(element, answer)
+        if (element := forms.only(answer)) is not None:
+            return self.equal(gold, element)
+        return not forms.are_values_and_bounds(gold, answer) and self._region_texts(gold, answer)
+
+    def _as_decimal(self, gold: Answer, answer: Answer) -> bool | None:
+        """`1,234`, which may be two values or one number, beside a number; `None`: it is not so."""
         if isinstance(gold, Items) and gold.decimal and isinstance(answer, Number):
             fits = answer.is_decimal or not gold.decimal.is_decimal
             return fits and numbers.numbers_equal(gold.decimal, answer, self.settings)
         if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
             fits = gold.is_decimal or not answer.decimal.is_decimal
             return fits and numbers.numbers_equal(gold, answer.decimal, self.settings)
+        return None
+
+    def _as_regions(self, gold: Answer, answer: Answer) -> bool | None:
+        """An interval beside an inequality, regions in any order; `None`: one is neither."""
         if forms.is_region(gold) and isinstance(answer, Element | Named):
             bounds = forms.as_region(answer)
             if bounds is not None:
@@ -305,16 +332,7 @@ class Comparison:
             one, other = forms.regions(gold), forms.regions(answer)
             if one and other:
                 return self._any_order(one, other)
-        if (element := forms.only(gold)) is not None:
-            return self.equal(element, answer)
-        if (element := forms.only(answer)) is not None:
-            return self.equal(gold, element)
-        if forms.are_values_and_bounds(gold, answer):
-            return False
-        left, right = forms.region_text(gold), forms.region_text(answer)
-        if left is None or right is None:
-            return False
-        return self._texts(left, right)
+        return None
 
     def _both_items(self, gold: Items, answer: Items) -> bool:
         kinds = {gold.kind, answer.kind}
@@ -340,11 +358,8 @@ class Comparison:
         ours, theirs = forms.by_name(gold), forms.by_name(answer)
         if len(ours) > 1 and ours.keys() == theirs.keys():
             return all(self.equal(item, theirs[name]) for name, item in ours.items())
-        if gold.kind == "list" and (
-            len(gold.items) > len(answer.items)
-            or (len(gold.items) < len(answer.items) and forms.repeats(gold))
-        ):
-            return False  # what the gold says twice is to be said twice
+        if gold.kind == "list" and _says_less(gold, answer):
+            return False
         return self._any_order(gold.items, answer.items)
 
     def _matrices(self, gold: Answer, answer: Answer) -> bool:
@@ -414,6 +429,13 @@ class Comparison:
             at in met or any(self.equal(gold[near], item) for near in nearest_first(item, gold))
             for at, item in enumerate(answer)
         )
+
+
+def _says_less(gold: Items, answer: Items) -> bool:
+    """An answer with fewer items than the gold; what a gold says twice is to be said twice."""
+    if len(gold.items) == len(answer.items):
+        return False
+    return len(gold.items) > len(answer.items) or forms.repeats(gold)
 
 
 def _in_figures(gold: Answer, answer: Answer) -> tuple[Answer, Answer]:

@@ -98,7 +98,7 @@ def draw(mix: Mix, *, seed: int, sources: Sequence[Floats] = ()) -> Workload:
 
 
 def start_up(median_s: float) -> Cluster:
-    """Workers that need about this long to start."""
+    """Slots that need about this long to start."""
     return Cluster(startup=(StartUp(median_s=median_s),))
 
 
@@ -142,9 +142,9 @@ def named_mixes() -> dict[str, Mix]:
         Mix(name="history 3x", tasks=(CUDA,), history_scale=3.0),
         Mix(name="trickle", tasks=(TRICKLE,), iterations=2),
         Mix(
-            name="dying workers",
+            name="dying slots",
             tasks=(CUDA,),
-            cluster=Cluster(faults=Faults(worker_deaths_per_s=0.05 / 400)),
+            cluster=Cluster(faults=Faults(slot_deaths_per_s=0.05 / 400)),
         ),
         Mix(
             name="both kinds",
@@ -225,7 +225,7 @@ def draw_mix(seed: int) -> Mix:
             startup=tuple(
                 StartUp(median_s=float(random.choice(STARTUPS_S)), sigma=0.2) for _ in DRAWN_STAGES
             ),
-            faults=Faults(worker_deaths_per_s=deaths),
+            faults=Faults(slot_deaths_per_s=deaths),
         ),
         history_scale=float(random.choice([1.0, 1.0, 1.0, 0.3, 2.5])),
         curves=tuple((draw_curve(random),) for _ in tasks),

@@ -21,8 +21,8 @@ from assay.sim.pools.runner import Options, simulate
 from assay.sim.pools.workload import Workload
 
 Make = Callable[[Workload], Policy]
-NODE_WORKERS: Final = 16
-"""Workers of a stage that fit onto a node, perfectly packed."""
+NODE_SLOTS: Final = 16
+"""Slots of a stage that fit onto a node, perfectly packed."""
 SAMPLE_S: Final = 5.0
 IN_TIME_MIN: Final = 0.95
 """Share of batches with d <= D from which a rival counts as keeping D."""
@@ -35,7 +35,7 @@ REFERENCES: Final = ("distrs", "ideal")
 
 
 def ceiling(workload: Workload) -> tuple[int, ...]:
-    """Workers per stage that all tasks' largest batches would need at once without queueing."""
+    """Slots per stage that all tasks' largest batches would need at once without queueing."""
     peaks = [
         np.max([peak_concurrency(b.arrived_ns, b.service_ns) for b in task], axis=0)
         for task in workload.batches
@@ -85,10 +85,10 @@ class StressScore:
     setting: str
     seeds: tuple[int, ...]
     cost: float
-    """Mean over the seeds: workers and trainers that waited, in trainer GPU-seconds."""
-    worker_cost: float
+    """Mean over the seeds: slots and trainers that waited, in trainer GPU-seconds."""
+    slot_cost: float
     peak: float
-    """Most workers at once; mean over the seeds."""
+    """Most slots at once; mean over the seeds."""
     delay_mean_s: float
     delay_p95_s: float
     """Over the batches of all seeds."""
@@ -97,7 +97,7 @@ class StressScore:
     started: float
     resizes_per_minute: float
     node_hours: float
-    """Of nodes with `NODE_WORKERS` workers of one stage, perfectly packed."""
+    """Of nodes with `NODE_SLOTS` slots of one stage, perfectly packed."""
     by_seed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The figures of `COMPARED`, one for each seed."""
     kept: tuple[bool, ...] = ()
@@ -108,7 +108,7 @@ def node_hours(samples: Sequence[Sample], stages: int) -> float:
     """Hours of nodes, perfectly packed, from samples of the pools; pools are shared."""
     total = 0.0
     for now, then in pairwise(samples):
-        nodes = sum(-(-held // NODE_WORKERS) for held in now.held[:stages])
+        nodes = sum(-(-held // NODE_SLOTS) for held in now.held[:stages])
         total += nodes * (then.at_s - now.at_s)
     return total / 3_600
 
@@ -126,8 +126,8 @@ def score(
     """Put the results of all seeds together."""
     by_seed = {
         "cost": tuple(r.cost for r in found),
-        "peak": tuple(float(r.workers_peak) for r in found),
-        "started": tuple(float(r.workers_started) for r in found),
+        "peak": tuple(float(r.slots_peak) for r in found),
+        "started": tuple(float(r.slots_started) for r in found),
         "resizes_per_minute": tuple(r.resizes_per_minute for r in found),
         "node_hours": tuple(hours_of_nodes(r) for r in found),
     }
@@ -140,7 +140,7 @@ def score(
         setting=setting,
         seeds=tuple(seeds),
         **means,
-        worker_cost=float(np.mean([r.worker_cost for r in found])),
+        slot_cost=float(np.mean([r.slot_cost for r in found])),
         delay_mean_s=float(np.mean(delays)),
         delay_p95_s=float(np.quantile(delays, 0.95)),
         in_time=float(np.mean(in_time)),
