@@ -374,6 +374,21 @@ def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_ap
             assert exits(objects, labels) == []
 
 
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_runbooks_are_links_where_the_files_can_be_read(slash: str) -> None:
+    base = "https://git.example/assay/blob/v1"
+    objects = rendered(more=f'monitoring={{"enabled": true, "runbooks": "{base}{slash}"}}')
+    [rule] = of_kind(objects, "PrometheusRule")
+    [plain] = of_kind(rendered(more='monitoring={"enabled": true}'), "PrometheusRule")
+    asked = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+    shipped = [one for group in plain["spec"]["groups"] for one in group["rules"]]
+    assert len(asked) == len(shipped) > 0
+    for one, before in zip(asked, shipped, strict=True):
+        path = before["annotations"]["runbook_url"]
+        link = {**before["annotations"], "runbook_url": f"{base}/{path}"}
+        assert one == {**before, "annotations": link}
+
+
 def test_alerts_and_dashboards_are_shipped_as_they_are() -> None:
     objects = rendered(more='monitoring={"enabled": true, "dashboards": true}')
     [rule] = of_kind(objects, "PrometheusRule")
