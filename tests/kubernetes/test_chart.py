@@ -374,6 +374,25 @@ def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_ap
             assert exits(objects, labels) == []
 
 
+def test_every_pod_has_the_secrets_with_which_images_are_pulled() -> None:
+    given = 'image={"pullSecrets": [{"name": "p"}]},rollout={"enabled": true, "modelClaim": "m"}'
+    found = pods(rendered(more=given))
+    assert {"api", "planner", "worker", "rollout", "store", "test", "check"} <= {
+        component(one) for _, one in found
+    }
+    for name, one in found:
+        assert one["spec"]["imagePullSecrets"] == [{"name": "p"}], name
+
+
+def test_the_pods_of_hooks_run_where_the_api_does() -> None:
+    place = {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "k", "operator": "Exists"}]}
+    placed = {
+        component(one): {name: one["spec"].get(name) for name in place}
+        for _, one in pods(rendered(more=f"api={json.dumps(place)}"))
+    }
+    assert placed["api"] == placed["check"] == placed["test"] == place
+
+
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_runbooks_are_links_where_the_files_can_be_read(slash: str) -> None:
     base = "https://git.example/assay/blob/v1"

@@ -131,6 +131,12 @@ fsGroup: 64000
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{- define "assay.pull" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- end }}
+
 {{- define "assay.placement" -}}
 {{- with .at.nodeSelector }}
 nodeSelector: {{ toJson . }}
@@ -138,9 +144,7 @@ nodeSelector: {{ toJson . }}
 {{- with .at.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-{{- with .root.Values.image.pullSecrets }}
-imagePullSecrets: {{ toJson . }}
-{{- end }}
+{{- include "assay.pull" .root }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
