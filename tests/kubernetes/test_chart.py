@@ -384,6 +384,32 @@ def test_every_pod_has_the_secrets_with_which_images_are_pulled() -> None:
         assert one["spec"]["imagePullSecrets"] == [{"name": "p"}], name
 
 
+TESTED = {
+    "": ("lab-assay-tenants", "grpc"),
+    'tenants={"existingSecret": "t"}': None,
+    'tenants={"existingSecret": "t", "testSecret": "own"}': ("own", "grpc"),
+    'tls={"existingSecret": "s"}': ("lab-assay-tenants", "grpcs"),
+    'pipelines=["code.python"]': None,
+}
+
+
+@pytest.mark.parametrize(("given", "wanted"), TESTED.items())
+def test_a_release_is_tested_with_the_token_of_a_tenant_by_tls_where_the_api_has_it(
+    given: str, wanted: tuple[str, str] | None
+) -> None:
+    found = [one for _, one in pods(rendered(more=given)) if component(one) == "test"]
+    assert bool(found) == (wanted is not None)
+    if wanted is None:
+        return
+    [container] = found[0]["spec"]["containers"]
+    variables = {one["name"]: one for one in container["env"]}
+    token = variables["ASSAY_TOKEN"]["valueFrom"]["secretKeyRef"]
+    assert token == {"name": wanted[0], "key": "token"}
+    assert variables["ASSAY_URL"]["value"] == f"{wanted[1]}://lab-assay-api:8470"
+    mounted = {one["mountPath"] for one in container["volumeMounts"]}
+    assert ("ASSAY_CA" in variables) == ("/etc/assay/tls" in mounted) == (wanted[1] == "grpcs")
+
+
 def test_the_pods_of_hooks_run_where_the_api_does() -> None:
     place = {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "k", "operator": "Exists"}]}
     placed = {
