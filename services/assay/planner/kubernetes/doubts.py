@@ -44,9 +44,9 @@ class _Compared:
     compared_s: float = -math.inf
     """Instant of that."""
     waited: bool = False
-    """Requests waited at every look since then."""
+    """Requests waited at every look after it."""
     waits: bool = False
-    """And at the last look."""
+    """Requests waited at the last look."""
 
 
 class PodDoubts:
