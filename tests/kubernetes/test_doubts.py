@@ -321,6 +321,7 @@ class Counts(MemoryStore):
         self.liar = liar
         self.now_s = 0.0
         self.idle: set[StageName] = set()
+        self.oldest_age_s = 99.0
         self.asked: list[int] = []
         self.told: list[tuple[StageName, int]] = []
         self.doubts = PodDoubts(
@@ -330,7 +331,9 @@ class Counts(MemoryStore):
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
         waiting = [0 if stage in self.idle else 9 for stage in stages]
         return [
-            StageDepth(stage=stage, queued=n, running=1, oldest_age_s=99.0, dead_letters=0)
+            StageDepth(
+                stage=stage, queued=n, running=1, oldest_age_s=self.oldest_age_s, dead_letters=0
+            )
             for stage, n in zip(stages, waiting, strict=True)
         ]
 
@@ -342,14 +345,14 @@ class Counts(MemoryStore):
         lies = f"{self.liar}-"
         return {one: {} if one.startswith(lies) else every for one in workers}
 
-    async def look(self) -> None:
+    async def look(self, after_s: float = doubts.LOOK_EVERY_S) -> None:
         def ready_of(stages: Collection[StageName]) -> dict[StageName, frozenset[str]]:
             names = {stage: set[str]() for stage in stages}
             for one in self.records:
                 names.get(one.stages[0], set()).add(doubts.pod_of(one.worker))
             return {stage: frozenset(some) for stage, some in names.items()}
 
-        self.now_s += doubts.LOOK_EVERY_S
+        self.now_s += after_s
         await self.doubts.look(self.records, ready_of, slots_of=lambda _: 1, now_s=self.now_s)
 
 
@@ -399,4 +402,29 @@ async def test_pods_whose_requests_waited_for_a_part_of_the_time_are_not_doubted
         counts.idle = set(counts.names) if look % 2 else set()
         await counts.look()
     assert counts.asked
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_pods_are_not_asked_about_more_often_than_the_bound_says() -> None:
+    counts = Counts(stages=1, pods=3)
+    for _ in range(9):
+        await counts.look(after_s=doubts.LOOK_EVERY_S / 4)
+    assert counts.asked == [3] * 3
+
+
+async def test_requests_that_came_after_the_last_look_did_not_wait_all_along() -> None:
+    counts = Counts(stages=1, pods=3)
+    counts.oldest_age_s = 2 * doubts.LOOK_EVERY_S
+    for _ in range(30):
+        await counts.look(after_s=3 * doubts.LOOK_EVERY_S)
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_a_doubted_pod_that_is_the_last_one_is_counted() -> None:
+    counts = Counts(stages=1, pods=3)
+    for _ in range(30):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0])
+    counts.records = counts.records[1:2]
+    await counts.look()
     assert not counts.doubts.of(counts.names[0])
