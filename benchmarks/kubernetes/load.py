@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
+from assay.core.hosts.record import HostRecord
+from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchHistory,
@@ -75,6 +76,19 @@ class Load:
         return round(self.pods / (self.per_minute / 60) / STAGES_PER_TASK * S)
 
 
+def host_of(pod: str, stage: StageName) -> HostRecord:
+    """The record of a pod's host, with its stage behind the name of the pod."""
+    return HostRecord(
+        worker=WorkerId(f"{pod}:{stage}"),
+        address="10.0.0.7:8472",
+        stages=(stage,),
+        cores=1,
+        memory_bytes=1 << 30,
+        slots_max=1,
+        busy=1,
+    )
+
+
 class ModelStore(MemoryStore):
     """The planner's side of a store on which the load runs without queueing."""
 
@@ -86,6 +100,8 @@ class ModelStore(MemoryStore):
         self._history: list[BatchHistory] = []
         self.cpu_s = 0.0
         """CPU time of answering: not the controller's."""
+        self.pods: Callable[[], Iterable[tuple[str, StageName]]] = lambda: ()
+        """Names and stages of the pods, whose hosts have records; none: hosts are not looked at."""
 
     async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
         """The batch of each task that is open now."""
@@ -148,6 +164,23 @@ class ModelStore(MemoryStore):
             StageDepth(stage=stage, queued=0, running=busy, oldest_age_s=0.0, dead_letters=0)
             for stage in stages
         ]
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """One host per pod, at work."""
+        begun_s = time.thread_time()
+        found = [host_of(name, stage) for name, stage in self.pods()]
+        self.cpu_s += time.thread_time() - begun_s
+        return found
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        """All end as many requests as they should."""
+        begun_s = time.thread_time()
+        ended = (self._now() - self._begun_ns) // self._load.service_ns
+        found = {worker: {StageName(worker.partition(":")[2]): ended} for worker in workers}
+        self.cpu_s += time.thread_time() - begun_s
+        return found
 
     async def history(
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int

@@ -1,13 +1,16 @@
 """The planner of a large cluster: its real controller, planning process and scaler of pods.
 
     python -m benchmarks.kubernetes.scale [--pods 10000] [--stages 200] [--per-minute 1000000]
-                                          [--seconds 120] [--json] [--plot FILE.png]
+                                          [--seconds 120] [--hosts compared] [--json]
+                                          [--plot FILE.png]
 
 The API server is that of the tests, in a process of its own, which also makes and deletes pods as
 the Deployments say; so sizes go out by HTTP and pods come in by watches. Tasks of four stages each
 have one batch open at a time, whose requests arrive evenly over `--span` seconds and take as long
 as keeps `--pods` busy. The store is a model of that: it answers at once with the requests in flight
-at this instant, so the cost of reading a real store is left out (`benchmarks.store.calls`).
+at this instant, so the cost of reading a real store is left out (`benchmarks.store.calls`). Each
+pod has the record of a worker host; with `--hosts known` what they end is not compared, and with
+`--hosts none` there are no records.
 
 Rows: CPU time of a step of the control loop and of a plan, CPU share and memory of the controller
 and of the planning process, calls of the API server per minute by kind.
@@ -34,6 +37,8 @@ from assay.config.settings import PlannerSettings
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
+from assay.planner.kubernetes.doubts import PodDoubts
+from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.scaler import KubernetesScaler
 from assay.planner.process.parent import PlanningProcess
 from assay.planner.service.controller import Controller
@@ -43,6 +48,8 @@ from benchmarks.harness.report import Report, Spread, bar_plot, percentile
 from benchmarks.kubernetes.load import Load, ModelStore, S
 
 KUBELET_EVERY_S = 0.5
+TIMEOUT_S = 60.0
+HOSTS = ("compared", "known", "none")
 
 
 # -- the cluster, in a process of its own ------------------------------------------------------
@@ -146,7 +153,7 @@ def limits_of(load: Load, pools: Sequence[PoolState]) -> tuple[StageLimits, ...]
     return tuple(
         StageLimits(
             stage=stage,
-            timeout_ns=60 * S,
+            timeout_ns=round(TIMEOUT_S * S),
             slots_min=0,
             slots_max=4 * load.pods // load.stages,
             cost=0.025,
@@ -157,7 +164,7 @@ def limits_of(load: Load, pools: Sequence[PoolState]) -> tuple[StageLimits, ...]
     )
 
 
-def build(load: Load, folder: Path, port: int) -> tuple[Measured, Planning]:
+def build(load: Load, folder: Path, port: int, hosts: str) -> tuple[Measured, Planning]:
     """A planner of Deployments on the API server of that port."""
     kubeconfig = folder / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
@@ -186,9 +193,18 @@ def build(load: Load, folder: Path, port: int) -> tuple[Measured, Planning]:
         return {depth.stage: depth.running for depth in await store.depths(stages)}
 
     planning = Planning(settings, clock=clock, metrics=metrics)
+    doubts = PodDoubts(
+        store, timeout_of=lambda _: TIMEOUT_S, on_doubt=lambda stage, n: print(stage, n)
+    )
+    pod_hosts = PodHosts(store, attempts_max=3, doubts=doubts if hosts == "compared" else None)
+    scaler = KubernetesScaler(
+        kubernetes, running=running, clock=clock, metrics=metrics,
+        hosts=None if hosts == "none" else pod_hosts,
+    )  # fmt: skip
+    store.pods = lambda: ((pod.host, StageName(pod.pools[0].stage)) for pod in scaler.hosts())
     controller = Measured(
         store=store,
-        scaler=KubernetesScaler(kubernetes, running=running, clock=clock, metrics=metrics),
+        scaler=scaler,
         lease=LeaderLease(store, planner="this", lease_s=settings.lease_s, clock=clock),
         process=planning,
         limits_of=lambda pools: limits_of(load, pools),
@@ -200,7 +216,7 @@ def build(load: Load, folder: Path, port: int) -> tuple[Measured, Planning]:
     return controller, planning
 
 
-async def measure(load: Load, seconds: float, warm_s: float) -> list[dict[str, object]]:
+async def measure(load: Load, hosts: str, seconds: float, warm_s: float) -> list[dict[str, object]]:
     """Rows of the report."""
     given = [f"--pods={load.pods}", f"--stages={load.stages}", f"--span={load.span_s}",
              f"--per-minute={load.per_minute}"]  # fmt: skip
@@ -212,7 +228,7 @@ async def measure(load: Load, seconds: float, warm_s: float) -> list[dict[str, o
     assert cluster.stdout is not None
     port = int(await cluster.stdout.readline())
     with tempfile.TemporaryDirectory() as folder:
-        controller, planning = build(load, Path(folder), port)
+        controller, planning = build(load, Path(folder), port, hosts)
         running = asyncio.create_task(controller.run())
         try:
             await first_plan(controller, planning, running, load, warm_s)
@@ -325,6 +341,7 @@ def main() -> None:
     parser.add_argument("--span", type=float, default=12.0, help="seconds of a batch")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--warm-s", type=float, default=600.0, help="time for the first plan")
+    parser.add_argument("--hosts", choices=HOSTS, default=HOSTS[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -339,7 +356,7 @@ def main() -> None:
         title=f"{load.pods:,} pods, {load.stages} stages, {load.per_minute:,} requests per minute",
         columns=("what", "value", "unit"),
     )
-    for row in asyncio.run(measure(load, given.seconds, given.warm_s)):
+    for row in asyncio.run(measure(load, given.hosts, given.seconds, given.warm_s)):
         report.add(**row)
     report.show(as_json=given.json)
     if given.plot is not None:

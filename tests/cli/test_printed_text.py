@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from assay.cli import console
-from assay.cli.console import TextConsole, printable
+from assay.cli.printed import TextConsole, printable
 
 MARKUP = ["[/x]", "[red]", "[link=file:///x]", "\\[", ":smile:", "a"]
 CONTROLS = ["\x1b]0;x\x07", "\x1b[2J", "\x9b2J", "\u202e", "\r", "\ud800"]

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from assay.cli.operate.snapshot import Pool, Snapshot, render
+from assay.cli.operate.snapshot import Pool, Snapshot
+from assay.cli.operate.tables import render
 from assay.core.ids import BatchId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchState, StageDepth

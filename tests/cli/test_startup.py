@@ -90,6 +90,16 @@ def test_looking_at_a_platform_imports_no_pipeline_no_server_and_no_sandbox(modu
     assert len(modules) < 530
 
 
+def test_a_status_imports_no_record_of_requests_no_call_that_writes_and_for_json_no_console() -> (
+    None
+):
+    modules = modules_after("import assay.cli.operate.status")
+    records = ("assay.core.records", "assay.store.codec", "assay.store.embedded")
+    writes = ("assay.store.valkey", "assay.store.port", "assay.edge.auth")
+    assert of_packages(modules, *records, *writes, "rich", "assay.cli.printed") == set()
+    assert {"assay.store.operations.looking"} <= set(modules)
+
+
 @pytest.mark.parametrize("name", [n for n in COMMANDS if "assay.cli" in COMMANDS[n].target])
 def test_the_summary_of_a_command_is_that_of_its_implementation(name: str) -> None:
     implemented = load_command(name).help

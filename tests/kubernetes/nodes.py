@@ -1,12 +1,14 @@
 """A batch in the pods of a real cluster; in its middle a node is drained and the release upgraded.
 
     python -m tests.kubernetes.nodes --kubeconfig FILE --repository REGISTRY/assay \\
-        --tag A --next-tag B
+        --tag A --next-tag B [--old-tag C]
 
 installs the chart, runs `helm test`, waits until no worker is left, and scores answers of known
 verdict from a pod. With a fifth of the results it drains the node of the store (of an external
-store: the one with most pods), with half of them it upgrades to the other tag. Exit code 1 unless
-each answer has the right reward, once, and the planner has taken all workers away again.
+store: the one with most pods), with half of them it upgrades to the other tag. In between it tries
+an upgrade to images of the old tag, which must refuse a setting of the chart: it must fail, say
+which, and leave everything as it is; then it rolls back. Exit code 1 unless each answer has the
+right reward, once, and the planner has taken all workers away again.
 
 Needs `kubectl`, two nodes that can pull the images, and a namespace that is not there yet. It is
 made with Pod Security `restricted`, and left for a look; delete it afterwards.
@@ -16,6 +18,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -31,18 +34,22 @@ from scripts.get_helm import helm as helm_binary
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "assay"
 RELEASE = "assay"
 CALLER = "caller"
-DRAIN_AT, UPGRADE_AT = 0.2, 0.5
+DRAIN_AT, REFUSED_AT, UPGRADE_AT = 0.2, 0.35, 0.5
 """Parts of the results, after which it happens."""
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
 WAIT_S_MAX = 600.0
 EVERY_S = 2.0
 WORKERS = "app.kubernetes.io/component=worker"
 PODS = f"app.kubernetes.io/instance={RELEASE}"
+LASTING = f"{PODS},app.kubernetes.io/component in (api,planner,store)"
+"""Pods that no planner takes away."""
 SIZES = '{.metadata.name} {.status.readyReplicas} {.spec.replicas}{"\\n"}'
 SCORE = (
     f"assay score /tmp/rows.jsonl --pipeline math --url {RELEASE}-api:8470"
     " --out /tmp/results.jsonl --json"
 )
+NAMED = re.compile(r"ASSAY_[A-Z_]+")
+"""The variable of a setting."""
 Object = Mapping[str, Any]
 
 
@@ -57,6 +64,15 @@ class Verdict:
     """Ids with another reward or none, more than one result, or no result."""
     redelivered: int
     """Those that a worker lost or gave back with an attempt, and another one scored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrades:
+    """Helm's arguments for the upgrades in the middle."""
+
+    good: Sequence[str]
+    old: Sequence[str]
+    """Of the one that is refused; empty: it is left out."""
 
 
 def answers(count: int) -> str:
@@ -161,18 +177,39 @@ class Tools:
         """With the namespace; what is behind `--` is the pod's."""
         return [tool, "--namespace", self.namespace, *given]
 
+    def refused(self, *given: str) -> str:
+        """What Helm says of a command that fails.
+
+        Raises:
+            SystemExit: it does not fail.
+        """
+        done = self._done([str(helm_binary(4)), *given], None, True)
+        told = done.stdout + done.stderr
+        if done.returncode == 0:
+            raise SystemExit(f"it was to fail: {' '.join(given)}: {told}")
+        self._show(told)
+        return told
+
     def _run(self, command: list[str], stdin: str | None, shown: bool) -> str:
-        if shown:
-            self.say("$ " + " ".join([Path(command[0]).name, *command[1:]]))
-        done = subprocess.run(
-            self.command(*command), env=self._environment(), input=stdin, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+        done = self._done(command, stdin, shown)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
         if shown:
-            print("".join(f"          {one}\n" for one in done.stdout.splitlines()), end="")
+            self._show(done.stdout)
         return done.stdout
+
+    def _done(
+        self, command: list[str], stdin: str | None, shown: bool
+    ) -> subprocess.CompletedProcess[str]:
+        if shown:
+            self.say("$ " + " ".join([Path(command[0]).name, *command[1:]]))
+        return subprocess.run(
+            self.command(*command), env=self._environment(), input=stdin, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+    def _show(self, told: str) -> None:
+        print("".join(f"          {one}\n" for one in told.splitlines()), end="")
 
     def start(self, *given: str) -> subprocess.Popen[str]:
         """A `kubectl` that goes on beside what follows."""
@@ -240,8 +277,35 @@ def install(tools: Tools, values: Sequence[str]) -> None:
     tools.helm("install", RELEASE, str(CHART), *values, "--wait", "--timeout", "10m")
 
 
+def state(tools: Tools) -> Mapping[str, object]:
+    """What an upgrade changes: what pods are made from, and the pods that no planner takes away."""
+    made = {
+        f"{kind} {one['metadata']['name']}": one["spec"]["template"]
+        for kind in ("deployments", "statefulsets")
+        for one in tools.get(kind, "-l", PODS)
+    }
+    return {**made, "pods": {one["metadata"]["uid"] for one in tools.get("pods", "-l", LASTING)}}
+
+
+def refuse(tools: Tools, old: Sequence[str]) -> None:
+    """Try an upgrade to images that do not take a setting of the chart, and roll back.
+
+    Raises:
+        SystemExit: it is not refused, no setting is named, or something is no longer as it was.
+    """
+    before = state(tools)
+    told = tools.refused("upgrade", RELEASE, str(CHART), *old, "--wait", "--timeout", "10m")
+    if NAMED.search(told) is None:
+        raise SystemExit("Helm does not say which setting is refused")
+    if state(tools) != before:
+        raise SystemExit("the refused upgrade changed something")
+    tools.helm("rollback", RELEASE, "--wait", "--timeout", "10m")
+    if state(tools) != before:
+        raise SystemExit("the rollback changed something")
+
+
 def in_the_middle(
-    tools: Tools, node: str, upgrade: Sequence[str], count: int, score: subprocess.Popen[str]
+    tools: Tools, node: str, upgrades: Upgrades, count: int, score: subprocess.Popen[str]
 ) -> None:
     """Drain, bring back, upgrade, while the caller waits for its rewards.
 
@@ -265,12 +329,15 @@ def in_the_middle(
         tools.say(f"    {one['metadata']['name']} on {one['spec'].get('nodeName')}")
     tools.kubectl("drain", node, *DRAIN, shown=True)
     tools.kubectl("uncordon", node, shown=True)
+    if upgrades.old:
+        reach(REFUSED_AT)
+        refuse(tools, upgrades.old)
     reach(UPGRADE_AT)
-    tools.helm("upgrade", RELEASE, str(CHART), *upgrade, "--wait", "--timeout", "10m")
+    tools.helm("upgrade", RELEASE, str(CHART), *upgrades.good, "--wait", "--timeout", "10m")
     tools.say(f"    {results():,} results")
 
 
-def scored(tools: Tools, image: str, upgrade: Sequence[str], count: int) -> Verdict:
+def scored(tools: Tools, image: str, upgrades: Upgrades, count: int) -> Verdict:
     """A batch, and what happens in its middle."""
     node = node_to_drain(tools.get("pods", "-l", PODS))
     made = caller(image, another(tools.get("nodes"), node))
@@ -281,7 +348,7 @@ def scored(tools: Tools, image: str, upgrade: Sequence[str], count: int) -> Verd
     tools.say(f"$ {SCORE}   # {count:,} rows, in a pod")
     score = tools.start("exec", CALLER, "--", "sh", "-c", SCORE)
     try:
-        in_the_middle(tools, node, upgrade, count, score)
+        in_the_middle(tools, node, upgrades, count, score)
         told, errors = score.communicate(timeout=WAIT_S_MAX)
     finally:
         score.kill()
@@ -298,6 +365,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repository", required=True, help="of the images, without the role")
     parser.add_argument("--tag", required=True)
     parser.add_argument("--next-tag", required=True)
+    parser.add_argument("--old-tag", help="of images that do not know a setting of the chart")
     parser.add_argument("--values", action="append", default=[], help="file of the chart's values")
     parser.add_argument("--requests", type=int, default=6_000)
     return parser.parse_args()
@@ -314,8 +382,11 @@ def main() -> int:
         tools.helm("test", RELEASE, "--timeout", "10m")
         until(lambda: without_workers(tools), "no worker is left after the test")
         image = f"{given.repository}/api:{given.tag}"
-        upgrade = [*values, "--set", f"image.tag={given.next_tag}"]
-        verdict = scored(tools, image, upgrade, given.requests)
+        upgrades = Upgrades(
+            good=[*values, "--set", f"image.tag={given.next_tag}"],
+            old=[*values, "--set", f"image.tag={given.old_tag}"] if given.old_tag else [],
+        )
+        verdict = scored(tools, image, upgrades, given.requests)
         until(lambda: without_workers(tools), "no worker is left after the batch")
     tools.say(
         f"rows {verdict.rows:,}, right {verdict.right:,}, redelivered {verdict.redelivered:,}"

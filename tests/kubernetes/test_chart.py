@@ -374,6 +374,66 @@ def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_ap
             assert exits(objects, labels) == []
 
 
+def test_every_pod_has_the_secrets_with_which_images_are_pulled() -> None:
+    given = 'image={"pullSecrets": [{"name": "p"}]},rollout={"enabled": true, "modelClaim": "m"}'
+    found = pods(rendered(more=given))
+    assert {"api", "planner", "worker", "rollout", "store", "test", "check"} <= {
+        component(one) for _, one in found
+    }
+    for name, one in found:
+        assert one["spec"]["imagePullSecrets"] == [{"name": "p"}], name
+
+
+TESTED = {
+    "": ("lab-assay-tenants", "grpc"),
+    'tenants={"existingSecret": "t"}': None,
+    'tenants={"existingSecret": "t", "testSecret": "own"}': ("own", "grpc"),
+    'tls={"existingSecret": "s"}': ("lab-assay-tenants", "grpcs"),
+    'pipelines=["code.python"]': None,
+}
+
+
+@pytest.mark.parametrize(("given", "wanted"), TESTED.items())
+def test_a_release_is_tested_with_the_token_of_a_tenant_by_tls_where_the_api_has_it(
+    given: str, wanted: tuple[str, str] | None
+) -> None:
+    found = [one for _, one in pods(rendered(more=given)) if component(one) == "test"]
+    assert bool(found) == (wanted is not None)
+    if wanted is None:
+        return
+    [container] = found[0]["spec"]["containers"]
+    variables = {one["name"]: one for one in container["env"]}
+    token = variables["ASSAY_TOKEN"]["valueFrom"]["secretKeyRef"]
+    assert token == {"name": wanted[0], "key": "token"}
+    assert variables["ASSAY_URL"]["value"] == f"{wanted[1]}://lab-assay-api:8470"
+    mounted = {one["mountPath"] for one in container["volumeMounts"]}
+    assert ("ASSAY_CA" in variables) == ("/etc/assay/tls" in mounted) == (wanted[1] == "grpcs")
+
+
+def test_the_pods_of_hooks_run_where_the_api_does() -> None:
+    place = {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "k", "operator": "Exists"}]}
+    placed = {
+        component(one): {name: one["spec"].get(name) for name in place}
+        for _, one in pods(rendered(more=f"api={json.dumps(place)}"))
+    }
+    assert placed["api"] == placed["check"] == placed["test"] == place
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_runbooks_are_links_where_the_files_can_be_read(slash: str) -> None:
+    base = "https://git.example/assay/blob/v1"
+    objects = rendered(more=f'monitoring={{"enabled": true, "runbooks": "{base}{slash}"}}')
+    [rule] = of_kind(objects, "PrometheusRule")
+    [plain] = of_kind(rendered(more='monitoring={"enabled": true}'), "PrometheusRule")
+    asked = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+    shipped = [one for group in plain["spec"]["groups"] for one in group["rules"]]
+    assert len(asked) == len(shipped) > 0
+    for one, before in zip(asked, shipped, strict=True):
+        path = before["annotations"]["runbook_url"]
+        link = {**before["annotations"], "runbook_url": f"{base}/{path}"}
+        assert one == {**before, "annotations": link}
+
+
 def test_alerts_and_dashboards_are_shipped_as_they_are() -> None:
     objects = rendered(more='monitoring={"enabled": true, "dashboards": true}')
     [rule] = of_kind(objects, "PrometheusRule")

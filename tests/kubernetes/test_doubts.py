@@ -11,6 +11,7 @@ pods that lie do, while requests wait all along:
 
 import random
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -24,7 +25,8 @@ from tests.store.driver import FIRST, Driver, requests
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
-from assay.core.records import EndRequest, StageReport
+from assay.core.records import EndRequest, StageDepth, StageReport
+from assay.edge.clock import Clock
 from assay.planner.kubernetes import doubts
 from assay.planner.kubernetes.costs import DOUBTED, GOES_FIRST, costs
 from assay.planner.kubernetes.doubts import PodDoubts
@@ -35,6 +37,7 @@ from assay.planner.session import trust
 from assay.planner.session.messages import PoolState
 from assay.planner.session.trust import DOUBT_S_MAX, STUCK_S_MIN, Reading, Trust
 from assay.store.port import Report, Store
+from assay.testing.memory_store import MemoryStore
 
 RUN = str(FIRST)
 START_S = 5
@@ -301,3 +304,127 @@ async def test_a_pod_that_holds_a_request_for_ever_is_replaced_and_its_request_g
     await until(lambda: numbers(2, 2), "it is gone")
     assert (await drive.depth()).running == 0
     assert not (await scaling.pool(RUN)).condition
+
+
+# -- a bounded part of the planner's time ----------------------------------------------------------
+class Counts(MemoryStore):
+    """What is asked of a store about pods that each end a request per second, or none."""
+
+    def __init__(self, stages: int, pods: int, liar: str = "p1") -> None:
+        super().__init__(Clock())
+        self.names = [StageName(f"s{n}") for n in range(stages)]
+        self.records = [
+            replace(host_of(f"p{k}-{name}"), stages=(name,))
+            for name in self.names
+            for k in range(pods)
+        ]
+        self.liar = liar
+        self.now_s = 0.0
+        self.idle: set[StageName] = set()
+        self.oldest_age_s = 99.0
+        self.asked: list[int] = []
+        self.told: list[tuple[StageName, int]] = []
+        self.doubts = PodDoubts(
+            self, timeout_of=lambda _: 1.0, on_doubt=lambda *one: self.told.append(one)
+        )
+
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
+        waiting = [0 if stage in self.idle else 9 for stage in stages]
+        return [
+            StageDepth(
+                stage=stage, queued=n, running=1, oldest_age_s=self.oldest_age_s, dead_letters=0
+            )
+            for stage, n in zip(stages, waiting, strict=True)
+        ]
+
+    async def ended_by(
+        self, workers: Sequence[WorkerId]
+    ) -> Mapping[WorkerId, Mapping[StageName, int]]:
+        self.asked.append(len(workers))
+        every = dict.fromkeys(self.names, int(self.now_s))
+        lies = f"{self.liar}-"
+        return {one: {} if one.startswith(lies) else every for one in workers}
+
+    async def look(self, after_s: float = doubts.LOOK_EVERY_S) -> None:
+        def ready_of(stages: Collection[StageName]) -> dict[StageName, frozenset[str]]:
+            names = {stage: set[str]() for stage in stages}
+            for one in self.records:
+                names.get(one.stages[0], set()).add(doubts.pod_of(one.worker))
+            return {stage: frozenset(some) for stage, some in names.items()}
+
+        self.now_s += after_s
+        await self.doubts.look(self.records, ready_of, slots_of=lambda _: 1, now_s=self.now_s)
+
+
+async def test_stages_are_compared_in_turn_a_bounded_number_of_pods_per_look() -> None:
+    counts = Counts(stages=40, pods=50)
+    for _ in range(4):
+        await counts.look()
+    assert counts.asked == [500] * 4
+    for _ in range(80):
+        await counts.look()
+    assert all(counts.doubts.of(name) == {f"p1-{name}"} for name in counts.names)
+    assert sorted(counts.told) == sorted((name, 1) for name in counts.names)
+
+
+async def test_a_large_stage_is_compared_whole_and_less_often() -> None:
+    size = 3 * doubts.HOSTS_AT_ONCE
+    counts = Counts(stages=1, pods=size)
+    for _ in range(6):
+        await counts.look()
+    assert counts.asked == [size] * 2
+    for _ in range(18):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0]) == {"p1-s0"}
+
+
+async def test_what_pods_ended_while_nothing_waited_is_no_evidence() -> None:
+    counts = Counts(stages=2, pods=3)
+    quiet, busy = counts.names
+    counts.idle = {quiet}
+    for _ in range(30):
+        await counts.look()
+    assert counts.doubts.of(busy) == {f"p1-{busy}"}
+    assert not counts.doubts.of(quiet)
+    assert set(counts.asked) == {3}, "pods of a stage in which nothing waits are not asked about"
+    counts.idle = set()
+    await counts.look()
+    await counts.look()
+    assert not counts.doubts.of(quiet), "the first comparison is where counting begins"
+    for _ in range(20):
+        await counts.look()
+    assert counts.doubts.of(quiet) == {f"p1-{quiet}"}
+
+
+async def test_pods_whose_requests_waited_for_a_part_of_the_time_are_not_doubted() -> None:
+    counts = Counts(stages=1, pods=3)
+    for look in range(60):
+        counts.idle = set(counts.names) if look % 2 else set()
+        await counts.look()
+    assert counts.asked
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_pods_are_not_asked_about_more_often_than_the_bound_says() -> None:
+    counts = Counts(stages=1, pods=3)
+    for _ in range(9):
+        await counts.look(after_s=doubts.LOOK_EVERY_S / 4)
+    assert counts.asked == [3] * 3
+
+
+async def test_requests_that_came_after_the_last_look_did_not_wait_all_along() -> None:
+    counts = Counts(stages=1, pods=3)
+    counts.oldest_age_s = 2 * doubts.LOOK_EVERY_S
+    for _ in range(30):
+        await counts.look(after_s=3 * doubts.LOOK_EVERY_S)
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_a_doubted_pod_that_is_the_last_one_is_counted() -> None:
+    counts = Counts(stages=1, pods=3)
+    for _ in range(30):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0])
+    counts.records = counts.records[1:2]
+    await counts.look()
+    assert not counts.doubts.of(counts.names[0])

@@ -1,6 +1,7 @@
 """What the run on real nodes says of results, and where it places the caller."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kubernetes_validate
@@ -12,6 +13,7 @@ from tests.kubernetes.nodes import (
     caller,
     judged,
     node_to_drain,
+    refuse,
 )
 
 from assay.core.outcome import Outcome
@@ -63,6 +65,59 @@ def test_the_stores_node_is_drained_or_the_one_with_most_pods() -> None:
     pods = [pod(None, "worker"), pod("a", "api"), pod("b", "store"), pod("a", "worker")]
     assert node_to_drain(pods) == "b"
     assert node_to_drain([one for one in pods if one != pods[2]]) == "a"
+
+
+class Stand(Tools):
+    """A release of which each `get` shows what comes next, and what Helm says."""
+
+    def __init__(self, templates: Sequence[str], told: str) -> None:
+        super().__init__(kubeconfig="", namespace="n")
+        object.__setattr__(self, "left", list(templates))
+        object.__setattr__(self, "told", told)
+        object.__setattr__(self, "ran", [])
+
+    left: list[str]
+    told: str
+    ran: list[str]
+
+    def get(self, kind: str, *given: str) -> Sequence[Mapping[str, Any]]:
+        del given
+        if kind == "pods":
+            return [{"metadata": {"uid": "1"}}]
+        template = self.left.pop(0) if kind == "deployments" else "store"
+        return [{"metadata": {"name": kind}, "spec": {"template": template}}]
+
+    def refused(self, *given: str) -> str:
+        self.ran.append(given[0])
+        return self.told
+
+    def helm(self, *given: str) -> str:
+        self.ran.append(given[0])
+        return ""
+
+
+REFUSAL = "worker: failed_precondition: store.new (ASSAY_STORE__NEW): no such setting"
+
+
+def test_an_upgrade_that_is_refused_names_the_setting_changes_nothing_and_is_rolled_back() -> None:
+    stand = Stand(["a", "a", "a"], REFUSAL)
+    refuse(stand, ["--set", "image.tag=old"])
+    assert stand.ran == ["upgrade", "rollback"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "told", "why"),
+    [
+        ("aaa", "Error: UPGRADE FAILED: pod assay-check failed", "which setting"),
+        ("aba", REFUSAL, "the refused upgrade changed"),
+        ("aab", REFUSAL, "the rollback changed"),
+    ],
+)
+def test_a_refused_upgrade_that_leaves_a_trace_is_a_failure(
+    templates: str, told: str, why: str
+) -> None:
+    with pytest.raises(SystemExit, match=why):
+        refuse(Stand(list(templates), told), [])
 
 
 def test_the_caller_is_on_a_node_that_is_not_drained() -> None:

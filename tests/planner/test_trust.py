@@ -1,13 +1,14 @@
 """Whose slots are believed: by what hosts end while requests wait."""
 
 import random
+from statistics import median_low
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.ids import WorkerId
-from assay.planner.session.trust import DOUBT_S_MAX, Reading, Trust
+from assay.planner.session.trust import DOUBT_S_MAX, Reading, Trust, median_of_others
 
 TIMEOUT_S = 20.0
 A, B, C = (WorkerId(name) for name in "abc")
@@ -36,6 +37,18 @@ class Stage:
         while host not in self.look(1.0):
             assert self.now_s - begun_s < most_s
         return self.now_s - begun_s
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.5, 4.0]), max_size=9), st.booleans(), st.data())
+def test_the_median_of_the_others_is_that_of_the_list_without_ones_own(
+    rates: list[float], is_there: bool, data: st.DataObject
+) -> None:
+    own = data.draw(st.sampled_from(rates)) if rates and is_there else None
+    others = list(rates)
+    if own is not None:
+        others.remove(own)
+    wanted = median_low(others) if others else 0.0
+    assert median_of_others(sorted(rates), own) == wanted
 
 
 @given(

@@ -21,9 +21,10 @@ from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.ids import BatchId
 from assay.core.records import BatchSpec, Quota
 from assay.core.tools.restarts import RestartPolicy
-from assay.store.embedded import EmbeddedValkey, embedded_url
+from assay.store.embedded import EmbeddedValkey
 from assay.store.link import Link, Reply
 from assay.store.log_sync import LogSync
+from assay.store.server import embedded_url
 from assay.store.valkey import open_store
 
 OWNER = """

@@ -1,20 +1,15 @@
-"""What every command shares: where it prints, and the options that many have."""
+"""What every command shares: its exit codes, and the options that many have."""
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from assay.config.settings import Settings, load_settings
 from assay.core.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 EXIT_BAD_INPUT = 2
 EXIT_WITHOUT_REWARD = 3
@@ -23,32 +18,6 @@ EXIT_UNSOUND = 5
 EXIT_BAD_ROWS = 5
 EXIT_DIFFERS = 6
 EXIT_STOPPED = 130
-
-_UNPRINTED: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-"""What a terminal obeys, or cannot show: controls, marks of direction, lone surrogates."""
-
-
-def printable(text: str) -> str:
-    """The text with escapes in place of what a terminal would obey."""
-    return _UNPRINTED.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-class TextConsole(Console):
-    """Prints any text as it is. Ids, messages and evidence come from callers and responses, so
-    brackets in them are no markup, and control characters do not reach the terminal."""
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of `Console`
-        super().__init__(markup=False, emoji=False, **options)
-
-    def render_str(self, text: str, **options: Any) -> "Text":  # noqa: ANN401 - as there
-        """Every text that is printed passes here."""
-        return super().render_str(printable(text), **options)
-
-
-out = TextConsole()
-err = TextConsole(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 PipelineOption = Annotated[str, typer.Option(help="`assay pipelines` lists them.")]

@@ -204,8 +204,9 @@ def main() -> None:
         sys.exit(EXIT_NOT_INSTALLED)
     except Exception as error:
         # Imported here: what describes an error needs gRPC and the settings.
-        from assay.cli.console import EXIT_BAD_INPUT, err
+        from assay.cli.console import EXIT_BAD_INPUT
         from assay.cli.errors import error_line
+        from assay.cli.printed import err
 
         line = error_line(error)
         if line is None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from assay.core.batches.record import BatchRecord as BatchRecord
+from assay.core.batches.record import BatchState as BatchState
+from assay.core.batches.record import StageDepth as StageDepth
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -39,15 +42,6 @@ class TaskRecord:
     """The one of `stages` that judges whole groups, if one does."""
 
 
-class BatchState(StrEnum):
-    """OPEN accepts requests; SEALED waits for them to end; the other two are final."""
-
-    OPEN = "OPEN"
-    SEALED = "SEALED"
-    COMPLETE = "COMPLETE"
-    CANCELLED = "CANCELLED"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
     """Parameters of a new batch."""
@@ -73,49 +67,6 @@ class BatchSpec:
     def deadline_of(self, opened_ns: int) -> int:
         """The deadline of a batch that was opened then."""
         return max(opened_ns + self.deadline_after_ms * 1_000_000, self.deadline_ns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRecord:
-    """A batch at one instant. `submitted = ended + queued + running` always."""
-
-    tenant: TenantId
-    batch_id: BatchId
-    task_id: TaskId
-    state: BatchState
-    size: int
-    group_size: int
-    opened_ns: int
-    deadline_ns: int
-    completed_ns: int
-    submitted: int
-    ended: int
-    queued: int
-    running: int
-    outcomes: dict[Outcome, int]
-    deadline_at_risk: bool = False
-    """Set by the planner: with the present capacity, the deadline may be missed."""
-    grouped: int = 0
-    """Requests of the groups that have ended as a whole."""
-    shift_micro: int = 0
-    """Sum over these of how far zeros would have moved their advantages, in millionths."""
-
-    @property
-    def unjudged(self) -> dict[Outcome, float]:
-        """Share of the ended requests that no judge saw, by cause."""
-        causes = {outcome: n for outcome, n in self.outcomes.items() if not outcome.carries_reward}
-        return {outcome: count / self.ended for outcome, count in causes.items()}
-
-    @property
-    def bias_avoided(self) -> float:
-        """How far zeros in place of missing rewards would have moved the GRPO advantages of the
-        grouped requests, on average; 0 where every one was judged."""
-        return self.shift_micro / 1e6 / self.grouped if self.grouped > 0 else 0.0
-
-    @property
-    def over(self) -> bool:
-        """No more results will come."""
-        return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
 
 class Artifact(NamedTuple):
@@ -425,17 +376,6 @@ class DeadLetter:
     attempts: int
     error: str
     died_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageDepth:
-    """A stage's queue at one instant."""
-
-    stage: StageName
-    queued: int
-    running: int
-    oldest_age_s: float
-    dead_letters: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from assay.core.errors import DependencyDown, FailedPrecondition
-from assay.store.embedded import embedded_url
 from assay.store.link import Link
+from assay.store.server import embedded_url
 
 LOG_FOLDER: Final = "appendonlydir"
 REWRITE_S_MAX: Final = 600.0

@@ -27,8 +27,6 @@ from assay.core.ids import (
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchHistory,
-    BatchRecord,
-    BatchState,
     CompletedBatch,
     DeadLetter,
     EndRequest,
@@ -46,15 +44,14 @@ from assay.core.records import (
     OpenWork,
     RequestHistory,
     ResultRecord,
-    StageDepth,
     StageTiming,
     TaskRecord,
 )
 from assay.store.link import Argument, Reply
+from assay.store.operations.looking import US as US
+from assay.store.operations.looking import batch_record as batch_record
 from assay.store.port import Report
 
-US: Final = 1_000
-"""Nanoseconds per microsecond."""
 JOB_WIDTHS: Final = (15, 13)
 """Values in the changing part of a job, see `pack_job` in `scripts/requests.lua`; 13 before tenants
 had their own queues."""
@@ -64,9 +61,6 @@ FEW_ROWS: Final = 4  # after so many there is no pause: it would cost as much as
 JOB_ERROR: Final = 12
 """Index of the error among them."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
-_COUNTS: Final = [(b"o:" + name, outcome) for name, outcome in _OUTCOMES.items()]
-"""Fields of a batch that count its outcomes."""
-_STATES: Final = {state.value.encode(): state for state in BatchState}
 
 
 # -- tasks and batches ---------------------------------------------------------------------------
@@ -101,33 +95,6 @@ def unpack_task(tenant: TenantId, task_id: TaskId, packed: bytes) -> TaskRecord:
         delay_budget_ms=delay_budget_ms,
         trainer_cost_rate=cost_rate,
         group_stage=StageName(gathers[0]) if gathers else None,
-    )
-
-
-def batch_record(flat: Sequence[bytes]) -> BatchRecord:
-    """From the field-value list of a batch's hash."""
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    submitted, ended, running = (int(fields[name]) for name in (b"submitted", b"ended", b"running"))
-    counts = [(outcome, int(fields[key])) for key, outcome in _COUNTS if key in fields]
-    return BatchRecord(
-        tenant=TenantId(fields[b"tenant"].decode()),
-        batch_id=BatchId(fields[b"batch"].decode()),
-        task_id=TaskId(fields[b"task"].decode()),
-        state=_STATES[fields[b"state"]],
-        size=int(fields[b"size"]),
-        group_size=int(fields[b"k"]),
-        opened_ns=int(fields[b"opened"]) * US,
-        deadline_ns=int(fields[b"deadline"]) * US,
-        completed_ns=int(fields[b"completed"]) * US,
-        submitted=submitted,
-        ended=ended,
-        queued=submitted - ended - running,
-        running=running,
-        outcomes={outcome: count for outcome, count in counts if count},
-        deadline_at_risk=fields.get(b"risk") == b"1",
-        # Below 0 where an earlier release, which did not count, logged a group that ends again.
-        grouped=max(0, int(fields.get(b"grouped", 0))),
-        shift_micro=max(0, int(fields.get(b"shift", 0))),
     )
 
 
@@ -484,16 +451,4 @@ def dead_letter(reply: Reply) -> DeadLetter:
         attempts=int(attempts),
         error=error.decode(),
         died_ns=int(died_ms) * 1_000_000,
-    )
-
-
-def stage_depth(stage: StageName, now_us: int, reply: Reply) -> StageDepth:
-    """From the depths script."""
-    queued, running, letters, oldest_us = reply
-    return StageDepth(
-        stage=stage,
-        queued=queued,
-        running=running,
-        oldest_age_s=max(0.0, (now_us - oldest_us) / 1e6) if queued else 0.0,
-        dead_letters=letters,
     )

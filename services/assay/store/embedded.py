@@ -11,12 +11,10 @@ long as they live, so the next owner can detect the running server of a crashed 
 import asyncio
 import contextlib
 import fcntl
-import hashlib
 import os
 import signal
 import stat
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -25,6 +23,7 @@ from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.tools.restarts import RestartPolicy
 from assay.store import warden
 from assay.store.log_sync import LogSync
+from assay.store.server import embedded_folder, socket_path
 
 START_S_MAX: Final = 120.0
 """Start timeout; reading a long append-only file takes time."""
@@ -44,27 +43,6 @@ LOG_TAIL_BYTES: Final = 2_000
 LOG_TAIL_LINES: Final = 8
 LAYOUT: Final = "1"
 """Layout version of the data directory; a directory with another one is refused."""
-_SOCKET_PATH_BYTES_MAX: Final = 100
-"""Longest path of a unix socket; the kernel allows 107."""
-
-
-def _folder(data_dir: Path) -> Path:
-    return data_dir.resolve() / "store"
-
-
-def socket_path(data_dir: Path) -> Path:
-    """Path of the embedded server's socket: inside `data_dir`, or, if that path is too long for a
-    socket, in a private folder under the temporary directory."""
-    path = _folder(data_dir) / "valkey.sock"
-    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
-        return path
-    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"assay-{os.getuid()}" / f"{name}.sock"
-
-
-def embedded_url(data_dir: Path) -> str:
-    """The URL of the embedded server of `data_dir`, running or not."""
-    return f"unix://{socket_path(data_dir)}"
 
 
 class EmbeddedValkey:
@@ -78,7 +56,7 @@ class EmbeddedValkey:
         ask_every_s: float = ASK_EVERY_S,
         answers_missed_max: int = ANSWERS_MISSED_MAX,
     ) -> None:
-        self._folder = _folder(data_dir)
+        self._folder = embedded_folder(data_dir)
         self._ask_every_s = ask_every_s
         self._answers_missed_max = answers_missed_max
         self._socket = socket_path(data_dir)

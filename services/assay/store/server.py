@@ -5,9 +5,13 @@ clusters, metrics) in each process of the platform and at the start of each comm
 """
 
 import asyncio
+import hashlib
+import os
 import ssl
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -27,12 +31,35 @@ _WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """Options of the library that mean nothing here; a URL that has served elsewhere may have them."""
+_SOCKET_PATH_BYTES_MAX: Final = 100
+"""Longest path of a unix socket; the kernel allows 107."""
 _NO: Final = frozenset({"0", "f", "false", "n", "no", ""})
 _CHECKS: Final = {
     "none": ssl.CERT_NONE,
     "optional": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+
+
+# -- the embedded server --------------------------------------------------------------------------
+def embedded_folder(data_dir: Path) -> Path:
+    """What the embedded server of `data_dir` keeps."""
+    return data_dir.resolve() / "store"
+
+
+def socket_path(data_dir: Path) -> Path:
+    """Path of the embedded server's socket: inside `data_dir`, or, if that path is too long for a
+    socket, in a private folder under the temporary directory."""
+    path = embedded_folder(data_dir) / "valkey.sock"
+    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
+        return path
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"assay-{os.getuid()}" / f"{name}.sock"
+
+
+def embedded_url(data_dir: Path) -> str:
+    """The URL of the embedded server of `data_dir`, running or not."""
+    return f"unix://{socket_path(data_dir)}"
 
 
 # -- errors ----------------------------------------------------------------------------------------

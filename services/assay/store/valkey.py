@@ -48,13 +48,13 @@ from assay.core.store_limits import (
 )
 from assay.core.tools.lru import LruCache
 from assay.store import codec
-from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import ArtifactCalls
 from assay.store.operations.filling import Filling
 from assay.store.operations.hosts import HostCalls
 from assay.store.operations.leases import LeaseCalls
+from assay.store.operations.looking import Looking, key_prefix
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
@@ -62,6 +62,7 @@ from assay.store.operations.submitting import RELEASE_SLICE, Submitting
 from assay.store.operations.uploads import UploadCalls
 from assay.store.port import Pace
 from assay.store.script import load_script
+from assay.store.server import embedded_url
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
 RESULTS_READ_AT_ONCE: Final = 64
@@ -103,7 +104,8 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
         """
         super().__init__()
         self._settings = settings
-        self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
+        self._link = Link(url, prefix=key_prefix(settings), timeout_s=settings.timeout_s)
+        self._looking = Looking(self._link)
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
         self._planners = Watchers(self._link, "pev", recheck_s=None)
@@ -290,15 +292,11 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
         """See `Store.depths`."""
-        now_us, *found = await self._link.run(load_script("depths"), *stages)
-        return [
-            codec.stage_depth(stage, now_us, one) for stage, one in zip(stages, found, strict=True)
-        ]
+        return await self._looking.depths(stages)
 
     async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
         """See `Store.batches`."""
-        found = await self._link.run(load_script("batches"), batches_max)
-        return [codec.batch_record(flat) for flat in found]
+        return await self._looking.batches(batches_max=batches_max)
 
     async def dead_letters(
         self, *, stage: StageName | None = None, letters_max: int
@@ -408,10 +406,7 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
 
     async def round_trip(self) -> float:
         """See `Store.round_trip`."""
-        await self._link.call("PING")  # connects
-        before_s = _now_s()
-        await self._link.call("PING")
-        return _now_s() - before_s
+        return await self._looking.round_trip()
 
     async def check(self) -> Fitness:
         """See `Store.check`."""

@@ -61,6 +61,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "assay.tenantsSecret" -}}
 {{ default (printf "%s-tenants" (include "assay.fullname" .)) .Values.tenants.existingSecret }}
 {{- end }}
+{{- /* The token with which `helm test` calls; empty: nothing is tested. */ -}}
+{{- define "assay.testSecret" -}}
+{{- if has "math" .Values.pipelines -}}
+{{- if .Values.tenants.testSecret }}{{ .Values.tenants.testSecret }}
+{{- else if not .Values.tenants.existingSecret }}{{ include "assay.tenantsSecret" . }}{{ end -}}
+{{- end -}}
+{{- end }}
 {{- define "assay.storeSecret" -}}
 {{ default (printf "%s-store" (include "assay.fullname" .)) .Values.store.existingSecret }}
 {{- end }}
@@ -131,6 +138,12 @@ fsGroup: 64000
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{- define "assay.pull" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- end }}
+
 {{- define "assay.placement" -}}
 {{- with .at.nodeSelector }}
 nodeSelector: {{ toJson . }}
@@ -138,9 +151,7 @@ nodeSelector: {{ toJson . }}
 {{- with .at.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-{{- with .root.Values.image.pullSecrets }}
-imagePullSecrets: {{ toJson . }}
-{{- end }}
+{{- include "assay.pull" .root }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname

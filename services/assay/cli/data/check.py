@@ -18,8 +18,6 @@ from assay.cli.console import (
     ReferenceField,
     SettingsOption,
     Url,
-    err,
-    out,
     print_json,
     settings_object,
 )
@@ -27,6 +25,7 @@ from assay.cli.data.audit import Auditor, AuditReport, distinct, prepare
 from assay.cli.data.records import Read, read_records
 from assay.cli.files import output_file
 from assay.cli.platform.attached import service
+from assay.cli.printed import err, out
 from assay.client import Client
 from assay.edge.clock import Clock
 from assay.verifiers.registry import load_pipelines

@@ -13,10 +13,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assay.cli.console import EXIT_BAD_INPUT, AsJson, err, out, print_json, settings_with
+from assay.cli.console import EXIT_BAD_INPUT, AsJson, print_json, settings_with
 from assay.cli.data.records import Read, read_records
 from assay.cli.data.solutions import Solutions
 from assay.cli.files import output_file, partial_of
+from assay.cli.printed import err, out
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
 from assay.datasets.port import DataRow, Outputs, Refused, Source

@@ -12,13 +12,14 @@ import typer
 from rich.live import Live
 from rich.progress import Progress
 
-from assay.cli.console import AsJson, err, out, print_json, settings_with
+from assay.cli.console import AsJson, print_json, settings_with
 from assay.cli.demo import record as records
 from assay.cli.demo.loop import Learner, open_loop
 from assay.cli.demo.tally import in_words
 from assay.cli.operate.status_client import observe
 from assay.cli.platform.addresses import Addresses, planner_address
 from assay.cli.platform.local import LocalPlatform
+from assay.cli.printed import err, out
 from assay.client.rollouts import RolloutClient
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
+from assay.cli.console import AsJson, DataDir, print_json, settings_with
 from assay.cli.platform.addresses import running
+from assay.cli.printed import out
 from assay.core.errors import FailedPrecondition
 from assay.store.backup import back_up
 

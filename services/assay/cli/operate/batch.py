@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
+from assay.cli.console import AsJson, DataDir, print_json, settings_with
 from assay.cli.operate.connection import open_running_store
 from assay.cli.operate.live import line_of
 from assay.cli.operate.snapshot import batch_json
 from assay.cli.platform.addresses import running
+from assay.cli.printed import out
 from assay.client import Backoff, Client
 from assay.config.settings import Settings
 from assay.core.codec import unpack_body

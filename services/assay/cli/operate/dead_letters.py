@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
+from assay.cli.console import AsJson, DataDir, print_json, settings_with
 from assay.cli.operate.connection import open_running_store
+from assay.cli.printed import out
 from assay.config.settings import Settings
 from assay.core.ids import JobId, StageName
 from assay.core.records import DeadLetter

@@ -13,7 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, out, print_json, settings_with
+from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, print_json, settings_with
+from assay.cli.printed import out
 from assay.config.environment import SettingError
 from assay.config.settings import Settings
 from assay.core.errors import AssayError

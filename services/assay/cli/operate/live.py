@@ -9,11 +9,13 @@ from typing import Annotated, Final
 import typer
 from rich.live import Live
 
-from assay.cli.console import EXIT_WITHOUT_REWARD, AsJson, DataDir, out, settings_with
+from assay.cli.console import EXIT_WITHOUT_REWARD, AsJson, DataDir, settings_with
 from assay.cli.operate.connection import control_address, open_running_store
-from assay.cli.operate.snapshot import Snapshot, batch_json, render
+from assay.cli.operate.snapshot import Snapshot, batch_json
 from assay.cli.operate.status_client import observe
+from assay.cli.operate.tables import render
 from assay.cli.platform.addresses import planner_address
+from assay.cli.printed import out
 from assay.config.settings import Settings
 from assay.core.ids import BatchId, TenantId
 from assay.core.records import BatchRecord

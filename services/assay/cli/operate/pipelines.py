@@ -4,7 +4,8 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from assay.cli.console import AsJson, out, print_json
+from assay.cli.console import AsJson, print_json
+from assay.cli.printed import out
 from assay.verifiers.registry import load_pipelines
 
 

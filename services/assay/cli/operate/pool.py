@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
+from assay.cli.console import AsJson, DataDir, print_json, settings_with
 from assay.cli.operate.connection import control_address
 from assay.cli.operate.status_client import resize_pool
+from assay.cli.printed import out
 
 pool = typer.Typer(help="Set the size of a worker pool.", no_args_is_help=True)
 

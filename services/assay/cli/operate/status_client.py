@@ -7,18 +7,17 @@ serves a part of the stages, are the pipelines loaded.
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Protocol, Self
 
 import grpc
 
 from assay.cli.operate.snapshot import BATCHES_READ_MAX, Host, Pool, Snapshot
 from assay.config.settings import load_settings
+from assay.core.batches.record import BatchRecord, StageDepth
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
-from assay.edge.access.channels import OperatorChannels, Options
-from assay.edge.auth import Operator
+from assay.edge.access.channels import OperatorChannels, Options, operator_token
 from assay.edge.clock import Clock
-from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 POOLS_TIMEOUT_S = 2.0
@@ -27,6 +26,16 @@ NO_PLANNER = "none: pools keep their size"
 Metadata = tuple[tuple[str, str], ...]
 PoolsOfHost = worker_pb2.ListPoolsResponse | None
 PoolsEverywhere = planner_pb2.GetPoolsResponse | None
+
+
+class Observed(Protocol):
+    """What of a store is asked: that of `Store`, or of `Looking`."""
+
+    async def round_trip(self) -> float: ...
+
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
+
+    async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]: ...
 
 
 def stages_of_all_pipelines() -> Sequence[StageName]:
@@ -48,7 +57,7 @@ def channel_to(address: str, options: Options = ()) -> grpc.aio.Channel:
 
 def operator_metadata() -> tuple[tuple[str, str], ...]:
     """Return what a call to an operator's port carries: the token of the settings, if any."""
-    return Operator(load_settings().operator).metadata
+    return operator_token(load_settings().operator)
 
 
 async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
@@ -130,7 +139,7 @@ class Asking:
 
     def __init__(self) -> None:
         operator = load_settings().operator
-        self._connect, self._token = OperatorChannels(operator), Operator(operator).metadata
+        self._connect, self._token = OperatorChannels(operator), operator_token(operator)
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def __aenter__(self) -> Self:
@@ -160,7 +169,7 @@ class Asking:
 
 
 async def observe(
-    store: Store,
+    store: Observed,
     control: str,
     *,
     clock: Clock,

@@ -11,9 +11,10 @@ from google.protobuf.message import Message
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
+from assay.cli.console import AsJson, DataDir, print_json, settings_with
 from assay.cli.operate.status_client import channel_to, operator_metadata
 from assay.cli.platform.addresses import planner_address
+from assay.cli.printed import out
 from assay.core.errors import InvalidRequest, NotFound
 from assay.v1 import planner_pb2, planner_pb2_grpc
 

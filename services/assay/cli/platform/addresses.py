@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assay.config.ready_files import Part, living, planner_of, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import NotFound
-from assay.store.embedded import embedded_url
+from assay.store.server import embedded_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,9 @@ from typing import Final
 
 from rich.text import Text
 
-from assay.cli.console import err, settings_with
+from assay.cli.console import settings_with
 from assay.cli.platform.addresses import running
+from assay.cli.printed import err
 from assay.client import Backoff, Client
 from assay.core.errors import DependencyDown, NotFound, Saturated
 from assay.edge.clock import Clock

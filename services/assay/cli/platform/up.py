@@ -9,12 +9,14 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from assay.cli.console import DataDir, out, printable, settings_with
-from assay.cli.operate.snapshot import Snapshot, render
+from assay.cli.console import DataDir, settings_with
+from assay.cli.operate.snapshot import Snapshot
 from assay.cli.operate.status_client import Asking, observe
+from assay.cli.operate.tables import render
 from assay.cli.platform.addresses import Addresses, planner_address
 from assay.cli.platform.forks import PartForks
 from assay.cli.platform.local import WARM_LOG, LocalPlatform
+from assay.cli.printed import out, printable
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock

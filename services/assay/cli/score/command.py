@@ -37,13 +37,12 @@ from assay.cli.console import (
     SettingsField,
     SettingsOption,
     Url,
-    err,
-    out,
     print_json,
     settings_object,
 )
 from assay.cli.files import damage_told, opened, output_file
 from assay.cli.platform.attached import service
+from assay.cli.printed import err, out
 from assay.cli.score.jsonl import BadRow, Fields, basis_of
 from assay.cli.score.scorer import Scorer, Tasks
 from assay.cli.score.worklist import Worklist, first_of, superseded_of

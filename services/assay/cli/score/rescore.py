@@ -29,12 +29,11 @@ from assay.cli.console import (
     SettingsField,
     SettingsOption,
     Url,
-    err,
-    out,
     print_json,
     settings_object,
 )
 from assay.cli.files import output_file
+from assay.cli.printed import err, out
 from assay.cli.score.command import Job, score_rows, seekable
 from assay.cli.score.jsonl import Fields, parse_row, read_lines
 from assay.cli.score.worklist import superseded_of

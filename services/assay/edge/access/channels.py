@@ -43,6 +43,21 @@ class OperatorChannels:
         return grpc.aio.secure_channel(address, self._credentials, options=given)
 
 
+def operator_token(operator: OperatorSettings) -> tuple[tuple[str, str], ...]:
+    """Metadata of one call to an operator's port, with the token as it is now, if there is one.
+
+    Raises:
+        ValueError: the token's file cannot be read, or is empty.
+    """
+    if operator.token_file is not None:
+        from assay.edge.auth import Operator  # who has a token in the settings need not wait for it
+
+        return Operator(operator).metadata
+    if operator.token is None or not operator.token.get_secret_value():
+        return ()
+    return (("authorization", f"Bearer {operator.token.get_secret_value()}"),)
+
+
 def _content(file: Path | None) -> bytes | None:
     return None if file is None else file.read_bytes()
 

@@ -5,7 +5,8 @@ on a node that does not answer is not: its process may live, and its leases run 
 Should a pod that was deleted by force live after all, its reports are stale (leases are fenced).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 from assay.core.hosts.record import HOSTS_MAX, HostRecord
@@ -96,7 +97,9 @@ class PodHosts:
             await take_back_all(self._store, host, attempts_max=self._attempts_max)
             self._lives.settled(host.worker)
         if self._doubts is not None:
-            await self._doubts.look(records, _ready(pods), slots_of=slots_of, now_s=now_s)
+            await self._doubts.look(
+                records, partial(_ready, pods.values()), slots_of=slots_of, now_s=now_s
+            )
 
 
 def hostname_of(pod: str) -> str:
@@ -104,10 +107,13 @@ def hostname_of(pod: str) -> str:
     return pod[:HOSTNAME_CHARS_MAX].rstrip("-.")
 
 
-def _ready(pods: Mapping[str, PodView]) -> Mapping[StageName, frozenset[str]]:
-    """Hostnames of the ready pods of each stage."""
+def _ready(
+    pods: Iterable[PodView], stages: Collection[StageName]
+) -> Mapping[StageName, frozenset[str]]:
+    """Hostnames of the ready pods of some stages."""
     found: dict[StageName, set[str]] = {}
-    for pod in pods.values():
-        if pod.state is PodState.READY:
-            found.setdefault(StageName(pod.stage), set()).add(hostname_of(pod.name))
+    for pod in pods:
+        stage = StageName(pod.stage)
+        if stage in stages and pod.state is PodState.READY:
+            found.setdefault(stage, set()).add(hostname_of(pod.name))
     return {stage: frozenset(names) for stage, names in found.items()}

@@ -11,9 +11,9 @@ A host that ends requests very fast can make others look slow, so a doubted host
 that it has: they are not counted on, and it gets no further ones.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median_low
 from typing import Final, NamedTuple
 
 from assay.core.ids import WorkerId
@@ -92,14 +92,12 @@ class Trust:
         rates = {
             host: one.done / one.slot_s for host, one in self._records.items() if one.slot_s > 0
         }
+        in_order = sorted(rates.values())
         for host, record in self._records.items():
-            self._judge(host, record, rates, now_s)
+            expected = record.slot_s * median_of_others(in_order, rates.get(host))
+            self._judge(host, record, expected, now_s)
 
-    def _judge(
-        self, host: WorkerId, record: _Record, rates: Mapping[WorkerId, float], now_s: float
-    ) -> None:
-        others = [rate for other, rate in rates.items() if other != host]
-        expected = record.slot_s * median_low(others) if others else 0.0
+    def _judge(self, host: WorkerId, record: _Record, expected: float, now_s: float) -> None:
         stuck = record.waited_s >= self._stuck_s
         if record.doubted_s is None:
             if stuck or (expected >= EXPECTED_MIN and record.done * DOUBTED_PART < expected):
@@ -110,6 +108,23 @@ class Trust:
             record.doubted_s = None
         if expected >= EXPECTED_KEPT:
             record.slot_s, record.done = record.slot_s / 2, record.done / 2
+
+
+def median_of_others(in_order: Sequence[float], own: float | None) -> float:
+    """The lower median of the rates without one's own; 0 where there are no others.
+
+    A pool has thousands of pods, so the rates are sorted once for all of them.
+
+    Args:
+        in_order: rates of all, ascending.
+        own: one of them; `None`: it is not among them.
+    """
+    if own is None:
+        return in_order[(len(in_order) - 1) // 2] if in_order else 0.0
+    middle = (len(in_order) - 2) // 2
+    if middle < 0:
+        return 0.0
+    return in_order[middle + (bisect_left(in_order, own) <= middle)]
 
 
 def _after(before: _Record | None, now: Reading, waited_s: float) -> _Record:

@@ -16,9 +16,10 @@ from assay.config.settings import StoreSettings
 from assay.core.ids import BatchId, JobId, RequestId, StageName, TenantId
 from assay.core.records import BatchRecord, DeadLetter, ResultRecord
 from assay.store import codec
-from assay.store.embedded import embedded_url
 from assay.store.link import Link
+from assay.store.operations.looking import key_prefix
 from assay.store.script import load_script
+from assay.store.server import embedded_url
 
 NAMES_A_CALL: Final = 1_000
 BATCHES_A_CALL: Final = 64
@@ -206,8 +207,7 @@ class Viewing:
 def open_viewing(settings: StoreSettings, *, data_dir: Path) -> Viewing:
     """Reads of the store of these settings; connects on first use."""
     url = settings.url or embedded_url(data_dir)
-    prefix = f"assay:{{{settings.shard}}}:"
-    return Viewing(Link(url, prefix=prefix, timeout_s=settings.timeout_s))
+    return Viewing(Link(url, prefix=key_prefix(settings), timeout_s=settings.timeout_s))
 
 
 def _first(packed: bytes) -> bytes:
