@@ -77,7 +77,8 @@ def _equal(one: Value, other: Value) -> bool:
     is matching every object of the same class."""
     if not bool(one == other):
         return False
-    return not any(_matches(one, stranger) for stranger in (_anything, _of_other_contents))
+    strangers = (_anything, _Stranger, _of_other_contents)
+    return not any(_matches(one, stranger) for stranger in strangers)
 
 
 def _matches(one: Value, stranger: Callable[[Value], Value]) -> bool:
@@ -89,6 +90,13 @@ def _matches(one: Value, stranger: Callable[[Value], Value]) -> bool:
 
 def _anything(_one: Value) -> Value:
     return object()
+
+
+class _Stranger:
+    """An object of a class that no program knows."""
+
+    def __init__(self, _one: Value) -> None:
+        """It has nothing of the other."""
 
 
 def _of_other_contents(one: Value) -> Value:
