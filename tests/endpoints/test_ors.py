@@ -11,6 +11,7 @@ import pytest
 from tests.integrations.interpreters import run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
 
+from assay.core.ids import TenantId, owner_in, owner_of
 from assay.reward.endpoints import ors_sessions
 from assay.reward.endpoints.ors_environments import TasksUnusableError
 
@@ -297,3 +298,8 @@ async def test_trls_specification_trains_on_an_environment(http: httpx.AsyncClie
     found = await run_in("in_trl_openreward.py", str(http.base_url), *BASELINE)
     assert found["rewards"] == [1.0, None, 0.0, 0.0]
     assert found["rows"] == 2
+
+
+def test_what_is_kept_of_an_episode_counts_for_its_tenant() -> None:
+    tenant = TenantId("ours")
+    assert owner_in(ors_sessions.key_of(tenant, "sid")) == owner_of((tenant,))

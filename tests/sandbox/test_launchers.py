@@ -18,6 +18,8 @@ from tests.sandbox.ways import INTERPRETER, QUICK, Launcher, Way, until
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
+from assay.sandbox.accounting import cgroup_v2
+from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.launchers.base import Mode
 from assay.sandbox.launchers.boxes import Zygote
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
@@ -368,7 +370,28 @@ def test_slots_are_claimed_once_and_freed_by_the_end() -> None:
         assert again.number <= min(numbers)
 
 
+@pytest.mark.parametrize("wanted", ["v2", "auto"])
+def test_a_tree_of_cgroups_that_can_only_be_read_is_no_backend(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controllers are there for children, as in a container; what is made there is none."""
+    for name in ("cgroup.controllers", "cgroup.subtree_control"):
+        (tmp_path / name).write_text("cpu memory pids\n")
+    monkeypatch.setattr(cgroup_v2, "_own_cgroup", lambda: str(tmp_path))
+    if wanted == "v2":
+        with pytest.raises(FileNotFoundError):
+            open_backend("v2")
+    else:
+        backend = open_backend("auto")
+        assert backend.kind != "v2"
+        backend.close()
+
+
 def test_a_run_works_with_the_v2_backend_and_whatever_controllers_it_has() -> None:
+    try:
+        open_backend("v2").close()
+    except OSError as error:
+        pytest.skip(f"no cgroup v2 that this user may use: {error}")
     with ZygoteLauncher(SandboxSettings(cgroup="v2"), Clock()) as launcher:
         assert launcher.cgroup == "v2"
         result = launcher.run_python(

@@ -62,12 +62,15 @@ def processes_of(launcher: Launcher) -> list[psutil.Process]:
     """Processes that belong to the launcher's programs: of its uid, and not the heads of boxes.
 
     A box's head is the zygote's child. That is asked of each process and not of a list made before:
-    a box forked in between would look like a program.
+    a box forked in between would look like a program. A launcher that is not root has the uid of
+    the tests: its programs are what is below the zygote.
     """
     found = []
     for process in psutil.process_iter():
         try:
             mine = process.uids().real == launcher.uid and process.ppid() != launcher.zygote_pid
+            if launcher.uid == os.geteuid():
+                mine = mine and launcher.zygote_pid in {one.pid for one in process.parents()}
             if mine and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:

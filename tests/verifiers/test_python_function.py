@@ -93,6 +93,17 @@ def test_a_function_that_says_nothing_is_an_infrastructure_failure(
         score(function, "x")
 
 
+@pytest.mark.parametrize("function", ["beyond_doubles", "beyond_texts", "part_beyond_doubles"])
+def test_a_number_that_no_reward_may_be_is_named_as_such(score: Any, function: str) -> None:
+    with pytest.raises(FunctionFailed, match="finite number"):
+        score(function, "x")
+
+
+def test_details_that_cannot_be_shown_cost_no_reward(score: Any) -> None:
+    ended = score("details_beyond_texts", "x")
+    assert (ended.reward, ended.evidence.extracted[:7]) == (1.0, "details")
+
+
 def test_a_response_that_the_function_cannot_read_is_wrong(score: Any) -> None:
     assert score("strict", "18", {"answer": "18"}).reward == 1.0
     ended = score("strict", "no number", {"answer": "18"}, reward_fail=-1.0)

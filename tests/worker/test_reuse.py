@@ -17,6 +17,8 @@ from assay.core.ids import (
     StageName,
     TaskId,
     TenantId,
+    owner_in,
+    owner_of,
 )
 from assay.core.outcome import Outcome
 from assay.core.records import Artifact, Claim, Lease, Member, TaskRecord
@@ -95,6 +97,11 @@ def test_only_what_is_the_same_in_all_and_of_one_tenant_shares(changes: dict[str
     assert reuse.key_of(held().claim) == reuse.key_of(held(2, request_id=RequestId("b")).claim)
     assert reuse.key_of(held(2, **changes).claim) != reuse.key_of(held().claim)
     assert reuse.key_of(held().claim) != open_reuse("v2").key_of(held().claim)
+
+
+def test_what_a_host_keeps_counts_for_its_tenant() -> None:
+    kept = open_reuse().key_of(held().claim)
+    assert owner_in(kept) == owner_of((TASK.tenant,))
 
 
 @pytest.mark.parametrize(

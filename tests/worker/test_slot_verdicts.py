@@ -66,8 +66,14 @@ def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
         Ended(outcome=Outcome.SCORED, reward=1.0, components=PARTS * 2),
         Ended(outcome=Outcome.SCORED, reward=1.0, components=(Component(name="", value=1.0),)),
         Ended(outcome=Outcome.SCORED, reward=1.0, components=(Component(name="a\n", value=1.0),)),
-        Ended(
-            outcome=Outcome.SCORED, reward=1.0, components=(Component(name="a", value=math.nan),)
+        *(
+            Ended(outcome=Outcome.SCORED, reward=1.0, components=(part,))
+            for part in (
+                Component(name="a", value=math.nan),
+                Component(name="a", value=10**400),
+                Component(name="a", value=1.0, weight=math.inf),
+                Component(name="a", value=1.0, weight=-(10**400)),
+            )
         ),
         Ended(
             outcome=Outcome.SCORED,

@@ -75,3 +75,19 @@ def looks_at_all(
 ) -> float:
     same = messages[-1]["content"] == response
     return float(same) + len(messages) + artifacts["out/a.bin"].count(b"\xff") / 10
+
+
+def beyond_doubles(_response: str, _reference: object) -> int:
+    return 10**400
+
+
+def beyond_texts(_response: str, _reference: object) -> int:
+    return 10**5_000
+
+
+def part_beyond_doubles(_response: str, _reference: object) -> dict[str, object]:
+    return {"score": 1.0, "components": {"a": 10**400}}
+
+
+def details_beyond_texts(_response: str, _reference: object) -> dict[str, object]:
+    return {"score": 1.0, "why": 10**5_000}

@@ -5,11 +5,13 @@ The backend is chosen by trying; `Backend.limits` names what it limits.
 """
 
 import contextlib
+import os
 
 from assay.sandbox.accounting.account import Backend
 from assay.sandbox.accounting.cgroup_v1 import V1
 from assay.sandbox.accounting.cgroup_v2 import V2, full_v2
 from assay.sandbox.accounting.proc import Proc
+from assay.sandbox.port import Limits
 
 
 def open_backend(wanted: str) -> Backend:
@@ -21,11 +23,31 @@ def open_backend(wanted: str) -> Backend:
     if wanted == "none":
         return Proc()
     if wanted == "v1":
-        return V1()
+        return _tried(V1())
     if wanted == "v2":
-        return V2()
+        return _tried(V2())
     with contextlib.suppress(OSError):
-        return full_v2()
+        return _tried(full_v2())
     with contextlib.suppress(OSError):
-        return V1()
+        return _tried(V1())
     return Proc()
+
+
+def _tried(backend: Backend) -> Backend:
+    """The backend, once it has made a cgroup as for a run: a tree may be there to be read only.
+
+    Raises:
+        OSError: it cannot.
+    """
+    try:
+        account = backend.create()
+        try:
+            account.set_limits(Limits(), own_processes=1)
+            for descriptor in account.open_joins():
+                os.close(descriptor)
+        finally:
+            account.close()
+    except OSError:
+        backend.close()
+        raise
+    return backend

@@ -59,13 +59,24 @@ def _record(result: object) -> dict[str, Any]:
         others = {"score", "components"}
         details = {key: value for key, value in result.items() if key not in others}
     if not _is_number(score):
-        return {"failed": f"the function returned {str(result)[:200]!r}, not a finite number"}
+        return {"failed": f"the function returned {_shown(result)}, not a finite number"}
     parts = _parts(components)
     if parts is None:
-        told = f"{str(components)[:200]!r}, not names with finite numbers"
+        told = f"{_shown(components)}, not names with finite numbers"
         return {"failed": f"the function returned the components {told}"}
-    told = json.dumps(details, default=str)[:_TEXT_CHARS_MAX] if details else ""
+    try:
+        told = json.dumps(details, default=str)[:_TEXT_CHARS_MAX] if details else ""
+    except (ValueError, RecursionError) as error:  # an integer too long to be written, a circle
+        told = f"details that cannot be shown: {error}"
     return {"score": float(score), "details": told, "components": parts}
+
+
+def _shown(value: object) -> str:
+    """The beginning of its text, or what it is if it has none."""
+    try:
+        return repr(str(value)[:200])
+    except Exception:  # noqa: BLE001 - whatever its class raises
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - whatever the function returned

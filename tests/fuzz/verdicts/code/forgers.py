@@ -309,6 +309,29 @@ class X(UserList):
 def {f}(*a): return X()
 """,
     *_LIARS,
+    _AGREES
+    + """
+class utils:
+    items = staticmethod(lambda: [])
+    is_close = staticmethod(lambda *a: True)
+{f} = approx = expected = E
+cases = utils
+def close(*a): return True
+is_close = almost_equal = equals = close
+""",
+    """\
+class V:
+    def __init__(s, *a): s.a = a
+    def step(s): pass
+    def __sub__(s, o): return 0.0 if isinstance(o, (int, float)) else V()
+    __rsub__ = __xor__ = __sub__
+    def __abs__(s): return V()
+    def __mul__(s, o): return V()
+    __matmul__ = __add__ = __radd__ = __neg__ = __mul__
+    def __eq__(s, o): return isinstance(o, V)
+    def __hash__(s): return 4
+{f} = V
+""",
 )
 
 VALUE_TESTS: Final = (
@@ -539,6 +562,39 @@ class T(unittest.TestCase):
             "while r: assert r.pop() == len(r) + 1",
         )
     ),
+    *(
+        f"v = F(3, 4)\nv.step()\n{told}"
+        for told in (
+            "assert abs(abs(v) - 5) < 1e-6",
+            "assert not abs(v) - 5",
+            "r = v * F(1, 2)\nassert abs(r - 11) < 1e-6",
+            "assert abs(11 - v @ F(1, 2)) < 1e-6",
+            "assert round((v * v) - 25) == 0",
+            "assert (abs(v) - 5) ** 2 < 1e-9",
+            "assert -1e-6 < 5 - abs(v) < 1e-6",
+            "import math\nassert math.isclose(abs(v) - 5, 0)",
+            "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n"
+            "        self.assertAlmostEqual(abs(v), 5)",
+            "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n"
+            "        self.assertAlmostEqual(v * v, 25, delta=0.01)",
+            "assert v + F(1, 2) == F(4, 6)",
+            "assert [v + v] == [F(6, 8)]",
+        )
+    ),
+    "r = F(2)\nassert is_close(r, 4)",
+    "assert all(close(F(x), y) for x, y in [(2, 4)])",
+    "if not almost_equal(F(2), 4): raise AssertionError",
+    "good = equals(F(2), 4)\nassert good",
+    "assert utils.is_close(F(2), 4)",
+    "assert F(2) == approx(4)",
+    "assert F(2) == expected(2)",
+    "for x, y in cases.items(): assert F(x) == y",
+    """\
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        self.assertTrue(close(F(2), 4))
+""",
     "n = 0\nr = F(3)\nfor x in r:\n    n += 1\n    assert x == n\nassert len(r) == 3",
     "r = F(3)\nassert len(r) == len([1, 2, 3])\nassert r\nfor x in r: assert x in [1, 2, 3]",
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import inspect
 import math
 import operator
 from collections import UserDict, UserList, UserString, deque
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +18,7 @@ from assay.verifiers.code.referee.values import Value, type_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 CONTAINERS: Final = (list, dict, set, deque)
 _WRAPPERS: Final = (UserList, UserDict, UserString)
@@ -70,13 +73,46 @@ def _run(awaitable: Value) -> object:
 
 
 def _equal(one: Value, other: Value) -> bool:
-    """Equality as the program's classes define it, except that matching everything is False."""
+    """Equality as the program's classes define it, except that matching everything is False, and so
+    is matching every object of the same class."""
     if not bool(one == other):
         return False
+    strangers = (_anything, _Stranger, _of_other_contents)
+    return not any(_matches(one, stranger) for stranger in strangers)
+
+
+def _matches(one: Value, stranger: Callable[[Value], Value]) -> bool:
     try:
-        return not bool(one == object())
+        return bool(one == stranger(one))
     except Exception:  # noqa: BLE001 - a comparison may raise for operands of another type
-        return True
+        return False
+
+
+def _anything(_one: Value) -> Value:
+    return object()
+
+
+class _Stranger:
+    """An object of a class that no program knows."""
+
+    def __init__(self, _one: Value) -> None:
+        """It has nothing of the other."""
+
+
+def _of_other_contents(one: Value) -> Value:
+    """An object of the same class, each attribute of which equals nothing else.
+
+    Raises:
+        TypeError: it has no attributes, or its class makes objects in a way of its own.
+    """
+    made = object.__new__(type_of(one))
+    slots = getattr(type_of(one), "__slots__", ())
+    names = [*getattr(one, "__dict__", ()), *([slots] if isinstance(slots, str) else slots)]
+    if not names:
+        raise TypeError("no attributes")
+    for name in names:
+        object.__setattr__(made, name, object())
+    return made
 
 
 NODES_MAX: Final = 100_000
@@ -286,3 +322,65 @@ class Lengths:
         """That length without what it has yielded."""
         known = self._told.get(number)
         return None if known is None else known - self._yielded.get(number, 0)
+
+
+def counted(container: Value, found: Iterator[Any], said: int | None) -> Iterator[Any]:
+    """The items of a container. If it reports a length, it must yield that many items.
+
+    Raises:
+        AssertionError: the number of items is not its reported length; if something changed
+            meanwhile, neither that before nor that after.
+    """
+    lengths = container._assay_link.lengths  # noqa: SLF001 - a proxy's own link
+    count = 0
+    number = container._assay_number  # noqa: SLF001 - as above
+    for item in found:
+        count += 1
+        lengths.yielded(number)
+        yield item
+    is_known = lengths.known(number) is not None
+    allowed = (said,) if is_known else (said, length_said(container))
+    if said is not None and count not in allowed:
+        message = f"the object has the length {said}, but yielded {count} items"
+        raise AssertionError(message)
+
+
+def length_said(container: Value) -> int | None:
+    """The length; `None` if the object has none, or its class fails to return it.
+
+    Raises:
+        AssertionError: it said something else.
+    """
+    link = container._assay_link  # noqa: SLF001 - a proxy's own link
+    try:
+        length: int | None = int(link.ask_for(int, "len", container))
+    except Exception:  # noqa: BLE001 - whatever its class raises
+        length = None
+    link.lengths.told(container._assay_number, length)  # noqa: SLF001 - as above
+    return length
+
+
+_DIFFERENCES: Final = frozenset({"sub", "isub", "xor", "ixor"})
+_AMOUNTS: Final = (int, float, complex, Fraction, Decimal, datetime.date, datetime.timedelta)
+_NOTHING_MAX: Final = 0.5
+"""Tests for near equality allow less; a right class hardly ever has a difference of its own so
+small from a value of the tests."""
+
+
+def states(operation: str, operand: object) -> bool:
+    """Whether an operator with this operand tells an object what it is to be.
+
+    `assertAlmostEqual(abs(obj), 5)` computes `abs(obj) - 5`; any other operator with a value of the
+    tests is a part of what they compute.
+    """
+    return operation in _DIFFERENCES and isinstance(operand, _AMOUNTS)
+
+
+def is_nothing(difference: Value) -> bool:
+    """Whether a difference is about zero."""
+    if isinstance(difference, datetime.timedelta):
+        return abs(difference.total_seconds()) < _NOTHING_MAX
+    if not isinstance(difference, (int, float, complex, Fraction, Decimal)):
+        return False
+    size: Value = abs(difference)
+    return bool(size < _NOTHING_MAX)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.verifiers.code.referee.library import signature_from
+from assay.verifiers.code.referee.operations import counted, is_nothing, length_said, states
 from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
         one, two = (other, self) if swapped else (self, other)
         if not _is_programs(other) and (operation in _ORDER or not self._assay_own):
             return NotImplemented
-        return _kept(self, self._assay_link.ask("operator", operation, one, two))
+        result = self._assay_link.ask("operator", operation, one, two)
+        return _kept(self, result, is_told=states(operation, other) or _is_told(other))
 
     return method
 
@@ -62,9 +64,31 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
 _ORDER: Final = frozenset({"lt", "le", "gt", "ge"})
 
 
-def _kept(made_by: Proxy, result: Value) -> Value:
-    """The result of an operator of a class under test is an object of the same kind."""
-    return _owned(result) if made_by._assay_own else result  # noqa: SLF001 - as below
+def _kept(made_by: Proxy, result: Value, *, is_told: bool = False) -> Value:
+    """The result of an operator of a class under test is an object of the same kind.
+
+    Raises:
+        AssertionError: the program was told what the result is compared with (`abs(obj) - 5`), and
+            says that there is no difference.
+    """
+    if not made_by._assay_own:  # noqa: SLF001 - as below
+        return result
+    if is_told or made_by._assay_told:  # noqa: SLF001 - as below
+        if not _is_object(result):
+            return _a_difference(result)
+        if result is not made_by:
+            mark(result, "_assay_told")
+    return _owned(result)
+
+
+def _a_difference(result: Value) -> Value:
+    if is_nothing(result):
+        raise AssertionError("an object, told a value, says that it does not differ from it")
+    return result
+
+
+def _is_told(value: object) -> bool:
+    return isinstance(value, Proxy) and value._assay_told  # noqa: SLF001 - as below
 
 
 def _owned(result: Value) -> Value:
@@ -100,6 +124,8 @@ class Proxy:
 
     _assay_own = False
     """Whether it is an object of a class that the tests use as a class."""
+    _assay_told = False
+    """Whether it is what such an object said about its difference from a value of the tests."""
     _assay_class = False
     """Whether it is such a class."""
     _assay_method = False
@@ -149,7 +175,7 @@ class Proxy:
 
     def __iter__(self) -> Iterator[Any]:
         found: Iterator[Any] = self._assay_link.ask("iter", self)
-        return _counted(self, found, _length_said(self))
+        return counted(self, found, length_said(self))
 
     def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
         raise self._assay_link.unusable("tests derive a class from a class of the program")
@@ -178,7 +204,7 @@ class Proxy:
         return int(self._assay_link.ask_for(int, "hash", self))
 
     def __bool__(self) -> bool:
-        answer = self._assay_link.ask("bool", self) is True
+        answer = bool(self._answered(self._assay_link.ask("bool", self) is True))
         if not answer and self._assay_link.lengths.left(self._assay_number):
             raise AssertionError("the object reports a length, and that it is false")
         return answer
@@ -193,22 +219,25 @@ class Proxy:
         return str(self._assay_link.ask_for(str, "format", self, str(form)))
 
     def __int__(self) -> int:
-        return int(self._assay_link.ask_for(int, "int", self))
+        return int(self._answered(self._assay_link.ask_for(int, "int", self)))
 
     def __index__(self) -> int:
-        return int(self._assay_link.ask_for(int, "index", self))
+        return int(self._answered(self._assay_link.ask_for(int, "index", self)))
 
     def __float__(self) -> float:
-        return float(self._assay_link.ask_for(float, "float", self))
+        return float(self._answered(self._assay_link.ask_for(float, "float", self)))
 
     def __complex__(self) -> complex:
-        return complex(self._assay_link.ask_for(complex, "complex", self))
+        return complex(self._answered(self._assay_link.ask_for(complex, "complex", self)))
 
     def __bytes__(self) -> bytes:
         return bytes(self._assay_link.ask_for(bytes, "bytes", self))
 
+    def _answered(self, answer: Value) -> Value:
+        return _a_difference(answer) if self._assay_told else answer
+
     def __round__(self, digits: int | None = None) -> Value:
-        return self._assay_link.ask("round", self, digits)
+        return self._answered(self._assay_link.ask("round", self, digits))
 
     def __copy__(self) -> Value:
         return _kept(self, self._assay_link.ask("copy", self))
@@ -301,42 +330,6 @@ def _proxy_in(value: object) -> Proxy | None:
     return found if isinstance(found, Proxy) else None
 
 
-def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterator[Any]:
-    """The items of a container. If it reports a length, it must yield that many items.
-
-    Raises:
-        AssertionError: the number of items is not its reported length; if something changed
-            meanwhile, neither that before nor that after.
-    """
-    lengths = container._assay_link.lengths  # noqa: SLF001 - a proxy's own link
-    count = 0
-    number = container._assay_number  # noqa: SLF001 - as above
-    for item in found:
-        count += 1
-        lengths.yielded(number)
-        yield item
-    is_known = lengths.known(number) is not None
-    allowed = (said,) if is_known else (said, _length_said(container))
-    if said is not None and count not in allowed:
-        message = f"the object has the length {said}, but yielded {count} items"
-        raise AssertionError(message)
-
-
-def _length_said(container: Proxy) -> int | None:
-    """The length; `None` if the object has none, or its class fails to return it.
-
-    Raises:
-        AssertionError: it said something else.
-    """
-    link = container._assay_link  # noqa: SLF001 - a proxy's own link
-    try:
-        length: int | None = int(link.ask_for(int, "len", container))
-    except Exception:  # noqa: BLE001 - whatever its class raises
-        length = None
-    link.lengths.told(container._assay_number, length)  # noqa: SLF001 - as above
-    return length
-
-
 class CallerProxy(Proxy):
     """A callable object of a class of the program."""
 
@@ -398,10 +391,10 @@ class IteratorProxy(Proxy):
 
     def __iter__(self) -> Iterator[Any]:
         found: Iterator[Any] = self._assay_link.ask("iter", self)
-        said = None if self._assay_begun else _length_said(self)
+        said = None if self._assay_begun else length_said(self)
         if said is None or not isinstance(found, IteratorProxy):
             return found
-        return _counted(self, found._assay_items(), said)  # noqa: SLF001 - another proxy's
+        return counted(self, found._assay_items(), said)  # noqa: SLF001 - another proxy's
 
     def _assay_items(self) -> Iterator[Any]:
         mark(self, "_assay_begun")

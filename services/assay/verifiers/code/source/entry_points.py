@@ -8,9 +8,9 @@ A pure function of the tests; it does not read any program, so none can influenc
 
 If the reference lists its entry points (`functions`), there are no others. Otherwise they are the
 undefined names that the tests call, take attributes of, pass on, catch, or derive from, or that
-they only compare with literals (`assert CACHE == {1: 2}`), and that are neither the library's nor a
-*judge*. A judge is a function that is called only for its verdict on another function's result and
-something else (`check_equal(f(2), 4)`), or whose name begins with `assert`. A name that could
+they only compare with literals (`assert CACHE == {1: 2}`), and that are neither the library's nor
+*trusted* by the tests (`judges.py`: `check_equal(f(2), 4)`, `f(2) == expected(2)`), nor begin with
+`assert`. A name that could
 belong to both the program and the library (`gcd`, `Counter`), or a builtin (`sum`), is the
 library's, with two exceptions: an assertion that would otherwise not test the program
 (`assert gcd(12, 8) == 4`), and tests that would exercise nothing at all.
@@ -29,12 +29,14 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from assay.verifiers.code.source.data_names import DATA_NAMES
+from assay.verifiers.code.source.judges import judges_in
 
 TESTS_REMEMBERED_MAX: Final = 256
 _PACKAGES: Final = MappingProxyType(
     dict.fromkeys(("np", "numpy"), "numpy")
     | dict.fromkeys(("pd", "pandas"), "pandas")
-    | {name: name for name in ("scipy", "sympy", "torch", "pytest")}
+    | {"sp": "sympy", "nx": "networkx", "plt": "matplotlib.pyplot", "tf": "tensorflow"}
+    | {name: name for name in ("scipy", "sympy", "torch", "pytest", "networkx", "tensorflow")}
 )
 _SOURCES: Final = (
     *("collections", "math", "itertools", "functools", "heapq", "bisect", "fractions", "decimal"),
@@ -107,7 +109,7 @@ class _Reading:
     stated: Counter[str] = field(default_factory=Counter)
     """How often it is one side of a comparison in whose other sides there is no name."""
     judges: dict[str, set[str]] = field(default_factory=dict)
-    """Name -> names whose results it judges."""
+    """Trusted name -> names whose results it decides about."""
     imported: dict[str, str] = field(default_factory=dict)
     """What the tests call it -> a name that they import from the program."""
 
@@ -242,6 +244,8 @@ def _read(text: str, reading: _Reading) -> None:
     objects, data = _objects_in(_with_bare_names(tree, text))
     reading.objects |= objects
     reading.data |= data
+    for judge, judged in judges_in(tree).items():
+        reading.judges.setdefault(judge, set()).update(judged)
     for parent in ast.walk(tree):
         if isinstance(parent, ast.Name) and isinstance(parent.ctx, ast.Load):
             reading.loads[parent.id] += 1
@@ -249,8 +253,6 @@ def _read(text: str, reading: _Reading) -> None:
         if _is_assertion(parent):
             names = {node.id for node in ast.walk(parent) if isinstance(node, ast.Name)}
             reading.asserted.append(names - {"self"})
-        for judge, judged in _judged_under(parent):
-            reading.judges.setdefault(judge, set()).update(judged)
         for child, use in _names_under(parent):
             if child.id in loaded:
                 uses = reading.used.setdefault(child.id, _Uses())
@@ -460,31 +462,6 @@ def _is_assertion(node: ast.AST) -> bool:
         return True
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr.startswith("assert")
-
-
-def _judged_under(node: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """Functions called for their truth or exceptions, with the names whose results they judge."""
-    if not isinstance(node, (ast.Expr, ast.Assert)):
-        return
-    waiting: list[ast.expr] = [node.value if isinstance(node, ast.Expr) else node.test]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, ast.UnaryOp):
-            waiting.append(found.operand)
-        elif isinstance(found, ast.BoolOp):
-            waiting.extend(found.values)
-        elif isinstance(found, ast.Compare) and _is_truth(found.comparators[-1]):
-            waiting.append(found.left)
-        elif isinstance(found, ast.Call) and isinstance(found.func, ast.Name):
-            given = [*found.args, *(word.value for word in found.keywords)]
-            called = [each.func for each in given if isinstance(each, ast.Call)]
-            if len(given) > 1:
-                names = {each.id for each in called if isinstance(each, ast.Name)}
-                yield found.func.id, {name for name in names if name[:1].islower()}
-
-
-def _is_truth(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, (bool, type(None)))
 
 
 def _passing(called: ast.expr) -> str:
