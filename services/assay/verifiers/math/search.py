@@ -9,10 +9,11 @@ from typing import Final
 from assay.verifiers.math import grammar, notation
 from assay.verifiers.math.grammar import Answer, Prose
 from assay.verifiers.text import denials
+from assay.verifiers.text.around import arithmetic
 
 _SPAN: Final = re.compile(
     r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
-    r"|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]",
+    r"|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]|(?P<e>\\begin\{(?P<name>[a-z]{4,9}\*?)\}.+?\\end\{(?P=name)\})",
     re.DOTALL,
 )
 _SPANS_MAX: Final = 16
@@ -56,23 +57,19 @@ _REJECTED: Final = re.compile(
 )
 """A value with words directly before or after it that reject it."""
 _ALTERED: Final = re.compile(
-    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|doubled|tripled|halved|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
+    rf"(?a){_WHOLE_SAID}(?:[}}$*]*\s{arithmetic.BEHIND}|'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z])"
+    rf"|\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID}))"
+    rf"|{_WHOLE_SAID}\s+(?:hundred|halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
-    rf"|{_WHOLE_SAID}(?:'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z]))"
-    r"|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|half)\s+"
-    rf"(?:less|more|fewer|greater|larger|smaller)\s+than\s+{_SAID}"
-    rf"|(?:^|[\n.;])\s{{0,9}}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?=\s?{_SAID}"
+    rf"|\b{arithmetic.BEFORE}\s(?:of\s)?[*]*{_SAID}"
+    r"|\A[\s*_$]*(?:an?|some|one)\s(?:\w{3,12}\s)?(?:multiple|divisor|factor|power|fraction|percentage|part|root)\sof\s"
+    rf"[*]*{_SAID}"
+    r"|(?:^|[\n.;])\s{0,9}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?="
+    rf"\s?{_SAID}"
     r"|(?:^|[\n.!?;,])\s{0,9}(?:is|are|was|could|might|can|would|should)\s+(?:it|the|this|that|my)\s"
     rf"[^.?!\n\d]{{0,60}}{_SAID}[^.?!\n\d]{{0,20}}\?"
-    rf"|{_WHOLE_SAID}[}}$]*\s+(?:less|mal|choose|raised\s+to|(?:raised\s+)?to\s+the\s+power(?:\s+of)?"
-    rf"|plus|minus|menos|moins|meno|times|added\s+to|subtracted\s+from|(?:divided|multiplied)\s+by)\s+{_SAID}"
-    rf"|{_WHOLE_SAID}\s+and\s+(?:an?|one|two|three)[\s-](?:hal(?:f|ves)|thirds?|quarters?|fifths?|sixths?|eighths?|tenths?)\b"
-    r"|\b(?:minus|negative|menos|moins|meno|half|twice|thrice|double|triple"
-    r"|(?:third|quarter|square|cube|root|reciprocal|negative|opposite|inverse|logarithm)\s+of)"
-    rf"\s+(?:of\s+)?{_SAID}"
-    rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
-    rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
-    rf"[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
+    r"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?"
+    rf"{_SAID}[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
     re.IGNORECASE,
 )
 """A value that the words beside it make another one, `4 squared`, `half of 4`, `4 less than x`, or
@@ -146,6 +143,7 @@ _WHOLE_BOX: Final = re.compile(
 )
 """Not behind a sign, which may be a dash."""
 _DENIED_CHARS_MAX: Final = 120
+_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{4,9}\*?\}")
 _SAYS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
 
@@ -182,7 +180,7 @@ def opened(text: str) -> str:
 def unboxed(text: str) -> str:
     """A formula without the commands of its boxes; a text with words stays as it is."""
     opened = _BOX.sub("", text)
-    return text if _SAYS.search(opened) else opened
+    return text if _SAYS.search(_ENVIRONMENT.sub("", opened)) else opened
 
 
 def is_of_one_case(text: str) -> bool:
@@ -250,7 +248,7 @@ def _last_spans(text: str) -> str | None:
 
 
 def _content(match: re.Match[str]) -> str:
-    content = next(group for group in match.groups() if group is not None)
+    content = next(match[name] for name in "abcde" if match[name] is not None)
     return content.strip().rstrip(".,")
 
 

@@ -71,7 +71,7 @@ _IN_WORDS: Final = (
 _NUMBER: Final = rf"(?:{_DIGITS}|{_IN_WORDS})"
 _SIGNS: Final = (
     r"(?:[ \t~$}]|\\[,;:! ()\[\]]|\\\\|[-=]{1,2}>|resp\."
-    r"|\\(?:q?quad|to|rightarrow|Rightarrow|implies|cup|mid)(?![A-Za-z])|[=&|\u2192\u21d2\u222a(\[{])"
+    r"|\\(?:q?quad|to|rightarrow|Rightarrow|implies|cup|mid)(?![A-Za-z])|[&|\u2192\u21d2\u222a(\[{]|(?<!!)=)"
 )
 """What may stand alone between a value and another one."""
 _FORMULA: Final = (

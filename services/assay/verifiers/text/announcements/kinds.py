@@ -34,7 +34,7 @@ _JOINT: Final = re.compile(
     rf"(?:{_LABEL}|{_MARKUP}"
     r"|[\s~$*_`(\[{}\])&|;,:.!?#@%\u2013\u2014\u2018-\u2022\u2026\u2192\u21d2\u27f6\u222a\xab\xbb]|(?<=[\s(])[\"']"
     r"|\\[,;:!() \[\]&#%]|\\\\"
-    r"|<?[-=]{1,2}>|<-{1,2}|\^(?=\s)|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
+    r"|<?[-=]{1,2}>|<-{1,2}|\^(?=\s)|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|(?<!!)=|\u2212(?=[\s$])"
     r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|therefore|cup|mid|lor|vee"
     r"|hspace\{\w+\})(?![A-Za-z])"
     rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD})+",
