@@ -88,8 +88,9 @@ _WORDS_ALONE: Final = re.compile(
 """Several words and no value."""
 _COMMENT: Final = re.compile(
     r"(?:(?:clearly|indeed|therefore|thus|also|now|definitely|probably|already|the|as|in|given|shown"
-    r"|stated|written)\s+)*(?:correct|right|verified|confirmed|reasonable|plausible|consistent"
-    r"|follows|above|below|here)[\s:.,!*_]*",
+    r"|stated|written|see|boxed|my)\s+)*(?:(?:correct|right|verified|confirmed|checked)"
+    r"(?:\s(?:by|in|with|because|since|as|for|both|twice)\b[^\n]{0,80})?|reasonable|plausible|consistent"
+    r"|final|unique|exact|follows|above|below|here)[\s:.,!*_]*",
     re.IGNORECASE,
 )
 """What is said of an answer rather than as one."""
@@ -269,10 +270,19 @@ def sentence(text: str) -> str:
 def answers_colon(response: str) -> list[Statement]:
     """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
     return [
-        Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("*_ "))
+        Statement(
+            match.start(), response.index(text, match.end()) + len(text), _without_bold(text)
+        )
         for match in few_last(_ANSWER_COLON, response)
         for text in [lines_at(response, match.end())]
     ]
+
+
+def _without_bold(text: str) -> str:
+    """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
+    value, mark, rest = text.partition("**")
+    is_open = mark and value.strip() and "**" not in rest
+    return f"{value.rstrip()}{rest}".strip("*_ ") if is_open else text.strip("*_ ")
 
 
 def few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -117,6 +117,7 @@ _CALLED_BEHIND: Final = re.compile(
 )
 _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
 _NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
+_NAMED_FIRST: Final = re.compile(rf"[\s*_$]*({_NAME})\s?=(?!=)")
 _ENDS: Final = " .!?$*_`\\,;"
 _OPENS: Final = re.compile(rf"(?:\$|\\?[(\[])\s*(?:{_NAME}\s?=\s?)?\Z")
 _CLOSES: Final = re.compile(r"(?<!\\)\$|\\[)\]]")
@@ -182,11 +183,15 @@ class Alternative(NamedTuple):
     unit: str
 
 
-def alternative(text: str, start: int, end: int) -> Alternative | None:
-    """What the sentence offers in place of the answer that is marked in `[start, end)`."""
+def alternative(text: str, start: int, end: int, said: str = "") -> Alternative | None:
+    """What the sentence offers in place of the answer that is marked in `[start, end)`.
+
+    `said` is what words announce there; empty for a box or tag.
+    """
     until = end + _CHARS_MAX
-    name = name_of(text, start)
-    patterns = _of_kind(text[start:end][:_CHARS_MAX])
+    named = _NAMED_FIRST.match(said)
+    name = named[1] if named else name_of(text, start)
+    patterns = _of_kind((said or text[start:end])[:_CHARS_MAX])
     found = patterns.offered.match(text, end, until) or (
         patterns.beside.match(text, end, until) if patterns.beside else None
     )
@@ -202,12 +207,12 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
     if patterns.bare and (found := patterns.bare.match(text, end, until)):
         is_equation = "=" in found[0] and _is_of_equation(text, start, end)
         alone = None if is_equation else _alone(text, found)
-        return alone or _of_its_kind(text, start, end)
-    return _of_its_kind(text, start, end)
+        return alone or _of_its_kind(text, start, end, name, said)
+    return _of_its_kind(text, start, end, name, said)
 
 
-def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
-    found = kinds.another(text, start, end, name_of(text, start))
+def _of_its_kind(text: str, start: int, end: int, name: str, said: str) -> Alternative | None:
+    found = kinds.another(text, start, end, name, said)
     return None if found is None else Alternative(Statement(*found, text[slice(*found)]), "")
 
 
