@@ -9,7 +9,7 @@ from typing import Final
 from assay.verifiers.math import grammar, notation
 from assay.verifiers.math.grammar import Answer, Prose
 from assay.verifiers.text import denials
-from assay.verifiers.text.around import arithmetic
+from assay.verifiers.text.around import arithmetic, foreign
 
 _SPAN: Final = re.compile(
     r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
@@ -49,6 +49,8 @@ _REJECTED: Final = re.compile(
     r"|nicht|kein(?:e[rn]?)?|no (?:es|son|vale)|n['\u2019]est pas|non (?:\u00e8|sono)"
     r"|n\u00e3o (?:\u00e9|s\u00e3o)|\u043d\u0435)"
     rf"{_BETWEEN}{_SAID}|(?:^|[\n.!?;,(])[\s*_]{{0,9}}{denials.HEADING}[*_]*{_BETWEEN}{_SAID}"
+    rf"|{foreign.WRONG_ANSWER}{foreign.STATES}{_BETWEEN}{_SAID}|{foreign.NOT_BEFORE}{_BETWEEN}{_SAID}"
+    rf"|{_WHOLE_SAID}[*_$)}}]{{0,3}}{foreign.NOT_BEHIND}"
     rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
@@ -121,7 +123,9 @@ _GOES_ON: Final = re.compile(
 )
 """Words and signs before a result, a correction or an alternative."""
 _LEAVES_OPEN: Final = re.compile(
-    r"(?ai)\b(?:otherwise|else|unless|maybe|perhaps|possibly|alternatively|versus|vs|might|may|could)\b"
+    r"(?ai)\b(?:otherwise|else|unless|maybe|perhaps|possibly|alternatively|versus|vs|might|may|could"
+    r"|quiz[\u00e1a]s?|tal\svez|peut-\u00eatre|vielleicht|forse|talvez|misschien|belki|mungkin"
+    r"|\u0432\u043e\u0437\u043c\u043e\u0436\u043d\u043e)\b|\u6216\u8bb8|\u4e5f\u8bb8|\u53ef\u80fd|\u304b\u3082|\uc544\ub9c8"
 )
 _GIVEN: Final = re.compile(
     r"(?a)\b(?:for|when|if|at|where|with|given|let)\s+\$?[A-Za-z](?:_\w)?\s?=", re.IGNORECASE

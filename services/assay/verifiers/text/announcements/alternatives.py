@@ -25,14 +25,20 @@ _DOUBT: Final = (
     r"(?:(?:more|most|less|equally|quite)\s(?:likely|probably)|I\s(?:think|guess|believe|suspect)"
     r"|I(?:'d|\swould)\s(?:also\s)?(?:say|accept|guess))"
 )
+_MAYBE: Final = (
+    r"(?:quiz[\u00e1a]s?|tal\svez|peut-\u00eatre|vielleicht|forse|talvez|misschien|belki|mungkin)"
+    r"(?:\s(?:auch|tambi\u00e9n|aussi|anche|tamb\u00e9m|ook))?"
+)
 _LEADS: Final = (
-    rf"(?:\([a-z]\)\s|{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
+    rf"(?:\([a-z]\)\s|{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT}|{_MAYBE})\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
 _JOINS: Final = (
     r"(?:\beither\s(?:that|this|it)\s)?"
     r"\b(?:and/or|or|xor|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs"
-    r"|o|oder|ou|\u0438\u043b\u0438)\b|\u6216\u8005?|\\(?:lor|vee)\b|\|\|"
+    rf"|{_MAYBE}"
+    r"|o|oder|ou|\u0438\u043b\u0438|veya|lub|eller|atau|ho\u1eb7c)\b|\u6216\u8005?|\u4e5f?\u53ef\u80fd\u662f|\u307e\u305f\u306f"
+    r"|\u3082\u3057\u304f\u306f|\u304b(?=[\d$\\])|\ub610\ub294|\ud639\uc740|\uc774?\uac70\ub098|\u092f\u093e|\u0623\u0648|\\(?:lor|vee)\b|\|\|"
     rf"|\b(?:but|although|though)\s(?=maybe|perhaps|possibly|{_DOUBT})"
 )
 _ELSE: Final = (
@@ -139,7 +145,7 @@ class _Patterns(NamedTuple):
 
 def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = False) -> _Patterns:
     offered = (
-        rf"{_UNIT}{_DELIMITER}{{0,9}}[,;]?{_DELIMITER}{{0,9}}"
+        rf"{_UNIT}{_DELIMITER}{{0,9}}[,;\uff0c\u3001\uff1b]?{_DELIMITER}{{0,9}}"
         rf"(?:{_JOINS}){_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
     )
     beside = (
