@@ -15,6 +15,7 @@ from assay.verifiers.math.memory import remembered
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.around import arithmetic
 
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000
@@ -90,6 +91,7 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
     text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
         text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
+        text = arithmetic.in_symbols(search.opened(text)) or text
         if search.is_of_one_case(text):
             return Read(notation.form(text), Prose(text, notation.form(text)))
         if denials.begins(text):

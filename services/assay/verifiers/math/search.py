@@ -9,10 +9,11 @@ from typing import Final
 from assay.verifiers.math import grammar, notation
 from assay.verifiers.math.grammar import Answer, Prose
 from assay.verifiers.text import denials
+from assay.verifiers.text.around import arithmetic, foreign
 
 _SPAN: Final = re.compile(
     r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
-    r"|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]",
+    r"|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]|(?P<e>\\begin\{(?P<name>[a-z]{4,9}\*?)\}.+?\\end\{(?P=name)\})",
     re.DOTALL,
 )
 _SPANS_MAX: Final = 16
@@ -48,6 +49,8 @@ _REJECTED: Final = re.compile(
     r"|nicht|kein(?:e[rn]?)?|no (?:es|son|vale)|n['\u2019]est pas|non (?:\u00e8|sono)"
     r"|n\u00e3o (?:\u00e9|s\u00e3o)|\u043d\u0435)"
     rf"{_BETWEEN}{_SAID}|(?:^|[\n.!?;,(])[\s*_]{{0,9}}{denials.HEADING}[*_]*{_BETWEEN}{_SAID}"
+    rf"|{foreign.WRONG_ANSWER}{foreign.STATES}{_BETWEEN}{_SAID}|{foreign.NOT_BEFORE}{_BETWEEN}{_SAID}"
+    rf"|{_WHOLE_SAID}[*_$)}}]{{0,3}}{foreign.NOT_BEHIND}"
     rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
@@ -56,23 +59,19 @@ _REJECTED: Final = re.compile(
 )
 """A value with words directly before or after it that reject it."""
 _ALTERED: Final = re.compile(
-    rf"(?a){_WHOLE_SAID}\s+(?:squared|cubed|doubled|tripled|halved|factorial|hundred|halves|thirds|fifths|sixths|sevenths"
+    rf"(?a){_WHOLE_SAID}(?:[}}$*]*\s{arithmetic.BEHIND}|'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z])"
+    rf"|\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID}))"
+    rf"|{_WHOLE_SAID}\s+(?:hundred|halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
-    rf"|{_WHOLE_SAID}(?:'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z]))"
-    r"|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|half)\s+"
-    rf"(?:less|more|fewer|greater|larger|smaller)\s+than\s+{_SAID}"
-    rf"|(?:^|[\n.;])\s{{0,9}}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?=\s?{_SAID}"
+    rf"|\b{arithmetic.BEFORE}\s(?:of\s)?[*]*{_SAID}"
+    r"|\A[\s*_$]*(?:an?|some|one)\s(?:\w{3,12}\s)?(?:multiple|divisor|factor|power|fraction|percentage|part|root)\sof\s"
+    rf"[*]*{_SAID}"
+    r"|(?:^|[\n.;])\s{0,9}(?:let|suppose|assume|consider)\s+\$?[A-Za-z]\s?="
+    rf"\s?{_SAID}"
     r"|(?:^|[\n.!?;,])\s{0,9}(?:is|are|was|could|might|can|would|should)\s+(?:it|the|this|that|my)\s"
     rf"[^.?!\n\d]{{0,60}}{_SAID}[^.?!\n\d]{{0,20}}\?"
-    rf"|{_WHOLE_SAID}[}}$]*\s+(?:less|mal|choose|raised\s+to|(?:raised\s+)?to\s+the\s+power(?:\s+of)?"
-    rf"|plus|minus|menos|moins|meno|times|added\s+to|subtracted\s+from|(?:divided|multiplied)\s+by)\s+{_SAID}"
-    rf"|{_WHOLE_SAID}\s+and\s+(?:an?|one|two|three)[\s-](?:hal(?:f|ves)|thirds?|quarters?|fifths?|sixths?|eighths?|tenths?)\b"
-    r"|\b(?:minus|negative|menos|moins|meno|half|twice|thrice|double|triple"
-    r"|(?:third|quarter|square|cube|root|reciprocal|negative|opposite|inverse|logarithm)\s+of)"
-    rf"\s+(?:of\s+)?{_SAID}"
-    rf"|{_WHOLE_SAID}\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID})"
-    rf"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?{_SAID}"
-    rf"[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
+    r"|\b(?:roughly|about|approximately|around|between|somewhere|anywhere)[\s*_]+(?:from\s+)?"
+    rf"{_SAID}[\s*_]*(?:[A-Za-z%\u00b0]{{1,9}}\s+)?(?:to|and|-|\u2013)[\s*_]*{_SAID}",
     re.IGNORECASE,
 )
 """A value that the words beside it make another one, `4 squared`, `half of 4`, `4 less than x`, or
@@ -124,7 +123,9 @@ _GOES_ON: Final = re.compile(
 )
 """Words and signs before a result, a correction or an alternative."""
 _LEAVES_OPEN: Final = re.compile(
-    r"(?ai)\b(?:otherwise|else|unless|maybe|perhaps|possibly|alternatively|versus|vs|might|may|could)\b"
+    r"(?ai)\b(?:otherwise|else|unless|maybe|perhaps|possibly|alternatively|versus|vs|might|may|could"
+    r"|quiz[\u00e1a]s?|tal\svez|peut-\u00eatre|vielleicht|forse|talvez|misschien|belki|mungkin"
+    r"|\u0432\u043e\u0437\u043c\u043e\u0436\u043d\u043e)\b|\u6216\u8bb8|\u4e5f\u8bb8|\u53ef\u80fd|\u304b\u3082|\uc544\ub9c8"
 )
 _GIVEN: Final = re.compile(
     r"(?a)\b(?:for|when|if|at|where|with|given|let)\s+\$?[A-Za-z](?:_\w)?\s?=", re.IGNORECASE
@@ -146,6 +147,7 @@ _WHOLE_BOX: Final = re.compile(
 )
 """Not behind a sign, which may be a dash."""
 _DENIED_CHARS_MAX: Final = 120
+_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{4,9}\*?\}")
 _SAYS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
 
@@ -182,7 +184,7 @@ def opened(text: str) -> str:
 def unboxed(text: str) -> str:
     """A formula without the commands of its boxes; a text with words stays as it is."""
     opened = _BOX.sub("", text)
-    return text if _SAYS.search(opened) else opened
+    return text if _SAYS.search(_ENVIRONMENT.sub("", opened)) else opened
 
 
 def is_of_one_case(text: str) -> bool:
@@ -250,7 +252,7 @@ def _last_spans(text: str) -> str | None:
 
 
 def _content(match: re.Match[str]) -> str:
-    content = next(group for group in match.groups() if group is not None)
+    content = next(match[name] for name in "abcde" if match[name] is not None)
     return content.strip().rstrip(".,")
 
 

@@ -79,6 +79,8 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
                 return _extracted(announcements or [text], strategy)
             continue
         run = _last_run(response, strategy)
+        if run and markers.is_comment(run[-1].text) and stated(response, strategies):
+            continue  # it is said of what another strategy finds
         if run and not _is_title(response, run, strategies):
             return _extracted(_with_neighbours(response, run, strategy, strategies), strategy)
     return None
@@ -167,14 +169,20 @@ def _with_neighbours(
     near = _near(response, run[0].start, run[-1].end, strategies)
     if any(map(is_value, said)):
         near = [one for one in near if not _is_titled(response, one)]
-    other = alternatives.alternative(response, run[-1].start, run[-1].end)
+    last, value = run[-1].end, ""
+    if strategy not in _BRACKETED:
+        last, value = _value_first(response, run[-1], said[-1])
+    other = alternatives.alternative(response, run[-1].start, last, value)
+    if other is not None and value:
+        said[-1] = value
     if other is not None:
         said[-1:] = [one + other.unit for one in said[-1:]]
     said = [*_before(response, run[0].start, near), *said]
     earlier = alternatives.before(response, run[0].start, run[0].end)
     if earlier is not None:
         said.insert(0, earlier.text)
-    last = run[-1].end
+    if other is None:
+        last = run[-1].end
     for _ in range(_RUN_MAX):
         begun = [one for one in near if one.start >= last]
         bare = corrections.bare(response, last) if other is None else other.statement
@@ -189,6 +197,14 @@ def _with_neighbours(
         said.append(markers.unboxed(nearest.text))
         last, other = nearest.end, None
     return said
+
+
+def _value_first(response: str, statement: Statement, said: str) -> tuple[int, str]:
+    """Where the first sentence of a statement in words ends, and that sentence."""
+    value = markers.sentence(said)
+    if value == said or value not in response[statement.start : statement.end]:
+        return statement.end, said
+    return response.index(value, statement.start) + len(value), value
 
 
 def _before(response: str, first: int, near: Sequence[Statement]) -> list[str]:
@@ -308,6 +324,7 @@ _MARKED: Final[dict[Strategy, Callable[[str], list[Statement]]]] = {
     Strategy.ANSWER_IS: markers.answers_is,
     Strategy.ANSWER_COLON: markers.answers_colon,
 }
+_BRACKETED: Final = frozenset({Strategy.BOXED, Strategy.TAG})
 _MARKED_BESIDE: Final = _MARKED | {Strategy.HASHES: markers.hash_lines}
 """Text below makes a line with `####` a heading, but not another statement."""
 _UNMARKED: Final[dict[Strategy, Callable[[str], str | None]]] = {

@@ -60,6 +60,14 @@ _ALONE_CHARS_MAX: Final = 24
 """Of an answer that a reason follows."""
 _MARKS: Final = " \n().[]:,;!"
 _STATEMENTS_MAX: Final = 256
+_LONE_LABEL: Final = re.compile(r"[\s*_$(\[]{0,4}[A-Z][\s*_$)\].]{0,4}")
+_OFFERED: Final = {
+    Strategy.TAG: markers.tags,
+    Strategy.BOXED: markers.boxes,
+    Strategy.ANSWER_IS: markers.answers_is,
+    Strategy.ANSWER_COLON: markers.answers_colon,
+}
+"""Statements behind which another label may be offered."""
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{")
 _IS: Final = re.compile(
@@ -184,7 +192,7 @@ def _named_otherwise(
         said += _announced(part)
     if Strategy.HASHES in strategies:
         said += _hashes_before(part, said)
-    if by in _CLOSED:
+    if by in _OFFERED:
         said += _in_place_of(part, by)
     plain, begins = plain_text(part), sorted(one.start for one in said)
     alone = [
@@ -208,9 +216,17 @@ def _announced(part: str) -> list[Statement]:
 
 
 def _in_place_of(part: str, by: Strategy) -> list[Statement]:
-    """`B` in `\\boxed{A} or B`, behind the last statement."""
-    marked = (markers.tags if by is Strategy.TAG else markers.boxes)(part)[-1:]
-    others = [alternative(part, one.start, one.end) for one in marked]
+    """`B` in `\\boxed{A} or B` and in `The answer is A. Or B.`, behind the last statement."""
+    marked = _OFFERED[by](part)[-1:]
+    if by not in _CLOSED:
+        first = [(one, markers.sentence(one.text)) for one in marked]
+        others = [
+            alternative(part, one.start, part.index(said, one.start) + len(said), said)
+            for one, said in first
+            if _LONE_LABEL.fullmatch(said)
+        ]
+    else:
+        others = [alternative(part, one.start, one.end) for one in marked]
     return [
         Statement(one.start, plain_text(one.text), is_direct=True, end=one.end)
         for one in (other.statement for other in others if other is not None)

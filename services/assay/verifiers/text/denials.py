@@ -8,6 +8,8 @@ option: B`.
 import re
 from typing import Final
 
+from assay.verifiers.text.around import foreign
+
 CHARS_MAX: Final = 60
 """Of a heading, with the words before it that decide."""
 _WRONG: Final = (
@@ -29,6 +31,7 @@ _PARTS: Final = (
     *("reject", "exclud", "ssed", "tempt", "slead", "stractor", "trap", "decoy", "not", "never"),
     *("n't", "answer", "error", "fool", "some", "many", "most", "other", "people", "student"),
     "nners",
+    *foreign.PARTS,
 )
 """Each heading has one of these in it; without the letter i, which has forms of its own that count
 as equal when case does not."""
@@ -68,12 +71,14 @@ CLAUSE: Final = (
 )
 """As part of a regular expression, too."""
 _BEFORE: Final = re.compile(
-    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}|{_OTHERS}){_MARKS}$",
+    rf"(?:(?:^|[\n.!?;,(\u2014>])[\s*_#>(-]*{HEADING}|{CLAUSE}|{_OTHERS}"
+    rf"|{foreign.WRONG_ANSWER}{foreign.STATES}|{foreign.NOT_BEFORE}){_MARKS}$",
     re.IGNORECASE,
 )
 _BEGINS: Final = re.compile(rf"[\s*_#>($-]*{HEADING}", re.IGNORECASE)
 _BEHIND: Final = re.compile(
-    r"[\s$*_]{0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
+    rf"(?:[*_$]|\\\\[)\\]]){{0,4}}{foreign.NOT_BEHIND}"
+    r"|[\s$*_]{0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
     rf"(?:{_WRONG}\b(?!\s+(?:unless|if|only))"
     r"|not\s+(?:(?:the|a)\s+)?(?:(?:final|correct|right|true)\s+)*(?:answer|correct|right)\b)"
     rf"|\(\s*{_WRONG}(?:\s+{_ANSWER})?[!.]?\s*\)"

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
+from assay.verifiers.text.around import operands
 
 
 class Statement(NamedTuple):
@@ -87,8 +88,9 @@ _WORDS_ALONE: Final = re.compile(
 """Several words and no value."""
 _COMMENT: Final = re.compile(
     r"(?:(?:clearly|indeed|therefore|thus|also|now|definitely|probably|already|the|as|in|given|shown"
-    r"|stated|written)\s+)*(?:correct|right|verified|confirmed|reasonable|plausible|consistent"
-    r"|follows|above|below|here)[\s:.,!*_]*",
+    r"|stated|written|see|boxed|my)\s+)*(?:(?:correct|right|verified|confirmed|checked)"
+    r"(?:\s(?:by|in|with|because|since|as|for|both|twice)\b[^\n]{0,80})?|reasonable|plausible|consistent"
+    r"|final|unique|exact|follows|above|below|here)[\s:.,!*_]*",
     re.IGNORECASE,
 )
 """What is said of an answer rather than as one."""
@@ -111,47 +113,6 @@ _REJECTS: Final = re.compile(
 )
 """Words that end directly before the answer that they reject; a comma ends them."""
 _REJECTS_CHARS_MAX: Final = 60
-_OPERATOR_BEFORE: Final = re.compile(
-    r"(?:(?<![-\w\s])[-\u2212]|(?:^|[\s$(=])[-\u2212]|\\(?:cdot|times|div)(?:\s|\{\})*|[\w)}]\s?/\s?|\^\s?\{?"
-    r"|\\(?:sqrt|d?frac|tfrac|log|ln|sin|cos|tan)\s?(?:\[\d\])?\s?\{)$"
-)
-_ADDED_BEFORE: Final = re.compile(
-    r"(?:[\w)}\]|]\$?\s{0,3}(?:\+|\\(?:pm|mp)(?![a-z]))"
-    r"|(?<![A-Za-z])[\d)}]\s{0,3}[-\u2212]\s?"
-    r"|\d\$?\s(?:plus|minus|times|divided\sby)"
-    r"|\\(?:[dtc]?frac|[dt]?binom)\s?\{(?:[^{}]|\{[^{}]*\})*\}\s?\{)\s{0,3}\$?\Z"
-    r"|(?:\d|(?<!\d)0\.|\\pi\s?|\\sqrt\{[^{}]*\}\s?|(?<![A-Za-z\\])[fgh]\("
-    r"|\\(?:lfloor|lceil|log|ln|sin|cos|tan|gcd|max|min)\s?\(?)\Z"
-)
-"""An operator with an operand before it."""
-_ADDED_ENDS: Final = (
-    *("+", "-", "\u2212", "{", "(", "}", ".", *"0123456789", "plus", "minus", "times", "by", "pi"),
-    *("pm", "mp", "floor", "ceil", "log", "ln", "sin", "cos", "tan", "gcd", "max", "min"),
-)
-"""What it ends with."""
-_EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
-_GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
-"""A name is equal to an expression of numbers."""
-_OPERATOR_BEHIND: Final = re.compile(
-    r"(?a)\.?\d|,\d{3}(?!\d)|\s{0,3}(?:\\(?:pm|mp)(?![a-z])|[\u00b1\u2213]|\s?[\u2013\u2014]\s?\d"
-    r"|\$?\s(?:plus|minus|times|(?:divided|multiplied)\sby|choose|less|moins|menos|meno|mal"
-    r"|added\sto|subtracted\sfrom|(?:raised\s)?to\sthe\spower(?:\sof)?|raised\sto)\s\$?\d"
-    r"|\$?\s(?:squared|cubed|factorial|doubled|tripled|halved)\b(?!\s(?!and|or|is)[A-Za-z])"
-    r"|\$?\sand\s(?:an?|one|two|three)[\s-](?:hal(?:f|ves)|thirds?|quarters?|fifths?|sixths?|eighths?|tenths?)\b"
-    r"|\s?\\(?:[dtc]?frac|sqrt|pi|ln|log|sin|cos|tan)(?![a-z])|e(?:\d|\^)|i(?![A-Za-z.])|\([a-z]\s?[-+]\s?\w"
-    r"|\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
-    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
-)
-"""Directly beside a box, where it is no answer but an operand."""
-_ALTERED_BEFORE: Final = re.compile(
-    r"(?<![A-Za-z])(?:minus|negative|half(?:\sof)?|twice|thrice|double|triple"
-    r"|(?:third|quarter|square|cube|root|reciprocal|negative|opposite|inverse|logarithm)\sof"
-    r"|(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\s(?:less|more|fewer|greater)\sthan)\s\$?\Z",
-    re.IGNORECASE,
-)
-"""Words that make the number behind them another one."""
-_ALTERED_ENDS: Final = ("us", "ve", "lf", "of", "ce", "le", "an")
-"""What they end with."""
 
 
 def tags(response: str) -> list[Statement]:
@@ -175,7 +136,7 @@ def boxes(response: str) -> list[Statement]:
         box
         for box in all_boxes(response)[0]
         if not is_blank(box.text) and not is_rejected(response, box.start, box.end)
-        if not _is_an_operand(response, box.start, box.end)
+        if not operands.is_operand(response, box.start, box.end)
     ]
 
 
@@ -234,27 +195,6 @@ def is_rejected(response: str, start: int, end: int) -> bool:
     """Whether the words around a box or tag say that it is not the answer."""
     rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
     return rejects is not None or denials.before(response, start) or denials.behind(response, end)
-
-
-def _is_an_operand(response: str, start: int, end: int) -> bool:
-    """Whether a box is only a part of an expression: `3 + \\boxed{5}`, `\\sqrt{\\boxed{5}}`.
-
-    In `3 + \\boxed{4} = 7` it is a place to fill in, and so it is in `y = 2x + \\boxed{4}`.
-    """
-    before = response[max(0, start - _REJECTS_CHARS_MAX) : start]
-    bare = before.rstrip(" $")
-    if bare.endswith(_ADDED_ENDS) and _ADDED_BEFORE.search(before):
-        equation = _EQUATION.search(before)
-        if equation is not None and not _GIVES.search(equation[0]):
-            return False
-    elif not (
-        _OPERATOR_BEFORE.search(before)
-        or _OPERATOR_BEHIND.match(response, end)
-        or (bare.endswith(_ALTERED_ENDS) and _ALTERED_BEFORE.search(before))
-    ):
-        return False
-    line_end = response.find("\n", end)
-    return "=" not in response[end : len(response) if line_end < 0 else line_end]
 
 
 def hashes(response: str) -> list[Statement]:
@@ -330,10 +270,19 @@ def sentence(text: str) -> str:
 def answers_colon(response: str) -> list[Statement]:
     """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
     return [
-        Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("*_ "))
+        Statement(
+            match.start(), response.index(text, match.end()) + len(text), _without_bold(text)
+        )
         for match in few_last(_ANSWER_COLON, response)
         for text in [lines_at(response, match.end())]
     ]
+
+
+def _without_bold(text: str) -> str:
+    """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
+    value, mark, rest = text.partition("**")
+    is_open = mark and value.strip() and "**" not in rest
+    return f"{value.rstrip()}{rest}".strip("*_ ") if is_open else text.strip("*_ ")
 
 
 def few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -107,10 +107,17 @@ class Conditioned(NamedTuple):
     condition: str
 
 
+_PROVED: Final = re.compile(
+    r"(?<=\S)[\s.,]{0,9}\$?\s?(?:\\(?:blacksquare|square|Box|qedsymbol|qed)(?![A-Za-z])"
+    r"|[\u220e\u25a0\u25a1])\s?\$?[\s.]*\Z"
+)
+"""The mark at the end of a proof."""
+
+
 def without_decoration(text: str) -> str:
     """Without tags, bold type, code fences, headings, cheerful symbols; bullets as a list."""
     text = _DECORATION.sub(" ", text).strip().rstrip(_SYMBOLS).rstrip().removesuffix("</s>")
-    text = _BOLD.sub(r"\1", text).strip()
+    text = _PROVED.sub("", _BOLD.sub(r"\1", text).strip())
     bullets = _BULLET.findall(text)
     if not 1 < len(bullets) <= _BULLETS_MAX:
         return text

@@ -28,6 +28,7 @@ _BEGINS: Final = rf"(?:\s|\\[,;:! ]|~|\\q?quad(?![A-Za-z])|{_TEXT}|[,;(\[*_\u201
 _WHY: Final = r"since|because|as(?=\s\w)|by(?=\s[a-z])|using|where"
 _HOW: Final = (
     r"exact(?:ly)?|approx(?:\.|imately)?|rounded|to the nearest|simplified|verified|checked|done"
+    r"|(?:and )?we(?:'re| are) (?:done|finished)"
     r"|in (?:simplest|lowest|reduced|exact|simplified|decimal|fractional|total|all)"
     r"|which (?:is|completes|concludes|finishes|proves)"
     r"|as (?:required|desired|expected|needed|claimed|requested)|q\.?e\.?d\.?"

@@ -109,6 +109,8 @@ NOT_UNITS: Final = frozenset(
         *("if", "else", "otherwise", "but", "maybe", "perhaps", "possibly", "either", "neither"),
         *("wrong", "incorrect", "false", "untrue", "impossible", "invalid", "unless", "except"),
         *("versus", "vs", "alternatively", "instead", "rather"),
+        *("ist", "est", "es", "nicht", "niet", "pas", "falsch", "faux", "fausse", "falso", "falsa"),
+        *("incorrecto", "incorrecta", "errado", "errada", "sbagliato", "sbagliata", "bukan"),
         *("to", "plus", "minus", "times", "over", "divided", "multiplied", "mod", "modulo", "out"),
         *(
             "squared",

@@ -25,14 +25,20 @@ _DOUBT: Final = (
     r"(?:(?:more|most|less|equally|quite)\s(?:likely|probably)|I\s(?:think|guess|believe|suspect)"
     r"|I(?:'d|\swould)\s(?:also\s)?(?:say|accept|guess))"
 )
+_MAYBE: Final = (
+    r"(?:quiz[\u00e1a]s?|tal\svez|peut-\u00eatre|vielleicht|forse|talvez|misschien|belki|mungkin)"
+    r"(?:\s(?:auch|tambi\u00e9n|aussi|anche|tamb\u00e9m|ook))?"
+)
 _LEADS: Final = (
-    rf"(?:\([a-z]\)\s|{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT})\b"
+    rf"(?:\([a-z]\)\s|{_DELIMITER}|,|(?:maybe|perhaps|possibly|else|instead|also|{_DOUBT}|{_MAYBE})\b"
     r"|it(?:'s|\s(?:is|would\sbe|becomes))\s|the\sanswer\s(?:is|would\sbe)\s|we\s(?:get|have)\s)"
 )
 _JOINS: Final = (
     r"(?:\beither\s(?:that|this|it)\s)?"
     r"\b(?:and/or|or|xor|alternatively|possibly|perhaps|maybe|as\swell\sas|along\swith|failing\sthat|versus|vs"
-    r"|o|oder|ou|\u0438\u043b\u0438)\b|\u6216\u8005?|\\(?:lor|vee)\b|\|\|"
+    rf"|{_MAYBE}"
+    r"|o|oder|ou|\u0438\u043b\u0438|veya|lub|eller|atau|ho\u1eb7c)\b|\u6216\u8005?|\u4e5f?\u53ef\u80fd\u662f|\u307e\u305f\u306f"
+    r"|\u3082\u3057\u304f\u306f|\u304b(?=[\d$\\])|\ub610\ub294|\ud639\uc740|\uc774?\uac70\ub098|\u092f\u093e|\u0623\u0648|\\(?:lor|vee)\b|\|\|"
     rf"|\b(?:but|although|though)\s(?=maybe|perhaps|possibly|{_DOUBT})"
 )
 _ELSE: Final = (
@@ -71,7 +77,7 @@ _IN_WORDS: Final = (
 _NUMBER: Final = rf"(?:{_DIGITS}|{_IN_WORDS})"
 _SIGNS: Final = (
     r"(?:[ \t~$}]|\\[,;:! ()\[\]]|\\\\|[-=]{1,2}>|resp\."
-    r"|\\(?:q?quad|to|rightarrow|Rightarrow|implies|cup|mid)(?![A-Za-z])|[=&|\u2192\u21d2\u222a(\[{])"
+    r"|\\(?:q?quad|to|rightarrow|Rightarrow|implies|cup|mid)(?![A-Za-z])|[&|\u2192\u21d2\u222a(\[{]|(?<!!)=)"
 )
 """What may stand alone between a value and another one."""
 _FORMULA: Final = (
@@ -117,6 +123,7 @@ _CALLED_BEHIND: Final = re.compile(
 )
 _NAMED: Final = re.compile(rf"({_NAME})\s?=[\s$]*\Z")
 _NAMED_WITHIN: Final = re.compile(rf"(?:\\(?:boxed|fbox)\s?\{{|<answer>)\s?({_NAME})\s?=", re.I)
+_NAMED_FIRST: Final = re.compile(rf"[\s*_$]*({_NAME})\s?=(?!=)")
 _ENDS: Final = " .!?$*_`\\,;"
 _OPENS: Final = re.compile(rf"(?:\$|\\?[(\[])\s*(?:{_NAME}\s?=\s?)?\Z")
 _CLOSES: Final = re.compile(r"(?<!\\)\$|\\[)\]]")
@@ -138,7 +145,7 @@ class _Patterns(NamedTuple):
 
 def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = False) -> _Patterns:
     offered = (
-        rf"{_UNIT}{_DELIMITER}{{0,9}}[,;]?{_DELIMITER}{{0,9}}"
+        rf"{_UNIT}{_DELIMITER}{{0,9}}[,;\uff0c\u3001\uff1b]?{_DELIMITER}{{0,9}}"
         rf"(?:{_JOINS}){_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
     )
     beside = (
@@ -182,11 +189,15 @@ class Alternative(NamedTuple):
     unit: str
 
 
-def alternative(text: str, start: int, end: int) -> Alternative | None:
-    """What the sentence offers in place of the answer that is marked in `[start, end)`."""
+def alternative(text: str, start: int, end: int, said: str = "") -> Alternative | None:
+    """What the sentence offers in place of the answer that is marked in `[start, end)`.
+
+    `said` is what words announce there; empty for a box or tag.
+    """
     until = end + _CHARS_MAX
-    name = name_of(text, start)
-    patterns = _of_kind(text[start:end][:_CHARS_MAX])
+    named = _NAMED_FIRST.match(said)
+    name = named[1] if named else name_of(text, start)
+    patterns = _of_kind((said or text[start:end])[:_CHARS_MAX])
     found = patterns.offered.match(text, end, until) or (
         patterns.beside.match(text, end, until) if patterns.beside else None
     )
@@ -202,12 +213,12 @@ def alternative(text: str, start: int, end: int) -> Alternative | None:
     if patterns.bare and (found := patterns.bare.match(text, end, until)):
         is_equation = "=" in found[0] and _is_of_equation(text, start, end)
         alone = None if is_equation else _alone(text, found)
-        return alone or _of_its_kind(text, start, end)
-    return _of_its_kind(text, start, end)
+        return alone or _of_its_kind(text, start, end, name, said)
+    return _of_its_kind(text, start, end, name, said)
 
 
-def _of_its_kind(text: str, start: int, end: int) -> Alternative | None:
-    found = kinds.another(text, start, end, name_of(text, start))
+def _of_its_kind(text: str, start: int, end: int, name: str, said: str) -> Alternative | None:
+    found = kinds.another(text, start, end, name, said)
     return None if found is None else Alternative(Statement(*found, text[slice(*found)]), "")
 
 

@@ -15,7 +15,8 @@ _VALUE_CHARS_MAX: Final = 100
 _MARKED_CHARS_MAX: Final = 200
 _LABEL: Final = (
     r"(?<![A-Za-z\d(\[])[(\[]?(?:[a-h]|[ivx]{1,4}|\d{1,2})[)\]](?=[ ~]+\S)"
-    r"|(?<![A-Za-z])(?:part|case|q(?:uestion)?|problem|exercise|method|item|step)\s?(?:\d{1,2}|[a-e])\s?[.:)](?=\s)"
+    r"|(?<![A-Za-z])(?:part|case|q(?:uestion)?|problem|exercise|method|item|step|option|choice|answer|guess"
+    r"|candidate|possibility|alternative|attempt|scenario|solution)\s?#?(?:\d{1,2}|[a-e])\s?[.:)](?=\s)"
     r"|(?<![A-Za-z.])(?!i\.e\.|e\.g\.)(?:[A-Z]\.){2,3}(?=\s)"
 )
 """A place in a list, or an abbreviation; `e.g.` gives an example and `i.e.` explains."""
@@ -23,8 +24,16 @@ _LEADING_WORD: Final = (
     r"\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
     r"|possibly|perhaps|maybe|either|xor|then|to|alt|alternative|another|second|2nd"
     r"|p?ps|nb|viz|ans|note|bonus|edit|update|next|plus|minus|times|besides|furthermore|additionally|moreover"
-    r"|so|thus|hence|therefore)\b"
+    r"|so|thus|hence|therefore|ou|oder|oppure|o|eller|lub|\u0438\u043b\u0438)\b|\u6216\u8005?|\u307e\u305f\u306f|\ub610\ub294"
 )
+_OFFERING_WORD: Final = (
+    r"\b(?:i(?:'m|'d)?|am|torn|between|this|that(?!\sis[,:])|it(?:'s)?|is|are|be|was|would|could|might|may|can|should"
+    r"|also|well|even|just|my|the|an?|others?|best|back-?up|fallback|candidates?|guess(?:es)?|possibilit(?:y|ies)"
+    r"|possible|possibly|plausible|alternatives?|answers?|correction|corrected|wait|hmm+|um|uh|oh|no(?=\s?[,:;\u2014-])|nope|oops"
+    r"|actually|sorry|equivalently|rather|really|think|believe|say|if\snot|more|likely|final|correct"
+    r"|valid|acceptable|like|(?:options?|choices?|values?)(?=\s?(?:is|are|:|would|could|might|may)))\b"
+)
+"""Of a clause that only leads to another value: `I'm torn between this and 5`."""
 _MARKUP: Final = (
     r"\\(?:begin|end)\s?\{(?:align(?:ed)?|equation|gather(?:ed)?|multline|eqnarray|displaymath|math|center|split)\*?\}"
     r"|</?(?:br|hr|[bipu]|em|strong|div|span|code|h\d|li|[uo]l)\s?/?>"
@@ -34,12 +43,20 @@ _JOINT: Final = re.compile(
     rf"(?:{_LABEL}|{_MARKUP}"
     r"|[\s~$*_`(\[{}\])&|;,:.!?#@%\u2013\u2014\u2018-\u2022\u2026\u2192\u21d2\u27f6\u222a\xab\xbb]|(?<=[\s(])[\"']"
     r"|\\[,;:!() \[\]&#%]|\\\\"
-    r"|<?[-=]{1,2}>|<-{1,2}|\^(?=\s)|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|=|\u2212(?=[\s$])"
+    r"|<?[-=]{1,2}>|<-{1,2}|\^(?=\s)|(?<=\n)(?:>|\d{1,2}[.)]\s|-{3,}(?=\s*\n))|[-+/](?=[\s$])|(?<!!)=|\u2212(?=[\s$])"
+    r"|(?<=</answer>)[-+*/\u2212]"
     r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|therefore|cup|mid|lor|vee"
     r"|hspace\{\w+\})(?![A-Za-z])"
-    rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD})+",
+    rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD}|{_OFFERING_WORD})+",
     re.IGNORECASE,
 )
+_OFFERS: Final = re.compile(
+    r"\b(?:or|ou|oder|\u0438\u043b\u0438|alternativ\w+|back-?up|fallback|another|others?|candidates?|guess(?:es)?|possib\w+|perhaps"
+    r"|maybe|torn|correction|wait|actually|no|equivalently|second|could|might|may|also|instead|else)\b",
+    re.IGNORECASE,
+)
+"""Behind such a word a value need not stand alone on its line, but only in its sentence or list."""
+_OFFERED_ENDS: Final = re.compile(r"[.?!;](?=\s|\Z)|,\s|\s(?:or|and|but)\s")
 _IS_CLOSED: Final = re.compile(
     r"\s*(?:\$|\\[)\]])|(?<=</answer>)|\s*[-+/\u2212]\s*(?:\$|\\[(\[])", re.IGNORECASE
 )
@@ -109,7 +126,11 @@ _CLASSES: Final = tuple(
     )
 )
 """Words of which one excludes the others."""
-_EQUATED: Final = frozenset({"number", "pair", "set", "matrix", "letter"})
+_EQUALS: Final = re.compile("=(?!>)")
+_RATIONAL: Final = re.compile(
+    r"(?:[A-Za-z\d+*/()-]|\\(?:cdot|times|[dt]?frac)(?![A-Za-z])|\^(?:\d|\{\d{1,3}\})|[{}])+"
+)
+_EQUATED: Final = frozenset({"number", "pair", "set", "matrix", "letter", "formula"})
 """Kinds of which `= v` behind the answer states another value and no equation."""
 
 
@@ -132,28 +153,38 @@ _OPENS: Final = re.compile(r"\A(?:[\s*_$`]|\\[(\[])+")
 _MARKS: Final = " *_$\\([{`"
 
 
-def another(text: str, start: int, end: int, name: str) -> tuple[int, int] | None:
+def another(
+    text: str, start: int, end: int, name: str, said: str = ""
+) -> tuple[int, int] | None:
     """Where another value of its kind stands behind the answer that is marked in `[start, end)`.
 
-    With a name before it, `x_1` of `x_1 = \\boxed{85}`, that of `x_2 = 5` is one too.
+    With a name before it, `x_1` of `x_1 = \\boxed{85}`, that of `x_2 = 5` is one too. `said` is
+    what words announce there, without them.
     """
     joint = _JOINT.match(text, end, end + _CHARS_MAX)
     if joint is None or end - start > _MARKED_CHARS_MAX:
         return None
-    answer = _answer_kinds(text[start:end], name)
+    answer = _answer_kinds(said or text[start:end], name)
     terms = HAS_TERMS.search(text[max(0, start - _TERMS_CHARS_MAX) : start])
     if not answer or not _may_join(text, joint, answer, has_terms=terms is not None):
         return None
     line_end = text.find("\n", joint.end())
     line_end = len(text) if line_end < 0 else line_end
-    if line_end - joint.end() > _VALUE_CHARS_MAX:
-        return None
-    for begin in _begins(joint):
-        if _ITEM.fullmatch(text, begin, line_end):
+    is_equated = _EQUALS.search(joint[0]) is not None
+    ends = [line_end]
+    if _OFFERS.search(joint[0]) and (over := _OFFERED_ENDS.search(text, joint.end(), line_end)):
+        ends.append(over.start())
+    for stop in ends:
+        if stop - joint.end() > _VALUE_CHARS_MAX:
             continue
-        value = _without_end(text[begin:line_end])
-        if _is_among(_kinds(value), answer):
-            return begin, begin + len(value)
+        for begin in _begins(joint):
+            if _ITEM.fullmatch(text, begin, stop):
+                continue
+            value = _without_end(text[begin:stop])
+            if is_equated and not _may_differ(said or text[start:end], value):
+                continue
+            if _is_among(_kinds(value), answer):
+                return begin, begin + len(value)
     return None
 
 
@@ -192,14 +223,23 @@ def _is_among(said: set[ValueKind], answer: set[ValueKind]) -> bool:
 
 def _may_join(text: str, joint: re.Match[str], answer: set[ValueKind], *, has_terms: bool) -> bool:
     """Operators only join what is closed before them: `$\\boxed{85}$ / $5$`."""
-    is_equated = "=" in joint[0] and "=>" not in joint[0]
-    if is_equated and (has_terms or not any(kind[0] in _EQUATED for kind in answer)):
+    if _EQUALS.search(joint[0]) and (has_terms or not any(kind[0] in _EQUATED for kind in answer)):
         return False
     sign = _SIGN.search(joint[0])
     has_operator = _OPERATORS.search(
         joint[0][: sign.start("sign")] if sign else joint[0]
     ) and not _LINE_BEGINS.search(joint[0])
     return not has_operator or _IS_CLOSED.match(text, joint.start()) is not None
+
+
+def _may_differ(marked: str, value: str) -> bool:
+    """Whether it can be decided that two sides are equal: of numbers, or of rational formulas."""
+    sides = [_without_spaces(side) for side in (_content(marked), value)]
+    return all(_RATIONAL.fullmatch(side) or not _has_names(side) for side in sides)
+
+
+def _has_names(side: str) -> bool:
+    return any(kind[0] == "formula" for kind in _kinds(side))
 
 
 def _begins(joint: re.Match[str]) -> Iterator[int]:

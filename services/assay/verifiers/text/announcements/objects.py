@@ -21,6 +21,7 @@ _ITEMS_MAX: Final = 16
 _FENCE: Final = re.compile(r"\s*(?:`{3,}|~{3,})?[\s.]*\Z")
 _BEGIN: Final = re.compile(r"\{(?=\s*[\"'A-Za-z_])")
 _BACKSLASH: Final = re.compile(r"\\(?![\"'])")
+_BACKSLASHES: Final = re.compile(r"\\+")
 _SINGLE_QUOTED: Final = re.compile(r"(?<=[{\[,:\s])'((?:[^'\\\n]|\\.){0,400})'(?=\s*[,:}\]])")
 _BARE_NAME: Final = re.compile(r"([{,]\s*)([A-Za-z_][\w ]{0,30}?)(\s*:)")
 _LAST_COMMA: Final = re.compile(r",(?=\s*[}\]])")
@@ -83,16 +84,22 @@ def _is_value_name(name: str) -> bool:
 
 def _stated(value: object) -> Stated | None:
     if isinstance(value, str):
-        return Stated(value.strip()) if value.strip() else None
+        return Stated(_unescaped(value.strip())) if value.strip() else None
     if isinstance(value, _Members):
         return _of_members(value)
     if not isinstance(value, list) or not value or len(value) > _ITEMS_MAX:
         return None
     items = cast("list[object]", value)
-    texts = [item.strip() for item in items if isinstance(item, str)]
+    texts = [_unescaped(item.strip()) for item in items if isinstance(item, str)]
     if len(texts) != len(items) or not all(texts):
         return Stated(_written(items))
     return Stated(texts[0]) if len(texts) == 1 else Stated(_written(items), tuple(texts))
+
+
+def _unescaped(text: str) -> str:
+    """What JSON says, if each backslash in it has the other that JSON wants."""
+    is_escaped = all(len(run) % 2 == 0 for run in _BACKSLASHES.findall(text))
+    return text.replace("\\\\", "\\") if is_escaped else text
 
 
 def _of_members(members: _Members) -> Stated | None:

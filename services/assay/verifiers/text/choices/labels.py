@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text import denials
+from assay.verifiers.text.around import foreign
 from assay.verifiers.text.choices.options import OptionLists
 from assay.verifiers.text.choices.quantities import SEARCHED_CHARS_MAX, is_a_quantity
 
@@ -36,7 +37,8 @@ _BUT_LABEL: Final = re.compile("\u9664\u4e86?")
 _THEN_LABEL: Final = re.compile("\u800c\u662f|\u9009")
 """Chinese `but`, `choose`: what follows is not part of a rejected list."""
 _LABEL_NOT: Final = re.compile(
-    "\u3067\u306f?\u306a|\u3058\u3083\u306a|(?:\uac00|\uc774|\uc740|\ub294)?\\s?\uc544(?:\ub2c8|\ub2cc)"
+    "(?:\u3067\u306f?|\u3058\u3083)(?:\u306a|\u3042\u308a)|(?:\uac00|\uc774|\uc740|\ub294)?\\s?\uc544(?:\ub2c8|\ub2cc|\ub2d9|\ub2d8)"
+    "|\u0928\u0939\u0940\u0902|de\u011fil"
     "|(?:\u9009?\u9879)?(?:\u662f)?(?:\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e)"
 )
 """Japanese, Korean and Chinese `is not`, `is wrong`, after a label."""
@@ -174,7 +176,7 @@ _REASON: Final = re.compile(
     re.IGNORECASE,
 )
 _JOINT: Final = re.compile(
-    r"[\s)\]]*(?:,|/|&|\+|\band\b|\bor\b|\bnor\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
+    r"[\s)\]]*(?:,|/|&|\+|\b(?:and|or|nor|o|ou|oder|und|et|y|\u0438\u043b\u0438|\u0438)\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
     r"(?:(?:options?|choices?)\s)?[\s(\[]*",
     re.IGNORECASE,
 )
@@ -182,13 +184,14 @@ _JOINT: Final = re.compile(
 _JOINT_BEFORE: Final = re.compile(
     r"[\s)\]]*(,\s*(?:and|or|nor)|,|/|&|\band|\bor|\bnor)[\s(\[]*$", re.IGNORECASE
 )
+_FOREIGN_AFTER: Final = re.compile(foreign.NOT_BEHIND, re.IGNORECASE)
 _TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNORECASE)
 """Rejects one label, not the list after it: `instead of B, A`."""
 _EITHER: Final = re.compile(r"[\W_]*either\b", re.IGNORECASE)
 _HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
-_JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
+_JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\b(?:and|or|o|ou|oder|und|et|y|\u0438\u043b\u0438|\u0438)\b)[\s(]*", re.IGNORECASE)
 _FOLLOWS_LABEL: Final = re.compile(
-    r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead"
+    r"\s(?:because|since|as|and|or|o|ou|oder|es|est|ist|\u0438\u043b\u0438|nor|but|is|was|are|isn't|which|that|not|rather|instead"
     r"|over|due|given|by|if|so"
     r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says"
     r"|cannot|can't"
@@ -459,6 +462,8 @@ def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]
     at = mention.end
     crossed_comma = False
     for _ in range(_HOPS_MAX):
+        if _FOREIGN_AFTER.match(text, at):
+            return True
         found = _REJECT_AFTER.match(text, at)
         if found is not None:  # `False` may be a label itself: `the statement is False`
             one = _SINGULAR.match(found[0].lstrip(" )]")) is not None
@@ -482,7 +487,9 @@ def is_rejecting_before(plain: str, at: int) -> bool:
 
 def is_rejecting_after(plain: str, at: int) -> bool:
     """Whether the words that begin at `at` reject what ends there."""
-    return _REJECT_AFTER.match(plain, at) is not None
+    return _REJECT_AFTER.match(plain, at) is not None or (
+        _FOREIGN_AFTER.match(plain, at) is not None
+    )
 
 
 @lru_cache(maxsize=256)
