@@ -102,7 +102,7 @@ class Measured:
         )
 
     def busy_seconds(self, stage: str) -> float:
-        """Of these, at work."""
+        """Slot-seconds at work."""
         pairs = itertools.pairwise(self.samples)
         return sum(a.busy.get(stage, 0) * (b.at_s - a.at_s) for a, b in pairs)
 

@@ -51,7 +51,7 @@ class Scene:
         return replace(work, task=task, requests=requests)
 
     async def histories(self) -> tuple[TaskHistory, ...]:
-        """Of every task."""
+        """The histories of every task."""
         return tuple([
             TaskHistory(
                 task=self.task(task),

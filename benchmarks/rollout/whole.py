@@ -137,7 +137,7 @@ class Whole:
 
     @property
     def megabytes(self) -> float:
-        """Of one push."""
+        """Megabytes that one push carries."""
         return self._bytes / 1e6
 
 

@@ -1,10 +1,17 @@
 """The settings tree reads the environment and refuses what it does not know."""
 
-import pytest
-from pydantic import ValidationError
+from dataclasses import MISSING, fields
+from typing import Any
 
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from assay.config.access import TenantSettings
 from assay.config.environment import SettingError, UnknownSettingError
-from assay.config.settings import Settings, StoreSettings, load_settings
+from assay.config.settings import RewardSettings, Settings, StoreSettings, load_settings
+from assay.core.records import Quota
+from assay.edge.door import DoorLimits
+from assay.testing.queue_records import QueueLimits
 
 
 def test_the_environment_reaches_a_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +121,24 @@ def test_a_typo_beside_services_is_refused_by_name(more: dict[str, str]) -> None
     links = {**links_of("ASSAY"), **links_of("ASSAY_API")}
     with pytest.raises(UnknownSettingError, match=next(iter(more))):
         load_settings({**links, **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "shared_min"),
+    [
+        (Quota, TenantSettings, 7),
+        (DoorLimits, RewardSettings, 3),
+        (QueueLimits, StoreSettings, 4),
+    ],
+)
+def test_what_is_made_of_settings_has_their_defaults(
+    kind: Any, settings: type[BaseModel], shared_min: int
+) -> None:
+    own = {one.name: one.default for one in fields(kind) if one.default is not MISSING}
+    told = {
+        name: one.default
+        for name, one in settings.model_fields.items()
+        if name in own and name != "tenants"  # a number here, their settings there
+    }
+    assert len(told) >= shared_min
+    assert {name: own[name] for name in told} == told

@@ -106,7 +106,7 @@ def operators() -> list[dict[str, Any]]:
 
 
 def worker_token(key: bytes, *, expires_ns: int = FOREVER_NS) -> str:
-    """Of an enrolled worker."""
+    """The token that an enrolled worker gets."""
     stages = (StageName("match"),)
     one = WorkerPass(stages=stages, expires_ns=expires_ns, name="w", worker=WorkerId("w"))
     return WorkerKeys([key]).mint(one)

@@ -32,7 +32,7 @@ class OneTrace:
     """A tracer inside a span."""
 
     def ids(self) -> dict[str, str]:
-        """Those of the span."""
+        """Ids of the span that is current."""
         return {"trace_id": "t1", "span_id": "s1"}
 
 

@@ -212,7 +212,7 @@ def test_no_module_imports_what_only_a_trainer_loads() -> None:
 
 
 def contracts_of_imports() -> list[dict[str, Any]]:
-    """Those that `lint-imports` checks."""
+    """The contracts that `lint-imports` checks."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     return found

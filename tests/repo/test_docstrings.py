@@ -20,6 +20,9 @@ FILLERS = frozenset(
     {"a", "an", "the", "of", "one", "this", "its", "it", "is", "are", "for", "to", "and", "with"}
     | {"as", "by", "in", "that"}
 )
+FRAGMENT = re.compile(r"(?:Of|Those|These|Whatever|All of it|One of them)\b")
+FRAGMENT_WORDS = 5
+"""A docstring that begins so has a subject, or more words than these."""
 PORTS = frozenset({"Protocol", "ABC"})
 
 
@@ -108,6 +111,8 @@ def fault(one: Documented, known: dict[str, set[str]]) -> str:
         return (
             "" if one.is_method and is_port else "refers to what is not a port that it implements"
         )
+    if len(words) <= FRAGMENT_WORDS and FRAGMENT.match(one.text):
+        return "does not say of what"
     if len(words) < WORDS_MIN:
         return f"fewer than {WORDS_MIN} words"
     if {word.rstrip("s") for word in words if word not in FILLERS} <= name:
@@ -131,6 +136,8 @@ def test_a_docstring_says_more_than_the_name(area: str) -> None:
     [
         ('def close():\n    """Close."""', "fewer than 3 words"),
         ('class BatchResult:\n    """The result of one batch."""', "only repeats the name"),
+        ('def dtype():\n    """Of its elements."""', "does not say of what"),
+        ('def dtype():\n    """Of its elements, as numpy spells their type."""', ""),
         ('class Kept:\n    def put(self):\n        """See `Store.put`."""', ""),
         ('class Kept:\n    def put(self):\n        """See `Larger`."""', ""),
         (

@@ -489,7 +489,7 @@ class Races(RuleBasedStateMachine):
 
 
 def submitted(names: Iterable[str]) -> reward_pb2.SubmitRequest:
-    """Of requests with these names."""
+    """Submit requests with these names."""
     made = [
         reward_pb2.RewardRequest(request_id=name, response=b"x", reference_json=b"{}")
         for name in names

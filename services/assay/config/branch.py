@@ -38,7 +38,7 @@ class Described(BaseModel):
 
 
 class Branch(Described):
-    """Of the settings tree."""
+    """A part of the settings tree: frozen, without unknown names."""
 
 
 def _docstrings(described: type[Described]) -> Iterator[tuple[str, str]]:

@@ -80,7 +80,7 @@ def _router(feed: Feed, lookup: Lookup, door: Door) -> APIRouter:
     async def results(
         batch_id: str, tenant: Named = "", kind: str = "failed", before: int | None = None
     ) -> Response:
-        """Its results of one kind."""
+        """A batch's results of one kind."""
         async with _turn(door):
             return _Private(
                 await lookup.results(_viewer(), tenant, batch_id, kind=kind, before=before)
@@ -99,7 +99,7 @@ def _router(feed: Feed, lookup: Lookup, door: Door) -> APIRouter:
 
     @router.post("/dead-letters/{job_id}/replay", name="ConsoleReplay")
     async def replay(job_id: str, own: Annotated[str, Header(alias=OWN_HEADER)] = "") -> Response:
-        """Try one again."""
+        """Put a dead letter back into its queue."""
         if not own:
             raise PermissionDenied(f"{OWN_HEADER}: the header is missing")
         return _Private(await lookup.replay(_viewer(), job_id))

@@ -453,7 +453,7 @@ def shown_in(metadata: Iterable[tuple[str, str | bytes]]) -> str:
 
 
 def _names_in_certificate(context: Context) -> tuple[str, ...]:
-    """Of the peer."""
+    """The names in the peer's certificate; none without TLS."""
     found: Any = context.auth_context()
     return tuple(
         name.decode("utf-8", "replace")

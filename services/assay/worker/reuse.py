@@ -41,7 +41,7 @@ StartTask = Callable[..., object]
 
 
 class ReusePolicy:
-    """Which tasks want it."""
+    """Which tasks want equal requests to be judged once."""
 
     def __init__(self, pipelines: Mapping[PipelineName, PipelineDefinition]) -> None:
         self._deterministic = {

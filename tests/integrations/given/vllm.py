@@ -16,7 +16,7 @@ __version__ = "0.30.0"
 
 
 class SamplingParams(SimpleNamespace):
-    """Whatever is asked for."""
+    """Keeps whatever it is given."""
 
 
 class AsyncEngineArgs:

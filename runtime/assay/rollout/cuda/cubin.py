@@ -20,7 +20,7 @@ SECTIONS_MAX = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Of one kernel."""
+    """What one kernel takes of a multiprocessor."""
 
     registers: int
     """Per thread."""

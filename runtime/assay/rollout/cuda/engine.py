@@ -309,7 +309,7 @@ class CudaEngine:
 
     @property
     def config(self) -> ModelConfig:
-        """Of the model."""
+        """Sizes and constants of the model."""
         return self.sizes.config
 
     @property

@@ -50,7 +50,7 @@ class Machine(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the device, for reports."""
+        """The device's name, for reports."""
         ...
 
     @property

@@ -131,7 +131,7 @@ class SessionRewards:
         self._plans.move_to_end(key)
 
     def _changed(self, key: SessionKey) -> None:
-        """Those who waited look again."""
+        """Wake the callers that wait for a change."""
         self._changing.pop(key).set()
 
     def _close_unused(self, opened: SessionKey) -> None:

@@ -56,7 +56,7 @@ OVER: Final = "the session has ended"
 
 
 class State(StrEnum):
-    """Of a session."""
+    """How far a session is."""
 
     OPEN = "open"
     JUDGING = "judging"

@@ -95,7 +95,7 @@ class AdaptedProjection:
 
     @property
     def key(self) -> TensorKey:
-        """Of the matrix."""
+        """The matrix that the adapter changes: which one, and of which layer."""
         return self.tensor, self.layer
 
 

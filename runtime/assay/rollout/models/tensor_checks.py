@@ -45,7 +45,7 @@ class StagedTensor:
 
     @property
     def dtype(self) -> DType:
-        """Of its elements."""
+        """Type of the elements."""
         return self.tensor.dtype
 
     @property
@@ -116,7 +116,7 @@ class TensorDigest:
         """Bytes of the part that is not complete."""
 
     def update(self, data: memoryview) -> None:
-        """These bytes follow."""
+        """Add the bytes that follow."""
         begun = min(len(data), HASHED_BYTES - self._filled) if self._filled else 0
         whole = begun + (len(data) - begun) // HASHED_BYTES * HASHED_BYTES
         self._add(data[:begun])
@@ -131,7 +131,7 @@ class TensorDigest:
             self._part, self._filled = hashlib.sha256(), 0
 
     def hexdigest(self) -> str:
-        """Of all bytes so far."""
+        """The digest of all bytes so far."""
         parts = self._parts.copy()
         if self._filled:
             parts.update(self._part.digest())
@@ -155,7 +155,7 @@ class Checksums:
         self._one = one
 
     def update(self, data: memoryview) -> None:
-        """These bytes follow."""
+        """Add the bytes that follow."""
         self._digest.update(data)
         if self._sha256 is not None:
             self._sha256.update(data)
@@ -198,7 +198,7 @@ class Rows:
 
 
 class ExpectedTensors:
-    """Those of one model."""
+    """The tensors that a model of this shape has, and which have come."""
 
     def __init__(self, config: ModelConfig) -> None:
         self._missing = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
@@ -224,7 +224,7 @@ class ExpectedTensors:
         return where
 
     def came(self, one: AnyTensor) -> None:
-        """It is complete."""
+        """Note a tensor that has come completely."""
         del self._missing[one.kind, one.layer]
 
     def end(self) -> None:

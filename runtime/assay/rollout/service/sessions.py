@@ -141,7 +141,7 @@ class Turns:
         self._sessions.setdefault(key.tenant_id, deque()).append(key)
 
     def remove(self, key: SessionKey) -> None:
-        """It takes no more turns."""
+        """Remove a session: it takes no more turns."""
         sessions = self._sessions[key.tenant_id]
         sessions.remove(key)
         if not sessions:

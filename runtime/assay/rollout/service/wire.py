@@ -249,8 +249,10 @@ def _environment(turn: rollout_pb2.NextTurn, served: Served, where: str) -> tupl
     if turn.environment_ids and turn.environment_text:
         raise _wrong(f"{where}.environment_ids", "one of environment_ids and environment_text")
     if turn.environment_text:
-        told = (f"{where}.environment_text", "environment_ids")
-        return _encoded(turn.environment_text, served.encode_more, served, *told)
+        if served.encode_more is None:
+            raise _wrong(f"{where}.environment_text", NO_TOKENIZER.format("environment_ids"))
+        _bound(f"{where}.environment_text", len(turn.environment_text), served.text_bytes_max)
+        return tuple(served.encode_more(turn.environment_text))
     return _ids(turn.environment_ids, f"{where}.environment_ids")
 
 
@@ -273,18 +275,11 @@ def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[in
     if bool(message.prompt_ids) == bool(message.text):
         raise _wrong(f"{where}.prompt_ids", "one of prompt_ids and text")
     if message.text:
-        return _encoded(message.text, served.encode, served, f"{where}.text", "prompt_ids")
+        if served.encode is None:
+            raise _wrong(f"{where}.text", NO_TOKENIZER.format("prompt_ids"))
+        _bound(f"{where}.text", len(message.text), served.text_bytes_max)
+        return tuple(served.encode(message.text))
     return _ids(message.prompt_ids, f"{where}.prompt_ids")
-
-
-def _encoded(
-    text: str, encode: Callable[[str], list[int]] | None, served: Served, where: str, instead: str
-) -> tuple[int, ...]:
-    """The tokens of a text; `instead` is the field for a service without a tokenizer."""
-    if encode is None:
-        raise _wrong(where, NO_TOKENIZER.format(instead))
-    _bound(where, len(text), served.text_bytes_max)
-    return tuple(encode(text))
 
 
 def _ids(data: bytes, where: str) -> tuple[int, ...]:

@@ -228,7 +228,7 @@ class PartForks:
         self._parts.clear()
 
     def _reap(self) -> None:
-        """Whatever it does."""
+        """End and reap the child, in whatever state it is."""
         if self._pid is None:
             return
         if self._process is not None:

@@ -67,7 +67,7 @@ class Comparison:
     versions_now: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole comparison as plain data."""
         return {
             "refused": dict(self.refused),
             "same": self.same,

@@ -56,7 +56,7 @@ def put_artifact(content: bytes) -> Operation[StoredArtifact]:
 
 
 class Operations(ABC):
-    """Those of `HttpClient`."""
+    """The calls of `HttpClient` that are one message and one answer."""
 
     @abstractmethod
     def _done(self, operation: Operation[T]) -> T:
@@ -94,7 +94,7 @@ class Operations(ABC):
 
 
 class AsyncOperations(ABC):
-    """Those of `AsyncHttpClient`."""
+    """The calls of `AsyncHttpClient` that are one message and one answer."""
 
     @abstractmethod
     async def _done(self, operation: Operation[T]) -> T:
@@ -157,7 +157,7 @@ def _cancelled(told: Mapping[str, Any]) -> int:
 
 
 class BatchOperations(ABC):
-    """Those of `HttpBatch`."""
+    """The calls of `HttpBatch` that are one message and one answer."""
 
     batch_id: str
 
@@ -181,7 +181,7 @@ class BatchOperations(ABC):
 
 
 class AsyncBatchOperations(ABC):
-    """Those of `AsyncHttpBatch`."""
+    """The calls of `AsyncHttpBatch` that are one message and one answer."""
 
     batch_id: str
 

@@ -62,7 +62,7 @@ class PauseKeeper:
                 )
 
     def leave(self, pause_id: str) -> None:
-        """Hold it no longer."""
+        """Hold a pause no longer: its stream ends."""
         stream = self._streams.pop(pause_id, None)
         if stream is not None:
             stream.cancel()

@@ -381,7 +381,7 @@ class _Client(asyncio.BufferedProtocol):
         return self._front.connections.origins
 
     def joined(self, server: asyncio.Transport) -> None:
-        """gRPC is connected."""
+        """Join the connection to gRPC, and send it what came early."""
         if self._transport is None:
             server.abort()
             return
@@ -390,7 +390,7 @@ class _Client(asyncio.BufferedProtocol):
         self._early = None
 
     def said(self, data: bytes) -> None:
-        """What gRPC sends."""
+        """Pass on what gRPC sends to the client."""
         self._front.connections.moved()
         self._write(data)
 

@@ -26,7 +26,7 @@ _PREFIX: Final = "exemplars_"
 
 
 class Exemplars:
-    """Those of this process."""
+    """The exemplars that this process adds to its metrics."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

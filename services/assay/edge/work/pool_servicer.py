@@ -35,7 +35,7 @@ class StartTimes(Protocol):
 
     @property
     def measured(self) -> int:
-        """Number of those."""
+        """Starts that were measured."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Pool(Protocol):
 
     @property
     def startup(self) -> StartTimes:
-        """Of its latest slots."""
+        """How long its latest slots took to start."""
         ...
 
 

@@ -85,7 +85,7 @@ class HostView:
         return self._conduct(stage).believed(self.pools[stage])
 
     def ready(self, stage: StageName, now_ns: int) -> int:
-        """Those that it has."""
+        """Slots of a stage that are ready, as far as the host is believed."""
         return self._conduct(stage).ready(self.pools[stage], now_ns)
 
     def said(

@@ -15,7 +15,7 @@ AGAIN_S_MAX: Final = 15.0
 
 
 class Refusals:
-    """Of all stages."""
+    """Which sizes were refused, by stage, and when each is asked for again."""
 
     def __init__(self) -> None:
         self._times: dict[StageName, int] = {}

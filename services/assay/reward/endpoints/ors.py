@@ -236,7 +236,7 @@ def _add_tasks(router: APIRouter, environments: Environments) -> None:
 
     @router.post("/{env}/task", name="OrsTask")
     async def task(env: str, body: TaskBody, deployment: Deployment = "") -> Response:
-        """One of them."""
+        """One task of the environment."""
         environment = named(env, deployment)
         environment.problem(body.split, body.index)
         found = _specs(environment, body.split, [body.index])

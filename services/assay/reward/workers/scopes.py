@@ -16,7 +16,7 @@ SCOPE_CHARS: Final = 16
 
 
 class ArtifactScopes:
-    """Of the installed pipelines."""
+    """Which artifacts of the installed pipelines a host may read and write."""
 
     def __init__(self, pipelines: Mapping[PipelineName, PipelineDefinition]) -> None:
         self._stages = {name: one.spec.stages for name, one in pipelines.items()}

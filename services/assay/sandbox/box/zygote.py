@@ -363,7 +363,7 @@ class Zygote:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those of nearly every program."""
+        """The environment that nearly every program gets."""
         return self._setup.variables
 
     @property

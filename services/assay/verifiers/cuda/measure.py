@@ -30,7 +30,7 @@ class Trial:
 
     @property
     def around_s(self) -> float:
-        """Everything but the call."""
+        """Seconds of a trial outside of the call itself."""
         return self.prepare_s + self.give_s
 
 

@@ -97,7 +97,7 @@ class Rubric(Reference):
 
     @property
     def is_given(self) -> bool:
-        """Whether there is any."""
+        """Whether the reference has criteria or rubrics."""
         return bool(self.criteria or self.rubrics)
 
 

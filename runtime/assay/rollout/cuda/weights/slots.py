@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class DeviceSlots:
-    """Of one engine; any thread."""
+    """One engine's weight slots on the device; any thread may call."""
 
     def __init__(
         self, sizes: Sizes, machine: Machine, params: Params, version: int, digest: str
