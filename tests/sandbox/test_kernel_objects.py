@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from tests.sandbox.elsewhere import Unprivileged
 from tests.sandbox.test_hostile_programs import PRELUDE
+from tests.sandbox.test_launchers import _own_paths
 from tests.sandbox.ways import INTERPRETER, ROOMY, Run, processes_of, until
 
 from assay.config.settings import SandboxSettings
@@ -678,6 +679,8 @@ def test_directories_below_one_that_a_box_covers_are_shown(below: str) -> None:
 
     from assay.sandbox.launchers.order import Inside
 
+    if not os.access(below, os.W_OK):
+        pytest.skip(f"this user may not write below {below}")
     with tempfile.TemporaryDirectory(dir=below, prefix="assay-test-") as name:
         directory = Path(name, "packages")
         directory.mkdir()
@@ -691,7 +694,7 @@ def test_directories_below_one_that_a_box_covers_are_shown(below: str) -> None:
             assert other.run(CommandRun(argv=("cat", f"{directory}/given.py"))).stdout
         confined = subprocess.run(
             [sys.executable, "-c", LATE_IMPORT],
-            env={"PYTHONPATH": str(directory)},
+            env={"PYTHONPATH": os.pathsep.join([str(directory), *_own_paths()])},
             capture_output=True,
             check=False,
         )

@@ -138,3 +138,55 @@ def test_right_equalities_hold(judge: Judge, program: str) -> None:
     reference = asserts("assert P(1, 2).x == 1\nassert P(1, 2) + P(3, 4) == P(4, 6) != P(4, 7)")
     ended = judge(PYTHON, program, reference, extraction="raw")
     assert ended.reward == 1.0, ended
+
+
+CONTEXT = """
+class Q:
+    def __init__(self, value): self.value = value
+    def __enter__(self): return self
+    def __exit__(self, kind, *rest): return {suppresses}
+"""
+HELPERS = """
+def check(value): assert value == 4
+def both(value): check(value)
+def demand(value):
+    if value != 4: raise AssertionError(value)
+def use(value): return value
+"""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert q.value == 4",
+        "if q.value != 4: raise AssertionError",
+        "if q.value != 4:\n        raise AssertionError('not four')",
+        "check(q.value)",
+        "both(q.value)",
+        "demand(q.value)",
+        "for _ in [1]: check(q.value)",
+        "use(q.missing)\n    check(q.value)",
+        "q.missing\n    if q.value != 4: raise AssertionError",
+    ],
+)
+def test_no_context_of_a_program_hides_a_failure(judge: Judge, check: str) -> None:
+    reference = asserts(f"{HELPERS}with Q(3) as q:\n    {check}")
+    ended = judge(PYTHON, CONTEXT.format(suppresses="True"), reference, extraction="raw")
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0), ended
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "raise ValueError('x')",
+        "use(int('x'))",
+        "raise ValueError\n    raise AssertionError('not reached')",
+        "check(q.value)\n    raise ValueError",
+        "use(q.value)",
+    ],
+)
+def test_a_context_that_suppresses_an_error_passes(judge: Judge, block: str) -> None:
+    reference = asserts(f"{HELPERS}with Q(4) as q:\n    {block}")
+    right = CONTEXT.format(suppresses="kind is ValueError")
+    ended = judge(PYTHON, right, reference, extraction="raw")
+    assert ended.reward == 1.0, ended

@@ -581,6 +581,19 @@ class T(unittest.TestCase):
             "assert [v + v] == [F(6, 8)]",
         )
     ),
+    *(
+        f"{helper}with F(2) as found:\n    {check}"
+        for helper, check in (
+            ("", "if found.value != 4: raise AssertionError"),
+            ("", "if found.value != 4:\n        raise AssertionError('not four')"),
+            ("def check(v):\n    assert v == 4\n", "check(found.value)"),
+            ("def check(v):\n    if v != 4: raise AssertionError(v)\n", "check(found.value)"),
+            (
+                "def check(v):\n    assert v == 4\ndef both(v):\n    check(v)\n",
+                "both(found.value)",
+            ),
+        )
+    ),
     "r = F(2)\nassert is_close(r, 4)",
     "assert all(close(F(x), y) for x, y in [(2, 4)])",
     "if not almost_equal(F(2), 4): raise AssertionError",

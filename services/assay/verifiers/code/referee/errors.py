@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     """Send an operation with its operands to the program; its answer."""
 
 PARENTS_MAX: Final = 8
+_HELPERS_MAX: Final = 3
+"""Functions of the tests that call each other before one asserts."""
 _SHOWN_MAX: Final = 10**100
 _LIBRARY: Final = frozenset(
     {"dataclasses", "json.decoder", "decimal", "queue", "_queue", "asyncio.exceptions", "fractions"}
@@ -220,9 +222,24 @@ class Control:
         return any(
             last >= line
             for node in left or blocks
-            if "AssertionError" not in (ast.get_source_segment(text, node) or "")
-            for last in _lines_of_assertions(node)
+            if not _expects_failures(node)
+            for last in _lines_of_assertions(node, self._asserting())
         )
+
+    def _asserting(self) -> frozenset[str]:
+        """Functions of the tests that assert, or call one that does."""
+        import ast  # as above
+
+        functions = [
+            node
+            for text in self._sources.values()
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        found: frozenset[str] = frozenset()
+        for _ in range(_HELPERS_MAX):
+            found |= {one.name for one in functions if any(_lines_of_assertions(one, found))}
+        return found
 
     def _running(self) -> Iterator[str]:
         """The texts of the tests that are on the stack."""
@@ -238,15 +255,42 @@ def _last_line_of_head(block: ast.With | ast.AsyncWith) -> int:
     return max(block.lineno, block.body[0].lineno - 1)
 
 
-def _lines_of_assertions(block: ast.With | ast.AsyncWith) -> Iterator[int]:
-    """The last line of each assertion in the block."""
+def _expects_failures(block: ast.With | ast.AsyncWith) -> bool:
+    """Whether the block names `AssertionError` for anything but to raise it."""
+    import ast  # as above
+
+    raised = {
+        id(inner)
+        for node in ast.walk(block)
+        if isinstance(node, ast.Raise)
+        for inner in ast.walk(node)
+    }
+    return any(
+        isinstance(node, ast.Name) and node.id == "AssertionError" and id(node) not in raised
+        for node in ast.walk(block)
+    )
+
+
+def _lines_of_assertions(
+    block: ast.With | ast.AsyncWith | ast.FunctionDef | ast.AsyncFunctionDef,
+    asserting: frozenset[str],
+) -> Iterator[int]:
+    """The last line of each assertion in the block; a call of a function in `asserting` is one, and
+    so is an `AssertionError` that is raised on a condition."""
     import ast  # as above
 
     for statement in block.body:
         for node in ast.walk(statement):
             asserts = isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
-            calls = isinstance(node, ast.Call) and _name_called(node).startswith("assert")
-            if isinstance(node, ast.stmt | ast.expr) and (asserts or calls):
+            if isinstance(node, ast.Call):
+                name = _name_called(node)
+                asserts = name.startswith("assert") or name in asserting
+            if isinstance(node, ast.Raise) and node.exc is not None and node is not statement:
+                asserts = any(
+                    isinstance(inner, ast.Name) and inner.id == "AssertionError"
+                    for inner in ast.walk(node.exc)
+                )
+            if asserts and isinstance(node, ast.stmt | ast.expr):
                 yield node.end_lineno or node.lineno
 
 
