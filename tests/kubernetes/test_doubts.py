@@ -310,7 +310,7 @@ async def test_a_pod_that_holds_a_request_for_ever_is_replaced_and_its_request_g
 class Counts(MemoryStore):
     """What is asked of a store about pods that each end a request per second, or none."""
 
-    def __init__(self, stages: int, pods: int, liar: str = "p1") -> None:
+    def __init__(self, stages: int, pods: int, timeout_s: float = 1.0) -> None:
         super().__init__(Clock())
         self.names = [StageName(f"s{n}") for n in range(stages)]
         self.records = [
@@ -318,14 +318,15 @@ class Counts(MemoryStore):
             for name in self.names
             for k in range(pods)
         ]
-        self.liar = liar
+        self.liars = {"p1"}
+        self.starting: set[str] = set()
         self.now_s = 0.0
         self.idle: set[StageName] = set()
         self.oldest_age_s = 99.0
         self.asked: list[int] = []
         self.told: list[tuple[StageName, int]] = []
         self.doubts = PodDoubts(
-            self, timeout_of=lambda _: 1.0, on_doubt=lambda *one: self.told.append(one)
+            self, timeout_of=lambda _: timeout_s, on_doubt=lambda *one: self.told.append(one)
         )
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
@@ -341,15 +342,17 @@ class Counts(MemoryStore):
         self, workers: Sequence[WorkerId]
     ) -> Mapping[WorkerId, Mapping[StageName, int]]:
         self.asked.append(len(workers))
-        every = dict.fromkeys(self.names, int(self.now_s))
-        lies = f"{self.liar}-"
-        return {one: {} if one.startswith(lies) else every for one in workers}
+        return {one: dict.fromkeys(self.names, self.ended(doubts.pod_of(one))) for one in workers}
+
+    def ended(self, pod: str) -> int:
+        return 0 if pod.partition("-")[0] in self.liars else int(self.now_s)
 
     async def look(self, after_s: float = doubts.LOOK_EVERY_S) -> None:
         def ready_of(stages: Collection[StageName]) -> dict[StageName, frozenset[str]]:
             names = {stage: set[str]() for stage in stages}
             for one in self.records:
-                names.get(one.stages[0], set()).add(doubts.pod_of(one.worker))
+                if (pod := doubts.pod_of(one.worker)) not in self.starting:
+                    names.get(one.stages[0], set()).add(pod)
             return {stage: frozenset(some) for stage, some in names.items()}
 
         self.now_s += after_s
@@ -427,4 +430,37 @@ async def test_a_doubted_pod_that_is_the_last_one_is_counted() -> None:
     assert counts.doubts.of(counts.names[0])
     counts.records = counts.records[1:2]
     await counts.look()
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_a_doubt_ends_where_nothing_waits_any_more() -> None:
+    counts = Counts(stages=1, pods=3)
+    for _ in range(30):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0])
+    counts.idle = set(counts.names)
+    await counts.look(after_s=DOUBT_S_MAX)
+    assert not counts.doubts.of(counts.names[0])
+
+
+async def test_a_second_doubted_pod_is_told_alone_and_one_that_starts_is_not_compared() -> None:
+    counts = Counts(stages=1, pods=6)
+    counts.starting = {"p4-s0"}
+    counts.liars |= {"p4"}
+    for _ in range(30):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0]) == {"p1-s0"}
+    counts.liars |= {"p2"}
+    for _ in range(60):
+        await counts.look()
+    assert counts.doubts.of(counts.names[0]) == {"p1-s0", "p2-s0"}
+    assert counts.told == [(counts.names[0], 1)] * 2
+
+
+async def test_pods_with_long_requests_have_two_timeouts_of_their_stage() -> None:
+    counts = Counts(stages=1, pods=3, timeout_s=60.0)
+    counts.liars |= {"p2"}
+    counts.ended = lambda pod: int(pod == "p0-s0" and counts.now_s > 30.0)  # type: ignore[method-assign]
+    for _ in range(30):
+        await counts.look()
     assert not counts.doubts.of(counts.names[0])

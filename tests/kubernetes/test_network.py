@@ -145,9 +145,9 @@ def test_workers_of_the_api_reach_it_alone_and_a_store_outside_is_out_of_their_r
     assert flows(objects, outside) == {
         *to("api planner", "store", 6380),
         *to("worker", "api", 8476),
-        *to("api planner worker rollout", "names", DNS),
+        *to("api planner worker test rollout", "names", DNS),
         *to("api", "planner", 8473),
-        *to("rollout", "api", 8470),
+        *to("test rollout", "api", 8470),
         *to("keda planner", "planner", 8474),
         *to("planner", "kubernetes", 443, 6443),
         *to("callers", "api", 8470, 8471),

@@ -125,7 +125,6 @@ CLUSTER_MUTANTS: Final = (
         ("now_s - one.compared_s if one.waited else 0.0", "now_s - one.compared_s"),
         ("if fresh := one.doubts - before:", "if fresh := one.doubts:"),
         ("if stage in stages and pod_of(record.worker) in ready.get(stage, ()):", "if stage in stages:"),
-        ("slots = slots_of(stage)", "slots = 1"),
         ("timeout_s=self._timeout_of(stage)", "timeout_s=0.0"),
         ("        self._looked_s = now_s\n", ""),
     ),

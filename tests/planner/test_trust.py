@@ -82,6 +82,17 @@ def test_a_host_with_a_hundredth_of_the_slots_that_it_says_is_found(
     assert A not in stage.trust.doubted
 
 
+def test_a_host_that_stops_stays_doubted_however_much_it_ended_before() -> None:
+    stage = Stage({A: 1.0, B: 1.0, C: 1.0}, {A: 1, B: 1, C: 1})
+    for _ in range(300):
+        assert not stage.look(1.0)
+    stage.rates[B] = 0.0
+    stage.until_doubted(B, most_s=120)
+    begun_s = stage.now_s
+    while stage.now_s - begun_s < DOUBT_S_MAX - 1:
+        assert stage.look(1.0) == {B}
+
+
 def test_a_host_that_stops_ending_requests_is_found_and_believed_again_when_it_ends_some() -> None:
     stage = Stage({A: 5.0, B: 5.0}, {A: 4, B: 4})
     for _ in range(1_000):

@@ -104,7 +104,7 @@ class Trust:
                 record.doubted_s = now_s
         elif now_s - record.doubted_s >= DOUBT_S_MAX:
             self._records[host] = _Record(ended=record.ended)
-        elif record.done > 0 and record.done * BELIEVED_PART >= expected:
+        elif not stuck and record.done > 0 and record.done * BELIEVED_PART >= expected:
             record.doubted_s = None
         if expected >= EXPECTED_KEPT:
             record.slot_s, record.done = record.slot_s / 2, record.done / 2
