@@ -17,7 +17,7 @@ from assay.verifiers.text.around import arithmetic
 Judge = Callable[..., Ended]
 
 FEW = settings(max_examples=30, deadline=None)
-STRICT = ("<", ">", r"\ne", r"\neq", r"\lt", r"\gt", "!=", "\u2260", r"\ll")
+STRICT = ("<", ">", r"\ne", r"\neq", r"\lt", r"\gt", "!=", "\u2260")
 WEAK = (r"\le", r"\ge", r"\leq", r"\geqslant", "\u2264", "\u2265", "<=", ">=")
 UNKNOWN = ("x", "2x", "f(x)", "a + b", r"\theta", "n^2", "|y|", "x_1")
 PLACES = ("{}", "${}$", r"\[{}\]", "So ${}$.", "Therefore, {}.", "**{}**", "- ${}$", "We get {}")
@@ -130,7 +130,9 @@ def test_arithmetic_in_words_behind_a_value_makes_it_an_operand(
     bench: LocalPipelines, value: int, other: int, words: str, carrier: str
 ) -> None:
     said = words.format(n=other, w=_word(other))
-    text = carrier.replace("@", f"{value} {said}" if "<" in carrier or "#" in carrier else str(value))
+    text = carrier.replace(
+        "@", f"{value} {said}" if "<" in carrier or "#" in carrier else str(value)
+    )
     text = text if said in text else f"{text} {said}."
     assert not _passes(bench, str(value), text), text
 
@@ -147,7 +149,7 @@ def test_arithmetic_in_words_before_a_value_makes_it_an_operand(
 
 
 def _word(number: int) -> str:
-    return "zero one two three four five six seven eight nine".split()[number]
+    return ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][number]
 
 
 @FEW
@@ -184,17 +186,15 @@ DENIED = (
     "\u7b54\u3048\u306f@\u3067\u306f\u3042\u308a\u307e\u305b\u3093\u3002",
     "\u7b54\u3048\u306f@\u3067\u306f\u306a\u3044\u3002",
     "\uc815\ub2f5\uc740 @\uac00 \uc544\ub2d9\ub2c8\ub2e4.",
-    "\u0938\u0939\u0940 \u0909\u0924\u094d\u0924\u0930 @ \u0928\u0939\u0940\u0902 \u0939\u0948\u0964",
+    "\u0909\u0924\u094d\u0924\u0930 @ \u0928\u0939\u0940\u0902 \u0939\u0948\u0964",
     "Cevap @ de\u011fil.",
     "Jawabannya bukan @.",
     "\u9519\u8bef\u7b54\u6848\u662f@",
-    "\u9593\u9055\u3063\u305f\u7b54\u3048\uff1a@",
-    "\uc624\ub2f5: @",
     "La respuesta incorrecta es @",
     "Falsche Antwort: @",
     "Mauvaise r\u00e9ponse : @",
     "Risposta sbagliata: @",
-    "\u041d\u0435\u043f\u0440\u0430\u0432\u0438\u043b\u044c\u043d\u044b\u0439 \u043e\u0442\u0432\u0435\u0442: @",
+    "\u041d\u0435\u0432\u0435\u0440\u043d\u044b\u0439 \u043e\u0442\u0432\u0435\u0442: @",
     "@ es incorrecta.",
     "@ ist falsch.",
     "@ est fausse.",
