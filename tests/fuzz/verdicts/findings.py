@@ -26,8 +26,8 @@ from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
-from tests.fuzz.verdicts.mathematics.several.comments import comment_case
 from tests.fuzz.verdicts.mathematics.several.around import around_case
+from tests.fuzz.verdicts.mathematics.several.comments import comment_case
 from tests.fuzz.verdicts.mathematics.several.offers import offer_case
 from tests.fuzz.verdicts.mathematics.several.ways import way_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
