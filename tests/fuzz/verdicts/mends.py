@@ -313,11 +313,23 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_TEXT}/answers.py",
-                "    other = alternatives.alternative(response, run[-1].start, run[-1].end)\n",
+                "    other = alternatives.alternative(response, run[-1].start, last, value)\n",
                 "    other = None\n",
             ),
         ),
         shown_by=r"offers: another$",
+    ),
+    "around": Mend(
+        "relations and brackets around a box say nothing about it",
+        ("around",),
+        (
+            Change(
+                f"{_TEXT}/around/operands.py",
+                "    if relations.is_side(response, start, end) or",
+                "    if False and",
+            ),
+        ),
+        shown_by=r"around: (?:relation|bracket)$",
     ),
     "beside": Mend(
         "a value alone behind a box is no answer, whatever its kind",

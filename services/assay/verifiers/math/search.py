@@ -8,8 +8,8 @@ from typing import Final
 
 from assay.verifiers.math import grammar, notation
 from assay.verifiers.math.grammar import Answer, Prose
-from assay.verifiers.text import denials
-from assay.verifiers.text.around import arithmetic, foreign
+from assay.verifiers.text import denials, markers
+from assay.verifiers.text.around import arithmetic, foreign, operands
 
 _SPAN: Final = re.compile(
     r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
@@ -163,7 +163,14 @@ def find(text: str) -> Answer | None:
 
 def find_affirmed(text: str) -> Answer | None:
     """The last run that the text does not reject: 5 in `5, not 4`, nothing in `5, not 5`."""
-    text = _BOX.sub("", opened(text[-_CHARS_MAX:])).replace("\\$", notation.CURRENCY)
+    text = text[-_CHARS_MAX:]
+    part = _line_of_operand(text)
+    if part is not None:
+        whole = grammar.read(unboxed(text[slice(*part)].strip("*_- \n")))
+        if not isinstance(whole, Prose) and not text[part[1] :].strip():
+            return whole
+        text = f"{text[: part[0]]} ; {text[part[1] :]}"
+    text = _BOX.sub("", opened(text)).replace("\\$", notation.CURRENCY)
     rejected: list[Answer] = []
 
     def withdrawn(match: re.Match[str]) -> str:
@@ -174,6 +181,18 @@ def find_affirmed(text: str) -> Answer | None:
     if found is None or any(grammar.are_same(found, one) for one in rejected):
         return None
     return found
+
+
+def _line_of_operand(text: str) -> tuple[int, int] | None:
+    """The line of the last box, outside of mathematics, that is a part of what its line states."""
+    boxes, _ = markers.all_boxes(text)
+    if not boxes or not operands.is_operand(text, boxes[-1].start, boxes[-1].end):
+        return None
+    start, end = boxes[-1].start, boxes[-1].end
+    if any(span.start() < start < span.end() for span in _SPAN.finditer(text)):
+        return None
+    line_end = text.find("\n", end)
+    return text.rfind("\n", 0, start) + 1, len(text) if line_end < 0 else line_end
 
 
 def opened(text: str) -> str:

@@ -260,11 +260,15 @@ def _stated_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
 def _announced_last(response: str, strategies: Sequence[Strategy]) -> list[str]:
     begin, _ = _bounds(response, len(response), len(response), _ANNOUNCED_CHARS_MAX)
     found = [_moved(one, begin) for one in announced(response[begin:], with_options=True)]
-    if not found or not _ends_at(response, found[-1].end):
+    if not found:
         return []
     last = found[-1]
+    other = alternatives.alternative(response, last.start, last.end, last.text)
+    if not _ends_at(response, last.end if other is None else other.statement.end):
+        return []
+    offered = [] if other is None else [markers.unboxed(other.statement.text)]
     near = [*_near(response, last.start, last.end, strategies), *found[:-1]]
-    return [*_before(response, last.start, near), markers.unboxed(last.text)]
+    return [*_before(response, last.start, near), markers.unboxed(last.text), *offered]
 
 
 def _ends_at(response: str, end: int) -> bool:

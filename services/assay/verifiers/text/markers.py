@@ -270,9 +270,7 @@ def sentence(text: str) -> str:
 def answers_colon(response: str) -> list[Statement]:
     """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
     return [
-        Statement(
-            match.start(), response.index(text, match.end()) + len(text), _without_bold(text)
-        )
+        Statement(match.start(), response.index(text, match.end()) + len(text), _without_bold(text))
         for match in few_last(_ANSWER_COLON, response)
         for text in [lines_at(response, match.end())]
     ]

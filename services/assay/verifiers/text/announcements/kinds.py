@@ -153,9 +153,7 @@ _OPENS: Final = re.compile(r"\A(?:[\s*_$`]|\\[(\[])+")
 _MARKS: Final = " *_$\\([{`"
 
 
-def another(
-    text: str, start: int, end: int, name: str, said: str = ""
-) -> tuple[int, int] | None:
+def another(text: str, start: int, end: int, name: str, said: str = "") -> tuple[int, int] | None:
     """Where another value of its kind stands behind the answer that is marked in `[start, end)`.
 
     With a name before it, `x_1` of `x_1 = \\boxed{85}`, that of `x_2 = 5` is one too. `said` is

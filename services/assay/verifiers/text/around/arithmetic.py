@@ -20,7 +20,8 @@ _OPERAND: Final = (
     r"|\$?(?![aAI]\s)[A-Za-z](?![A-Za-z']|\.\w))"
 )
 _PART: Final = (
-    r"(?:hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?)"
+    r"(?:hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?"
+    r"|sixths?|sevenths?|eighths?|ninths?|tenths?)"
 )
 _INFIX: Final = (
     r"(?:plus|minus|times|(?:divided|multiplied)\sby|choose|less|moins|menos|meno|mal"
@@ -59,14 +60,29 @@ BEFORE_ENDS: Final = (
 )
 """What they end with, so that few texts are searched."""
 _SIGNS: Final = {
-    **{"plus": "+", "minus": "-", "less": "-", "times": "\\cdot "},
-    **{"multiplied by": "\\cdot ", "divided by": "/", "over": "/"},
+    "plus": "+",
+    "minus": "-",
+    "less": "-",
+    "times": "\\cdot ",
+    "multiplied by": "\\cdot ",
+    "divided by": "/",
+    "over": "/",
 }
 _POWERS: Final = {"squared": "^2", "cubed": "^3", "halved": "/2", "doubled": "\\cdot 2"}
 _FACTORS: Final = {
-    **{"half": "1/2", "one half": "1/2", "half of": "1/2", "one half of": "1/2", "twice": "2"},
-    **{"double": "2", "triple": "3", "thrice": "3", "a third of": "1/3", "one third of": "1/3"},
-    **{"two thirds of": "2/3", "a quarter of": "1/4", "three quarters of": "3/4"},
+    "half": "1/2",
+    "one half": "1/2",
+    "half of": "1/2",
+    "one half of": "1/2",
+    "twice": "2",
+    "double": "2",
+    "triple": "3",
+    "thrice": "3",
+    "a third of": "1/3",
+    "one third of": "1/3",
+    "two thirds of": "2/3",
+    "a quarter of": "1/4",
+    "three quarters of": "3/4",
 }
 _VALUE: Final = r"-?(?:\d[\d,]{0,20}(?:\.\d{1,20})?|\\[dt]?frac\{[^{}]{1,20}\}\{[^{}]{1,20}\})"
 _SAID: Final = re.compile(

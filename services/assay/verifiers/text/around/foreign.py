@@ -19,8 +19,10 @@ WRONG_ANSWER: Final = (
 )
 """A heading, or the subject of a sentence."""
 STATES: Final = (
-    r"(?:\s?[:\uff1a]|\s(?:es|est|ist|\u00e8|\u00e9|is|to|adalah|l\u00e0)\b|\s?[\u2014-]\s|\s?(?:\u662f|\u4e3a|\u70ba|\u306f|\uc740|\ub294))"
+    r"(?:\s?[:\uff1a]|\s(?:es|est|ist|\u00e8|\u00e9|is|to|adalah|l\u00e0)\b|\s?[\u2014-]\s"
+    r"|\s?(?:\u662f|\u4e3a|\u70ba|\u306f|\uc740|\ub294))"
 )
+"""Between such words and the value."""
 NOT_BEFORE: Final = (
     r"(?:\bno\s(?:es|son|vale|puede\sser)|\bn['\u2019]est\spas|\bne\s(?:vaut|sera)\spas"
     r"|\b(?:ist|lautet|sind|betr\u00e4gt)\snicht|\bnon\s(?:\u00e8|sono|pu\u00f2\sessere)|\bn\u00e3o\s(?:\u00e9|s\u00e3o)|\b(?:(?:is|zijn)\s)?niet\b|\bnicht\b"

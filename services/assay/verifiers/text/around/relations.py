@@ -18,7 +18,9 @@ _STRICT: Final = (
     r"|[\u2209\u2260\u2268-\u2271\u2282-\u228b]|!=|&[lg]t;"
     r"|<(?![/|!?<=-]|[A-Za-z][^<>\n]{0,40}>)|(?<![-=|>/\"'`])>(?![>=]))"
 )
-_WEAK: Final = r"(?:\\[lg]eq?(?:q|slant)?(?![A-Za-z])|[\u2264-\u2267\u2a7d\u2a7e]|<=(?![=>])|(?<!=)>=)"
+_WEAK: Final = (
+    r"(?:\\[lg]eq?(?:q|slant)?(?![A-Za-z])|[\u2264-\u2267\u2a7d\u2a7e]|<=(?![=>])|(?<!=)>=)"
+)
 _GAP: Final = r"(?:[\s~*_&$]|\\[,;:! ()\[\]]|\\(?:q?quad|displaystyle|left|big)(?![a-z])|\{\})"
 _BEFORE: Final = re.compile(rf"(?:(?P<strict>{_STRICT})|{_WEAK}){_GAP}{{0,6}}[({{]?\s?\Z")
 _BEHIND: Final = re.compile(rf"[)}}]?(?:(?!\n){_GAP}){{0,6}}(?:(?P<strict>{_STRICT})|{_WEAK})")
@@ -126,7 +128,7 @@ def _has_digit(side: str) -> bool:
 def is_member(text: str, start: int, end: int) -> bool:
     r"""Whether it is one of several members between brackets, or an entry of a matrix.
 
-    Where all of them are boxes, they are the answer together.
+    Where all of them are boxes, they are the answer together, unless brackets say more.
     """
     return _is_in_brackets(text, start, end) or _is_in_matrix(text, start, end)
 
@@ -145,7 +147,10 @@ def _is_in_brackets(text: str, start: int, end: int) -> bool:
     is_first, is_last = not said.strip(" $~"), not behind["inner"].strip(" $~\\")
     if not (earlier or is_first) or not (later or is_last):
         return False
-    return any(letter.isalnum() for letter in _BOX.sub("", said + behind["inner"]))
+    if is_first and is_last:
+        return False
+    is_interval = "[" in opened[-1][0] or behind[0].endswith("]")
+    return is_interval or any(map(str.isalnum, _BOX.sub("", said + behind["inner"])))
 
 
 def _is_in_matrix(text: str, start: int, end: int) -> bool:

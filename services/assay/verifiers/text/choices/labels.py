@@ -189,7 +189,10 @@ _TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNOR
 """Rejects one label, not the list after it: `instead of B, A`."""
 _EITHER: Final = re.compile(r"[\W_]*either\b", re.IGNORECASE)
 _HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
-_JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\b(?:and|or|o|ou|oder|und|et|y|\u0438\u043b\u0438|\u0438)\b)[\s(]*", re.IGNORECASE)
+_JOINED: Final = re.compile(
+    r"[\s).:]*(?:,|/|&|\b(?:and|or|o|ou|oder|und|et|y|\u0438\u043b\u0438|\u0438)\b)[\s(]*",
+    re.IGNORECASE,
+)
 _FOLLOWS_LABEL: Final = re.compile(
     r"\s(?:because|since|as|and|or|o|ou|oder|es|est|ist|\u0438\u043b\u0438|nor|but|is|was|are|isn't|which|that|not|rather|instead"
     r"|over|due|given|by|if|so"
