@@ -1,9 +1,11 @@
 """What the supervisor of a stage decides by itself; it runs here without slots and store."""
 
+import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.worker.claims import held
 
 from assay.core.ids import StageName
@@ -152,3 +154,40 @@ def test_idle_slots_judge_what_follows_a_claim_that_needs_a_fresh_slot() -> None
     supervisor._give_out()
     assert supervisor.given == [second]
     assert supervisor._waiting.needs_fresh
+
+
+class Holding(Supervisor):
+    """Holds claims; every one is judged by itself, and no slot takes any."""
+
+    def __init__(self, *, idle: int = 0, batch_max: int = 1) -> None:
+        self._held = {}
+        self._waiting = Waiting(batch_max=batch_max)
+        self._holds = asyncio.Event()
+        self._note_waits = lambda _: None
+        self._is_draining = False
+        parts: Any = SimpleNamespace(
+            idle=idle, batch_max=batch_max, monotonic_ns=lambda: 7, is_full=False,
+            admit=lambda _: True, leave=lambda _: [],
+        )  # fmt: skip
+        self._clock = self._reuse = self._pool = self._spec = parts
+        audits: Any = SimpleNamespace(is_full=False, findings=parts)
+        self._audits = audits
+
+
+def test_every_claim_is_held_and_waits_for_a_slot_until_it_is_settled() -> None:
+    names = ("first", "second", "third")
+    claims = [held(name).claim for name in names]
+    supervisor = Holding()
+    supervisor._hold(claims)
+    assert list(supervisor._held) == [one.lease for one in claims]
+    assert len(supervisor._waiting) == len(names)
+    supervisor._on_settled(supervisor._held[claims[1].lease])
+    assert list(supervisor._held) == [claims[0].lease, claims[2].lease], "no lease is kept"
+
+
+@pytest.mark.parametrize(("idle", "batch_max"), [(0, 8), (1, 1), (3, 1), (2, 8)])
+def test_as_much_is_claimed_as_the_idle_slots_take(idle: int, batch_max: int) -> None:
+    supervisor = Holding(idle=idle, batch_max=batch_max)
+    assert supervisor._capacity() == idle * batch_max
+    supervisor._hold([held("waits").claim])
+    assert supervisor._capacity() == idle * batch_max - 1
