@@ -68,10 +68,10 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/proxies.py",
-        ("rules", "referee_shapes", "code_forgery"),
+        ("operators_of_classes", "rules", "referee_shapes", "code_forgery"),
         (
-            "            return NotImplemented\n        return _kept(self, self._assay_link",
-            "            pass\n        return _kept(self, self._assay_link",
+            "            return NotImplemented\n        result = self._assay_link",
+            "            pass\n        result = self._assay_link",
         ),
         (
             "        if not _is_object(self) or not _is_programs(other):\n            return NotImplemented\n",
@@ -85,16 +85,16 @@ ACCEPTED: Final = [
             "return any(found is item or found == item for found in self)",
             "return bool(self._assay_link.ask('operator', 'contains', self, item))",
         ),
-        ("if said is not None and count not in", "if said is None and count not in"),
+        ("if is_told or made_by._assay_told:", "if is_told:"),
     ),
     *_of(
         "accepted",
         f"{REFEREE}/errors.py",
-        ("rules", "referee_shapes", "code_forgery"),
+        ("operators_of_classes", "rules", "referee_shapes", "code_forgery"),
         ("        if iterates or any(", "        if True or any("),
         (
-            "if isinstance(node, ast.stmt | ast.expr) and (asserts or calls):",
-            "if isinstance(node, ast.stmt | ast.expr) and calls:",
+            'asserts = name.startswith("assert") or name in asserting',
+            'asserts = name.startswith("assert")',
         ),
     ),
     *_of(
@@ -108,8 +108,8 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/operations.py",
-        ("rules", "referee_shapes", "code_forgery"),
-        ("        return not bool(one == object())", "        return True"),
+        ("operators_of_classes", "rules", "referee_shapes", "code_forgery"),
+        ("        return bool(one == stranger(one))", "        return False"),
     ),
     *_of(
         "accepted",

@@ -135,6 +135,41 @@ def test_a_confined_worker_keeps_its_pipes_and_loses_the_rest() -> None:
     assert "DONE" not in found["answers"].values(), found["answers"]
 
 
+SIGNALLED = """
+import ctypes, errno, json, os, signal, sys, threading
+from assay.sandbox import linux
+from assay.sandbox.seccomp import compile_filter, numbers_of
+program = compile_filter(exec_allowed=False, fork_allowed=False, sockets_allowed=False)
+threading.Thread(target=lambda: None).start()
+heard = []
+signal.signal(signal.SIGALRM, lambda *_: heard.append("alarm"))
+linux.forbid_new_privileges()
+linux.Filter(program).apply_to_all_threads()
+names = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+numbers = {name: number for number, name in numbers_of(names).items()}
+libc = ctypes.CDLL(None, use_errno=True)
+found = {}
+for name, number in numbers.items():
+    who = [os.getppid()] * (2 if "tg" in name else 1)
+    result = libc.syscall(ctypes.c_long(number), *who, *([0] * 3))
+    found[name] = "DONE" if result >= 0 else errno.errorcode[ctypes.get_errno()]
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+while not heard: pass
+print(json.dumps([found, heard]))
+"""
+
+
+def test_a_confined_process_signals_no_other_of_its_own_uid() -> None:
+    """Not even the host that started it; its timers still interrupt it."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED], capture_output=True, check=True, timeout=60
+    )
+    found, heard = json.loads(done.stdout)
+    assert set(found.values()) == {"EPERM"}, found
+    assert len(found) == 5
+    assert heard == ["alarm"]
+
+
 COMPILED_IN_ADVANCE = """
 import pyseccomp
 from assay.config.settings import SandboxSettings

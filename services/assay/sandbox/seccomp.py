@@ -143,6 +143,12 @@ _BINARY_TREE: Final = 2
 """`SCMP_FLTATR_CTL_OPTIMIZE`: a search of log(n) comparisons per call."""
 
 
+_SIGNALS: Final = frozenset(
+    {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"}
+)
+"""Calls that signal a process; timers of a process's own are none."""
+
+
 @functools.cache
 def compile_filter(
     *,
@@ -156,7 +162,9 @@ def compile_filter(
 
     Args:
         exec_allowed: false also denies starting programs.
-        fork_allowed: false also denies new processes; threads stay allowed.
+        fork_allowed: false also denies new processes, and signals: a process without children has
+            none to send, and another of its uid may be the one that supervises it. Threads stay
+            allowed.
         sockets_allowed: false also denies new sockets of the one remaining family; pairs stay
             allowed.
         memory_files_allowed: false denies `memfd_create`: without a cgroup, nothing would count the
@@ -168,7 +176,7 @@ def compile_filter(
     """
     denied = {"execve", "execveat"} if not exec_allowed else set()
     if not fork_allowed:
-        denied |= {"fork", "vfork"}
+        denied |= {"fork", "vfork"} | _SIGNALS
     if not sockets_allowed:
         denied |= {"connect", "bind", "listen", "accept", "accept4"}
     try:
