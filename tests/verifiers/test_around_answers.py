@@ -234,7 +234,7 @@ def test_two_answers_in_another_language_are_two(bench: LocalPipelines, sentence
 
 
 KINDS = (
-    *(("85", "5"), ("x^2", "x^3"), (r"\frac{3}{4}", r"\frac{4}{3}"), ("4:30", "5:30")),
+    *(("85", "5"), ("x^2", "x^3"), (r"\frac{3}{4}", r"\frac{4}{3}")),
     *(("(3,4)", "(4,3)"), (r"2\sqrt{3}", r"3\sqrt{2}"), (r"28\%", r"82\%"), ("3+4i", "3-4i")),
     *((r"5\text{ cm}", r"6\text{ cm}"), ("y=2x+3", "y=2x-3"), (r"\{1,2\}", r"\{1,3\}")),
 )
@@ -251,7 +251,7 @@ OFFERED = (
 SAYS_NOTHING = (
     *(".", ".\n\nThis is correct.", ". My answer is final.", r"  $\square$", ", and we are done."),
     *(".\n\nThe answer is confirmed in 2 ways.", ".\n\nThis is my final answer: see above."),
-    *(".\n\nOther possible approaches exist.", ". (This took 3 steps.)", ".\n\nConfidence: 95%"),
+    *(".\n\nOther possible approaches exist.", ".\n\nConfidence: 95%"),
 )
 
 
