@@ -246,7 +246,7 @@ OFFERED = (
     *(". P.S. ${}$", ".\nAlso ${}$.", ". I'm torn between this and ${}$.", ".\n\nBackup: ${}$"),
     *(". My second guess: ${}$.", ". Other candidates: ${}$.", ".\n\nOption 2: ${}$"),
     *("\n(b) ${}$", ".\n\nThe answer could also be ${}$.", ". Hmm, or ${}$?", "\n- ${}$"),
-    *("\n\\begin{{align*}}{}\\end{{align*}}", ". Equivalently ${}$?", ". Alternatively, ${}$."),
+    *(". Equivalently ${}$?", ". Alternatively, ${}$."),
 )
 SAYS_NOTHING = (
     *(".", ".\n\nThis is correct.", ". My answer is final.", r"  $\square$", ", and we are done."),
