@@ -7,7 +7,7 @@ doubts in other languages, and other values behind an answer in words. Each has 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from assay.core.verdict import Ended
@@ -129,6 +129,7 @@ CARRIERS = (
 def test_arithmetic_in_words_behind_a_value_makes_it_an_operand(
     bench: LocalPipelines, value: int, other: int, words: str, carrier: str
 ) -> None:
+    assume(other != value)  # `6 and 6 more` repeats the value
     said = words.format(n=other, w=_word(other))
     text = carrier.replace(
         "@", f"{value} {said}" if "<" in carrier or "#" in carrier else str(value)
@@ -290,7 +291,7 @@ def test_sides_of_an_equation_that_differ_are_two_answers(bench: LocalPipelines)
     for side, is_equal in (("x^3", False), (r"x \cdot x", True), ("(x+1)^2", False)):
         assert _passes(bench, "x^2", rf"$\boxed{{x^2}} = {side}$") is is_equal, side
     root = r"P_0\left[1 - \frac{g}{P_0^{2/5}} z\right]^{5/2}"
-    assert _passes(bench, "P_0^{5/2}", rf"$\boxed{{P_0^{{5/2}}}} = {root}$")  # nobody can decide
+    assert _passes(bench, "P_0^{5/2}", rf"$\boxed{{P_0^{{5/2}}}} = {root}$")  # it cannot be decided
 
 
 def test_backslashes_of_json_are_read_as_they_are_written(bench: LocalPipelines) -> None:
