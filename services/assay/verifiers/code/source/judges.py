@@ -35,16 +35,16 @@ _CASES: Final = frozenset(
 _PASSES: Final = 3
 """Assignments of variables to variables that are followed."""
 
-Judged = dict[str, set[str]]
+Trusts = dict[str, set[str]]
 """Trusted name -> the names whose results it decides about."""
 Judgements = Sequence[tuple[str, set[str]]]
 Variables = Mapping[str, set[str]]
 """Variable of the tests -> the names whose results it holds."""
 
 
-def judges_in(tree: ast.AST) -> Judged:
+def judges_in(tree: ast.AST) -> Trusts:
     """Trusted names and the names whose results they decide about, wherever those are defined."""
-    found: Judged = {}
+    found: Trusts = {}
     made, looped = _variables(tree)
     measured = _measured(tree)
     for node in ast.walk(tree):
