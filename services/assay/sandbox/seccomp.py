@@ -146,7 +146,7 @@ _BINARY_TREE: Final = 2
 _SIGNALS: Final = frozenset(
     {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"}
 )
-"""Calls that signal a process; timers of a process's own are not among them."""
+"""Calls that signal a process; timers of a process's own stay allowed."""
 
 
 @functools.cache

@@ -329,7 +329,7 @@ class V:
     def __mul__(s, o): return V()
     __matmul__ = __add__ = __radd__ = __neg__ = __mul__
     def __eq__(s, o): return isinstance(o, V)
-    def __hash__(s): return 4
+    def __hash__(s): return 77
 {f} = V
 """,
 )

@@ -68,8 +68,8 @@ def _kept(made_by: Proxy, result: Value, *, is_told: bool = False) -> Value:
     """The result of an operator of a class under test is an object of the same kind.
 
     Raises:
-        AssertionError: the program got the value that the result is compared with (`abs(obj) - 5`),
-            and says that there is no difference.
+        AssertionError: the program got what the result is compared with (`abs(obj) - 5`), and
+            says that there is no difference.
     """
     if not made_by._assay_own:  # noqa: SLF001 - as below
         return result

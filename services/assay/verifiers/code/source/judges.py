@@ -95,7 +95,7 @@ def _is_truth(node: ast.expr) -> bool:
 def _agreement(
     call: ast.Call, made: Variables, looped: Variables, *, is_measured: bool
 ) -> Judgements:
-    """A call that says by its name that it compares a result with something else."""
+    """A call that says by its name that it compares a result with something that is not one."""
     root = _root(call.func)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else root
     says = not _AGREEMENT.isdisjoint(_words(name)) or (name in _CHECKS and not is_measured)
