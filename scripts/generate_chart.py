@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -140,6 +140,15 @@ def stages() -> dict[str, Any]:
     }
 
 
+NEEDED: Final = {
+    "hpa": ["metric", "requestsPerPod"],
+    "networkPolicies": ["storePort"],
+    "valkey": ["storage"],
+    "workers": ["scratch"],
+}
+"""Values that templates write into objects as they are, by branch."""
+
+
 def leaves(schema: Schema, definitions: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
     """Dotted names of all settings with their schemas."""
     for name, field in schema.get("properties", {}).items():
@@ -201,8 +210,10 @@ def values_schema(values: Mapping[str, Any], known: Mapping[str, Any]) -> Schema
         "workers": of_workers,
         "global": OPEN,
     }
-    # `null` takes a branch away, which no template expects.
+    # `null` takes a branch or a value away, which no template expects of these.
     schema["required"] = sorted(name for name, value in values.items() if isinstance(value, dict))
+    for branch, names in NEEDED.items():
+        schema["properties"][branch] |= {"required": names}
     definitions = {**tree.get("$defs", {}), "workersOfAStage": of_stage}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Assay"}
     return {**head, **schema, "$defs": definitions}

@@ -106,6 +106,25 @@ def test_a_branch_that_is_taken_away_is_refused_by_its_name(tmp_path: Path) -> N
         assert f"missing property '{name}'" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("base", "place"),
+    [
+        (0, ("workers", "scratch")),
+        (0, ("valkey", "storage")),
+        (1, ("networkPolicies", "storePort")),
+        (2, ("hpa", "metric")),
+        (2, ("hpa", "requestsPerPod")),
+    ],
+)
+def test_a_value_that_objects_need_is_not_taken_away(
+    base: int, place: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "v.json").write_text(json.dumps(changed(BASES[base], place, None)))
+    done = ask(4, "template", "lab", str(CHART), "--values", str(tmp_path / "v.json"))
+    assert done.returncode != 0
+    assert f"missing property '{place[1]}'" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("seed", range(len(BASES)))
 def test_an_odd_value_is_refused_or_makes_valid_objects(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
