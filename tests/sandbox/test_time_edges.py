@@ -27,7 +27,7 @@ HELD_UP_MS = 300
 
 START = """
 import json, os, sys, time
-from assay.sandbox.box.channel import Request
+from assay.sandbox.box.channel import RunRequest
 from assay.sandbox.box.program import start_program
 fork, forked = os.fork, []
 def late():
@@ -39,7 +39,7 @@ limits = dict(cpu_s=9, file_bytes=9, open_files=64, stack_bytes=1 << 20, address
               processes=0)
 header = dict(kind="command", argv=[], env={{}}, files=[], source=b"", limits=limits,
               directory="/", special=0)
-request = Request(header, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
+request = RunRequest(header, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
 program, began = start_program(request, "/", lambda: None, lambda: os._exit(0))
 os.waitpid(program.pid, 0)
 print(json.dumps([began.at_ns - forked[0], began.is_head]))
