@@ -29,6 +29,12 @@ _ADDED_ENDS: Final = (
     *("pm", "mp", "floor", "ceil", "log", "ln", "sin", "cos", "tan", "gcd", "max", "min"),
 )
 """What it ends with."""
+_NUMBERED: Final = re.compile(
+    r"(?:\A|[\n.!?:])[\s*#]{0,9}(?:step|part|case|question|problem|exercise|example|line|item|no|method|approach)"
+    r"\.?\s?\d{1,3}\s?[-\u2212]\s?[$*]{0,3}\Z",
+    re.IGNORECASE,
+)
+"""The number of a heading and a dash: `Step 3 - `."""
 _EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
 _GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
 """A name is equal to an expression of numbers."""
@@ -57,6 +63,8 @@ def is_operand(response: str, start: int, end: int) -> bool:
         return True
     before = response[max(0, start - _BEFORE_CHARS_MAX) : start]
     bare = before.rstrip(" $")
+    if _NUMBERED.search(before):
+        return False
     if bare.endswith(_ADDED_ENDS) and _ADDED_BEFORE.search(before):
         equation = _EQUATION.search(before)
         if equation is not None and not _GIVES.search(equation[0]):
