@@ -80,7 +80,8 @@ def quoted_answer(
         if not head.strip():
             return Extracted(text, Strategy.WHOLE)
         found = extract(response, strategies)
-        begins = found is None or all(_begins(one, wanted) for one in found.parts or (found.text,))
+        parts = () if found is None else found.parts or (found.text,)
+        begins = all(_begins(one, wanted) for one in parts) or _spells(parts, wanted)
         if begins and _ANNOUNCED.search(head[-_ANNOUNCEMENT_CHARS_MAX:]):
             return Extracted(text, Strategy.WHOLE)
     return None
@@ -88,6 +89,18 @@ def quoted_answer(
 
 def _begins(text: str, wanted: str) -> bool:
     return wanted.lstrip(_DECORATION).startswith(text.strip(_BARE))
+
+
+def _spells(parts: Sequence[str], wanted: str) -> bool:
+    """Whether the parts, one after the other, are the beginning of it: a bound on each line."""
+    rest = wanted
+    for part in parts:
+        rest = rest.lstrip(_DECORATION + _END_MARKS)
+        said = part.strip(_BARE)
+        if not rest.startswith(said):
+            return False
+        rest = rest[len(said) :]
+    return True
 
 
 def _says(head: str, statement: Statement, wanted: str) -> bool:
