@@ -253,16 +253,16 @@ def test_a_reference_that_fails_its_own_control_is_refused_or_reported(
 
     def lax(golds: tuple[str, ...], text: str, given: MathSettings) -> verify.Judged:
         said = real(golds, text, given)
-        return said._replace(passed=said.passed or text == "-(97)" or text == "-97")
+        return said._replace(passed=said.passed or text == "-(90217)" or text == "-90217")
 
     monkeypatch.setattr(verify, "judge", lax)
-    refused = judge("math", r"\boxed{97}", {"answers": ["97"]})
+    refused = judge("math", r"\boxed{90217}", {"answers": ["90217"]})
     assert refused.outcome is Outcome.REJECTED_INVALID
     assert "reference.answers[0] sign_flipped" in refused.evidence.error
-    reported = judge("math", r"\boxed{97}", {"answers": ["97"]}, reference_audit="report")
+    reported = judge("math", r"\boxed{90217}", {"answers": ["90217"]}, reference_audit="report")
     assert reported.reward == 1.0
     assert "sign_flipped" in reported.evidence.error
-    silent = judge("math", r"\boxed{97}", {"answers": ["97"]}, reference_audit="off")
+    silent = judge("math", r"\boxed{90217}", {"answers": ["90217"]}, reference_audit="off")
     assert (silent.reward, silent.evidence.error) == (1.0, "")
 
 
