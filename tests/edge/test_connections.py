@@ -593,7 +593,7 @@ async def test_a_trainer_that_gives_up_many_calls_at_once_is_never_cut(run_api: 
     async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
         stub: Any = reward_pb2_grpc.RewardServiceStub(channel)
 
-        async def ended(call: grpc.aio.Call) -> bool:
+        async def ended(call: Any) -> bool:
             try:
                 await call
             except grpc.aio.AioRpcError as refused:
