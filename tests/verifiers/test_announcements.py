@@ -236,6 +236,7 @@ OPERANDS = (
     *(r"$3 + \boxed{5}$", r"$3 - \boxed{5}$", r"$3 \pm \boxed{5}$", r"$\boxed{5} \pm 2$"),
     *(r"$\frac{2}{\boxed{5}}$", r"$\binom{9}{\boxed{5}}$", r"$x + \boxed{5}$"),
     *(r"$x = 3 + \boxed{5}$", r"The answer is 3 + \boxed{5}", r"$(x + 1)^2 + \boxed{5}$"),
+    *(r"We compute 9 - \boxed{5}", r"log 3 - \boxed{5}"),
     *(r"\boxed{5} plus 3", "\\boxed{5} \u00b1 2", "\\boxed{5}\u201390"),
     *(r"8\boxed{5}", r"\boxed{5}0", r"\boxed{5},000", r"\boxed{5}.5", r"0.\boxed{5}"),
     *(r"$\pi\boxed{5}$", r"$\sqrt{2}\boxed{5}$", r"$\log \boxed{5}$", r"$f(\boxed{5})$"),
@@ -245,7 +246,8 @@ WHOLE = (
     *(r"+ \boxed{5}", r"Answer - \boxed{5}", r"$8 = 3 + \boxed{5}$", r"$3 + \boxed{5} = 8$"),
     *(r"$y = 2x + \boxed{5}$", r"$\textcolor{red}{\boxed{5}}$", r"\boxed{5} times as many"),
     *(r"$= \boxed{5}a^4b^2$", r"$= \boxed{5}\frac{\text{miles}}{\text{day}}$", "2 + 3\n\\boxed{5}"),
-    *(r"Step 3 - \boxed{5}", r"Problem 3 $\boxed{5}$"),
+    *(r"Step 3 - \boxed{5}", r"Problem 3 $\boxed{5}$", r"Day 2 - \boxed{5}"),
+    *(r"**Section 3** - $\boxed{5}$", r"Sub-question 12 - \boxed{5}", r"Step 12.1 - \boxed{5}"),
 )
 
 

@@ -212,11 +212,28 @@ DOUBTED = (
 )
 
 
+DISPLAYED = (
+    *(r"\(85\)", r"\[85\]"),
+    *(r"\(\boxed{85}\)", r"\[\boxed{85}\]", r"$$\boxed{85}$$"),
+)
+
+
+@pytest.mark.parametrize("value", DISPLAYED)
+@pytest.mark.parametrize(
+    "words", ["is wrong", "is incorrect", "is not the answer", "was a mistake"]
+)
+def test_an_answer_in_any_delimiters_is_denied_behind_them(
+    bench: LocalPipelines, value: str, words: str
+) -> None:
+    assert not _passes(bench, "85", f"{value} {words}.")
+    assert _passes(bench, "85", f"{value} is right.")
+
+
 @pytest.mark.parametrize("sentence", DENIED)
 def test_an_answer_that_is_denied_in_another_language_is_none(
     bench: LocalPipelines, sentence: str
 ) -> None:
-    for value in ("85", "$85$", r"\boxed{85}"):
+    for value in ("85", "$85$", r"\boxed{85}", *DISPLAYED):
         assert not _passes(bench, "85", sentence.replace("@", value)), value
     reference = {"answer": "C", "choices": list("ABCD")}
     assert bench.judge("choice", sentence.replace("@", "C"), reference).reward == 0.0

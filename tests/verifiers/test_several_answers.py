@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.core.verdict import Ended
@@ -126,6 +126,7 @@ def test_exact_text_holds_for_all_that_is_stated(judge: Judge) -> None:
     assert judge("exact", said, {"answers": ["y"]}, strategies=ways, ignore_case=True).reward == 1.0
 
 
+@example([("The answer is {}.", "5"), ("Answer: {}", "(1, 2)")], "\n\nor\n")
 @given(
     st.lists(st.tuples(st.sampled_from(WAYS), st.sampled_from(VALUES)), min_size=1, max_size=6),
     st.sampled_from(BETWEEN),

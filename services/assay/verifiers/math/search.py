@@ -38,7 +38,7 @@ _SAID: Final = rf"(?:\$[^$]{{1,99}}\$|\\\([^()]{{1,99}}\\\)|{_ONE})"
 _WHOLE_SAID: Final = rf"(?<!\d){_SAID}"
 """Where a search begins with a value: it starts once per number, so long ones cost linear time."""
 _BETWEEN: Final = (
-    r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s({*_\"'`:]*"
+    r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s(${\[\\*_\"'`:]*"
 )
 _UNEQUAL: Final = r"(?:^|[$({\[:,]|(?<![\\A-Za-z])[A-Za-z]{2,40})\s{0,9}(?:\\neq?(?![A-Za-z])|!=)"
 """The sign rejects what follows if it has no left side of its own: `x \\neq 3` is an answer."""
@@ -50,10 +50,11 @@ _REJECTED: Final = re.compile(
     r"|n\u00e3o (?:\u00e9|s\u00e3o)|\u043d\u0435)"
     rf"{_BETWEEN}{_SAID}|(?:^|[\n.!?;,(])[\s*_]{{0,9}}{denials.HEADING}[*_]*{_BETWEEN}{_SAID}"
     rf"|{foreign.WRONG_ANSWER}{foreign.STATES}{_BETWEEN}{_SAID}|{foreign.NOT_BEFORE}{_BETWEEN}{_SAID}"
-    rf"|{_WHOLE_SAID}[*_$)}}]{{0,3}}{foreign.NOT_BEHIND}"
-    rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
+    rf"|{_WHOLE_SAID}[*_$)}}\]\\]{{0,4}}{foreign.NOT_BEHIND}"
+    rf"|{denials.CLAUSE}{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_WHOLE_SAID}[\s$)}}\]\\*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
+    rf"|{denials.IS_A_MISTAKE}"
     r"|\(?not\s+(?:the\s+|an?\s+)?(?:final\s+)?(?:answer|correct|right|true|valid)\b)",
     re.IGNORECASE,
 )

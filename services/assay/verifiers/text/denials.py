@@ -76,14 +76,18 @@ _BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 _BEGINS: Final = re.compile(rf"[\s*_#>($-]*{HEADING}", re.IGNORECASE)
+IS_A_MISTAKE: Final = (
+    r"(?:(?:is|was)\s+(?:an?|the)\s+(?:(?:common|typical|frequent|usual|popular|classic|likely)\s+)?"
+    r"(?:mistake|error|trap|misconception|pitfall|distractor)|by\s+mistake|mistakenly|in\s+error)\b"
+)
+"""Behind a value, as part of a regular expression."""
 _BEHIND: Final = re.compile(
-    rf"(?:[*_$]|\\\\[)\\]]){{0,4}}{foreign.NOT_BEHIND}"
-    r"|[\s$*_]{0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
+    rf"(?:[*_$]|\\[)\]]){{0,4}}{foreign.NOT_BEHIND}"
+    r"|(?:[\s$*_]|\\[)\]]){0,6}(?:,?\s*(?:which|that|this|it)\s+)?(?:(?:is|was)\s+(?:\w+ly\s+)?(?:(?:the|an?)\s+)?"
     rf"(?:{_WRONG}\b(?!\s+(?:unless|if|only))"
     r"|not\s+(?:(?:the|a)\s+)?(?:(?:final|correct|right|true)\s+)*(?:answer|correct|right)\b)"
     rf"|\(\s*{_WRONG}(?:\s+{_ANSWER})?[!.]?\s*\)"
-    r"|\s*(?:(?:is|was)\s+(?:an?|the)\s+(?:(?:common|typical|frequent|usual|popular|classic|likely)\s+)?"
-    r"(?:mistake|error|trap|misconception|pitfall|distractor)|by\s+mistake|mistakenly|in\s+error)\b)",
+    rf"|(?:\s|[*_$]|\\[)\]]){{0,6}}{IS_A_MISTAKE})",
     re.IGNORECASE,
 )
 _OF_ANSWER: Final = re.compile(

@@ -219,11 +219,12 @@ class Control:
         ]
         head = trace.tb_frame.f_lineno  # while its block is left, a frame is at the block's head
         left = [node for node in blocks if node.lineno <= head <= _last_line_of_head(node)]
+        asserting = self._asserting() if blocks else frozenset()
         return any(
             last >= line
             for node in left or blocks
             if not _expects_failures(node)
-            for last in _lines_of_assertions(node, self._asserting())
+            for last in _lines_of_assertions(node, asserting)
         )
 
     def _asserting(self) -> frozenset[str]:

@@ -171,7 +171,8 @@ def another(text: str, start: int, end: int, name: str, said: str = "") -> tuple
     is_equated = _EQUALS.search(joint[0]) is not None
     ends = [line_end]
     if _OFFERS.search(joint[0]) and (over := _OFFERED_ENDS.search(text, joint.end(), line_end)):
-        ends.append(over.start())
+        # A comma in `or (1, 2)` ends no value.
+        ends += [over.start()] * (not _is_open(text[joint.start() : over.start()]))
     for stop in ends:
         if stop - joint.end() > _VALUE_CHARS_MAX:
             continue
@@ -211,6 +212,11 @@ def _answer_kinds(marked: str, name: str) -> set[ValueKind]:
     if answer and name:
         answer.add(_relation(name, is_equal=True))
     return answer
+
+
+def _is_open(text: str) -> bool:
+    """Whether a bracket of it is not closed in it."""
+    return any(text.count(left) > text.count(right) for left, right in ("()", "[]", "{}"))
 
 
 def _is_among(said: set[ValueKind], answer: set[ValueKind]) -> bool:

@@ -30,11 +30,12 @@ _ADDED_ENDS: Final = (
 )
 """What it ends with."""
 _NUMBERED: Final = re.compile(
-    r"(?:\A|[\n.!?:])[\s*#]{0,9}(?:step|part|case|question|problem|exercise|example|line|item|no|method|approach)"
-    r"\.?\s?\d{1,3}\s?[-\u2212]\s?[$*]{0,3}\Z",
+    r"(?:\A|[\n.!?:])[\s*#]{0,9}(?!(?:so|thus|hence|then|therefore|is|are|get|gives?|equals?|answer|result|total|value"
+    r"|sum|difference|compute|calculate|evaluate|subtract|from|take|and|or|plus|minus|times|of|sin|cos|tan|log|ln|sqrt|exp)\b)"
+    r"(?:[A-Za-z][A-Za-z-]{1,20}|q)\.?\s?\d{1,3}(?:\.\d{1,2})?[*]{0,2}\s?[-\u2212]\s?[$*]{0,3}\Z",
     re.IGNORECASE,
 )
-"""The number of a heading and a dash: `Step 3 - `."""
+"""A heading of a noun and its number, and a dash: `Step 3 - `, `Day 2 - `."""
 _EQUATION: Final = re.compile(r"[^$\n]*=[^$\n]*$")
 _GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
 """A name is equal to an expression of numbers."""
