@@ -14,6 +14,7 @@ from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Extracted, extract, stated
+from assay.verifiers.text.around import unreal
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
 from assay.verifiers.text.thoughts import answer_part
@@ -114,10 +115,10 @@ def final_answer(
 ) -> Extracted | str:
     """The answer that the response ends with, or why it has none.
 
-    What is struck through is not said. What a reference says letter by letter is not cut off:
-    `Cr3+`, `C++`.
+    What is struck through, or would be so if something else were, is not said. What a reference
+    says letter by letter is not cut off: `Cr3+`, `C++`.
     """
-    response = denials.without_struck(answer_part(response))
+    response = unreal.without(denials.without_struck(answer_part(response)))
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):

@@ -29,6 +29,7 @@ from assay.verifiers.text import denials, markers
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.around import unreal
 from assay.verifiers.text.choices.labels import (
     CONSIDERED,
     DENIED,
@@ -150,7 +151,7 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         named = frozenset(choices[bare.index(one)] for one in found.labels)
         return found._replace(labels=named)
     labels = labels_of(choices)
-    text = answer_part(response)
+    text = unreal.without(answer_part(response))
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
         reading = _read(chosen, labels, strategies)
