@@ -1,10 +1,10 @@
-"""Runs the tests as two processes at the same time, then those that need the machine alone.
+"""Runs the tests as three processes at the same time, then those that need the machine alone.
 
     python scripts/run_tests.py [--fast] [--junitxml FILE]
 
-`./run test` and `./run test --all` call this. Many tests wait for processes, so two parts on two
-cores take little more than half of the time. Every line of output has its part in front of it. All
-parts run to their end. With `--junitxml` the reports are put together into one file.
+`./run test` and `./run test --all` call this. Many tests wait for processes, so two parts would
+leave a quarter of two cores idle. Every line of output has its part in front of it. All parts run
+to their end. With `--junitxml` the reports are put together into one file.
 
 Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named
 as unsteady in the last lines and do not fail the run: a loaded machine is no reason to refuse a
@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = ROOT / "tests" / "alone_tests.txt"
-NAMES = ("1/2", "2/2")
+PARTS = 3
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
 LAST_LINES_S_MAX = 10.0
 AGAIN_MAX = 5
@@ -96,8 +96,9 @@ def part(name: str, folder: Path, *arguments: str) -> Part:
 
 
 def run_all(lane: Sequence[str], folder: Path) -> bool:
-    """Run both parts, then what runs alone, then what failed; tell whether the change may pass."""
-    statuses = run([part(name, folder, *lane, f"--part={name}") for name in NAMES])
+    """Run all parts, then what runs alone, then what failed; tell whether the change may pass."""
+    names = [f"{number}/{PARTS}" for number in range(1, PARTS + 1)]
+    statuses = run([part(name, folder, *lane, f"--part={name}") for name in names])
     statuses |= run([part("alone", folder, *lane, *alone())])
     return statuses == {PASSED} or passes_again(statuses, folder)
 

@@ -1,8 +1,8 @@
-"""A pytest plugin: `--part 1/2` collects one of two parts, which can run beside each other.
+"""A pytest plugin: `--part 1/3` collects one of three parts, which can run beside each other.
 
 A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
 once. The folders are dealt out by the measured seconds of tests/slow_tests.txt, the longest first.
-Tests of tests/alone_tests.txt belong to no part: they run when both are over, by their names.
+Tests of tests/alone_tests.txt belong to no part: they run when all are over, by their names.
 
 `--failed-to FILE` appends the id of each test that fails, one per line: those can be run again.
 """
