@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.text import Text
 
 from assay.cli.console import DataDir, settings_with
-from assay.cli.operate.snapshot import Snapshot
 from assay.cli.operate.status_client import Asking, observe
 from assay.cli.operate.tables import render
 from assay.cli.platform.addresses import Addresses, planner_address
@@ -25,10 +24,8 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 
 REFRESH_S: Final = 0.5
-CALM_LOOK_S: Final = 1.0
-"""While there is no work, only the queues are looked at, so often."""
 CALM_REFRESH_S: Final = 30.0
-"""And all the rest."""
+"""While there is no work, and none comes."""
 
 
 def up(
@@ -95,39 +92,44 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
 
 
 async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
-    with Live(console=out, auto_refresh=False, transient=True) as live:
-        shown: Snapshot | None = None
-        async with Asking() as asking:
-            while True:
-                try:
-                    seen = await observe(
-                        store,
-                        addresses.control,
-                        clock=clock,
-                        planner=planner_address(settings),
-                        all_stages_served=not settings.worker.stages,
-                        asking=asking,
-                    )
-                    if shown is None or not seen.looks_like(shown):
-                        live.update(render(seen), refresh=True)
-                    shown = seen
-                except AssayError as error:
-                    what = Text(printable(f"{error.reason}: {error.message}"), style="red")
-                    live.update(what, refresh=True)
-                    shown = None
-                await clock.sleep(REFRESH_S)
-                if shown is not None and shown.is_calm:
-                    await _until_work(store, shown, clock)
+    news = asyncio.Event()
+    watching = asyncio.create_task(_note_news(store, news, clock), name="news of work")
+    try:
+        with Live(console=out, auto_refresh=False, transient=True) as live:
+            shown = None
+            async with Asking() as asking:
+                while True:
+                    news.clear()
+                    try:
+                        seen = await observe(
+                            store,
+                            addresses.control,
+                            clock=clock,
+                            planner=planner_address(settings),
+                            all_stages_served=not settings.worker.stages,
+                            asking=asking,
+                        )
+                        if shown is None or not seen.looks_like(shown):
+                            live.update(render(seen), refresh=True)
+                        shown = seen
+                    except AssayError as error:
+                        what = Text(printable(f"{error.reason}: {error.message}"), style="red")
+                        live.update(what, refresh=True)
+                        shown = None
+                    await clock.sleep(REFRESH_S)
+                    if shown is not None and shown.is_calm:
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(CALM_REFRESH_S):
+                                await news.wait()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _until_work(store: Store, seen: Snapshot, clock: Clock) -> None:
-    """Wait while the queues stay empty, for `CALM_REFRESH_S` at most."""
-    stages = [depth.stage for depth in seen.depths]
-    until_ns = clock.monotonic_ns() + int(CALM_REFRESH_S * 1e9)
-    while clock.monotonic_ns() < until_ns:
-        try:
-            if await store.depths(stages) != seen.depths:
-                return
-        except AssayError:  # the next snapshot says why
-            return
-        await clock.sleep(CALM_LOOK_S)
+async def _note_news(store: Store, news: asyncio.Event, clock: Clock) -> None:
+    """Set `news` when a batch opens or ends, a worker host comes or goes, or the store is back."""
+    while True:
+        with contextlib.suppress(AssayError):  # the next snapshot says why
+            async for _ in store.watch_planning():
+                news.set()
+        await clock.sleep(REFRESH_S)

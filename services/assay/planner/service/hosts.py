@@ -42,6 +42,8 @@ from assay.v1 import worker_pb2
 
 CALL_S_MAX: Final = 5.0
 LOOK_EVERY_S: Final = 1.0
+CALM_LOOK_EVERY_S: Final = 3.0
+"""While no host is at work: one that registers wakes the planner, which then looks by itself."""
 UNUSED_S_MAX: Final = 60.0
 """Hosts are not looked at when the planner did not ask for this long: it does not lead."""
 CALLS_AT_ONCE_MAX: Final = 64
@@ -283,7 +285,9 @@ class HostsScaler:
     # -- looking -------------------------------------------------------------------------------
     async def _watch(self) -> None:
         while self._clock.monotonic_ns() - self._asked_ns < UNUSED_S_MAX * 1e9:
-            await self._clock.sleep(LOOK_EVERY_S)
+            now_ns = self._clock.monotonic_ns()
+            calm = self._views and all(view.is_calm(now_ns) for view in self._views.values())
+            await self._clock.sleep(CALM_LOOK_EVERY_S if calm else LOOK_EVERY_S)
             try:
                 await self._look(calmly=True)
                 await self._look_at_progress()
