@@ -15,7 +15,7 @@ from assay.verifiers.math.memory import remembered
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import extract
-from assay.verifiers.text.around import arithmetic
+from assay.verifiers.text.around import arithmetic, following
 
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000
@@ -90,7 +90,13 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         return Read(number.form, number)
     text = _OUTSIDE.sub(_AS_TEXT, notation.unstruck(notation.undoubled(text)))
     if not is_gold:
-        text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
+        text = _without_lead(leads.without_decoration(text))
+        value, said = following.divided(text)
+        if said and grammar.is_mathematics(grammar.read(value)):
+            if following.takes_back(said):
+                return Read(notation.form(text), Prose(text, notation.form(text)))
+            text = text if following.states(said) else value
+        text = grammar.without_remark(text)
         text = arithmetic.in_symbols(search.opened(text)) or text
         if search.is_of_one_case(text):
             return Read(notation.form(text), Prose(text, notation.form(text)))

@@ -7,7 +7,7 @@ number keeps its text.
 
 from assay.verifiers.math.grammar.read import read
 from assay.verifiers.math.grammar.relations import region
-from assay.verifiers.math.grammar.remarks import without_remark
+from assay.verifiers.math.grammar.remarks import is_mathematics, without_remark
 from assay.verifiers.math.grammar.tree import (
     ITEMS_MAX,
     Answer,
@@ -45,6 +45,7 @@ __all__ = [
     "Union",
     "Words",
     "are_same",
+    "is_mathematics",
     "meaning",
     "read",
     "region",

@@ -118,7 +118,7 @@ def _value(text: str) -> Answer | None:
     value = read(text)
     if isinstance(value, Words):
         return value if len(value.text.split()) <= _WORDS_MAX else None
-    return value if _is_mathematics(value) else None
+    return value if is_mathematics(value) else None
 
 
 def _is_balanced(text: str) -> bool:
@@ -127,12 +127,13 @@ def _is_balanced(text: str) -> bool:
     return opened == closed and text.count("$") % 2 == 0
 
 
-def _is_mathematics(value: Answer) -> bool:
+def is_mathematics(value: Answer) -> bool:
+    """Whether it is a value, or values, without words of prose."""
     match value:
         case Prose() | Words():
             return False
         case Items(items=items):
-            return all(map(_is_mathematics, items))
+            return all(map(is_mathematics, items))
         case Element(text=said):
             return not _SAYS.search(re.sub(r"\\[A-Za-z]+(?:\s*\{[a-z]*matrix\})?", " ", said))
     return True
@@ -167,4 +168,4 @@ def _rejects_another(said: str, value: Answer) -> bool:
         return False
     if isinstance(other, Words):
         return len(other.text.split()) <= _WORDS_MAX and other.text != getattr(value, "text", "")
-    return _is_mathematics(other) and not are_same(value, other)
+    return is_mathematics(other) and not are_same(value, other)

@@ -7,16 +7,17 @@ value beside such words is an operand; a text of nothing else is the formula tha
 import re
 from typing import Final
 
-_NUMBER_WORD: Final = (
+NUMBER_WORD: Final = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
     r"|(?:thir|four|fif|six|seven|eigh|nine)teen"
     r"|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five"
     r"|six|seven|eight|nine))?|(?:a|one)\shundred)"
 )
+"""As part of a regular expression: a number in English words."""
 _COUNTS_NOTHING: Final = r"(?!\s?\$?\s?[A-Za-z%])"
 """Nothing is counted: `over 5`, and not `over 5 days`."""
 _OPERAND: Final = (
-    rf"(?:\$?-?\.?\d[\d,]*(?:\.\d+)?|(?:{_NUMBER_WORD}|half|pi)\b(?!-)|\\(?:pi|sqrt|[dt]?frac|theta)(?![A-Za-z])"
+    rf"(?:\$?-?\.?\d[\d,]*(?:\.\d+)?|(?:{NUMBER_WORD}|half|pi)\b(?!-)|\\(?:pi|sqrt|[dt]?frac|theta)(?![A-Za-z])"
     r"|\$?(?![aAI]\s)[A-Za-z](?![A-Za-z']|\.\w))"
 )
 _PART: Final = (
@@ -29,28 +30,28 @@ _INFIX: Final = (
 )
 _POSTFIX: Final = (
     r"(?:squared|cubed|factorial|doubled|tripled|halved|quadrupled|inverted|negated"
-    rf"|(?:raised\s)?to\sthe\s(?:(?:\d{{1,3}}(?:st|nd|rd|th)|second|third|{_NUMBER_WORD}th|fifth|eighth"
+    rf"|(?:raised\s)?to\sthe\s(?:(?:\d{{1,3}}(?:st|nd|rd|th)|second|third|{NUMBER_WORD}th|fifth|eighth"
     r"|ninth|twelfth|[a-z](?:-?th)?)(?:\s(?:power|degree))?|power)"
     r")(?![\w-])(?!\s(?!(?:and|or|is|if|for|in|at|on|of|as|by|with|which|that|power|degree)\b)[A-Za-z])"
 )
 BEHIND: Final = (
     rf"(?:{_INFIX}\s(?:or\sminus\s)?{_OPERAND}|plus\s(?:or\sminus\s\S|(?:an?\s(?:\w+\s)?|some\s)?constant\b)"
-    rf"|over\s(?:\$?\d[\d,.]*(?<![.,])(?![\d\w]){_COUNTS_NOTHING}|{_NUMBER_WORD}\b{_COUNTS_NOTHING}|\$?[a-z](?![\w']|\.\w))"
-    rf"|{_POSTFIX}|and\s(?:\$?\d+|{_NUMBER_WORD})\smore\b{_COUNTS_NOTHING}"
+    rf"|over\s(?:\$?\d[\d,.]*(?<![.,])(?![\d\w]){_COUNTS_NOTHING}|{NUMBER_WORD}\b{_COUNTS_NOTHING}|\$?[a-z](?![\w']|\.\w))"
+    rf"|{_POSTFIX}|and\s(?:\$?\d+|{NUMBER_WORD})\smore\b{_COUNTS_NOTHING}"
     rf"|and\s(?:an?|one|two|three)[\s-]{_PART}\b)"
 )
 """Words directly behind a value and a space, which make it an operand; without regard to case."""
 BEFORE: Final = (
     rf"(?:minus|negative|menos|moins|meno|half|twice|thrice|double|triple"
-    rf"|(?:\d(?:%|\\%)|\d\s?percent|{_NUMBER_WORD}\spercent)\s(?:of|off|more\sthan|less\sthan|above|below)"
+    rf"|(?:\d(?:%|\\%)|\d\s?percent|{NUMBER_WORD}\spercent)\s(?:of|off|more\sthan|less\sthan|above|below)"
     rf"|(?:an?|one|two|three|four|five|six|seven|eight|nine|\d)[\s-]{_PART}\sof|{_PART}\sof"
     r"|(?:\d\s?/\s?\d{1,3}|\\[dt]?frac\s?\{?\d{1,3}\}?\s?\{?\d{1,3}\}?|[\u00bc-\u00be\u2150-\u215e])\$?\sof"
     r"|(?:square|cube|root|reciprocal|negative|negation|opposite|inverse|logarithm)\sof"
     r"|the\s(?:factorial|absolute\svalue|log|sine|cosine|tangent|double|triple|half|exponential)\sof"
-    rf"|(?:\d|{_NUMBER_WORD})\s(?:less|more|fewer|greater|larger|smaller)\sthan"
-    rf"|(?<![a-z-]){_NUMBER_WORD}\s(?:plus|minus|times|(?:divided|multiplied)\sby|over|choose)"
+    rf"|(?:\d|{NUMBER_WORD})\s(?:less|more|fewer|greater|larger|smaller)\sthan"
+    rf"|(?<![a-z-]){NUMBER_WORD}\s(?:plus|minus|times|(?:divided|multiplied)\sby|over|choose)"
     r"|\d\$?\s(?:over|choose|multiplied\sby)"
-    rf"|(?:sum|product|difference|quotient|average|mean)\s(?:of|between)\s\$?(?:[-\d.,]{{1,12}}|{_NUMBER_WORD}|[a-z])\$?\sand"
+    rf"|(?:sum|product|difference|quotient|average|mean)\s(?:of|between)\s\$?(?:[-\d.,]{{1,12}}|{NUMBER_WORD}|[a-z])\$?\sand"
     r"|the\s(?:number|integer)\s(?:before|after|preceding|following))"
 )
 """Words directly before a value and a space, which make it an operand."""
