@@ -245,3 +245,11 @@ def test_a_power_of_a_sum_with_some_terms_is_compared() -> None:
     assert _passes("(x+1)^{200}", "(1+x)^{199}(x+1)")
     assert not _passes("(x+1)^{200}", "(1+x)^{201}")
     assert _passes("(x+y+1)^{20}", "(1+x+y)^{19}(x+y+1)")
+
+
+@pytest.mark.parametrize("value", ["x-2y+z-1=0", "85", "\\frac{1}{2}", "(1,2)", "3, 5"])
+def test_a_whole_text_that_states_its_answer_twice_states_it(value: str) -> None:
+    twice = "Then $0=1\\Rightarrow\\boxed{{{}}}$. Final Answer: The final answer is ${}$."
+    assert _passes(value, twice.format(value, value))
+    assert not _passes(value, twice.format(value, "7x"))
+    assert not _passes(value, twice.format("7x", value))

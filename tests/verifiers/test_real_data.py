@@ -63,7 +63,10 @@ def test_canonical_solutions_of_humaneval_pass_and_stubs_do_not(
         assert ended.reward == 0.0, (row["task_id"], ended.evidence)
 
 
-def test_math_verifys_own_tests_but_for_the_explained_rows(judge: Judge, shared_data: Path) -> None:
+@pytest.mark.parametrize("strategies", [None, ["whole"]], ids=["default", "whole text"])
+def test_math_verifys_own_tests_but_for_the_explained_rows(
+    strategies: list[str] | None, judge: Judge, shared_data: Path
+) -> None:
     contradict_themselves = {158, 160, 161, 164, 174, 175}  # such as `x = 5+5+1 = 7 = 11`
     explained = {21, 22, 264, *contradict_themselves}
     text = (shared_data / "math_verify_tests" / "cases.jsonl").read_text()
@@ -81,6 +84,8 @@ def test_math_verifys_own_tests_but_for_the_explained_rows(judge: Judge, shared_
         }
         if "result" in row:
             settings["option_strings"] = ["A", "B", "C", "D"]
+        if strategies is not None:
+            settings["strategies"] = strategies
         ended = judge("math", row["pred"], {"answers": [row["gold"]]}, **settings)
         if (ended.reward == 1.0) != bool(row.get("expected", row.get("result"))):
             disagreements.add(index)

@@ -14,7 +14,7 @@ from assay.verifiers.math.lexicon import orders
 from assay.verifiers.math.memory import remembered
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials
-from assay.verifiers.text.answers import extract
+from assay.verifiers.text.answers import Extracted, extract
 from assay.verifiers.text.around import arithmetic, following
 
 _REMEMBERED_MAX: Final = 2_048
@@ -166,6 +166,13 @@ def _resolved(
     return _searched(text, answer, options, is_gold=is_gold)
 
 
+def _said_again(marked: Extracted) -> str:
+    """The one answer of a text that states it several times; empty if it states several."""
+    values = [grammar.read(part) for part in marked.parts]
+    is_one = bool(values) and all(grammar.are_same(values[-1], other) for other in values)
+    return marked.parts[-1] if is_one else ""
+
+
 def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: bool) -> Read:
     """The answer inside a text that is not an answer as a whole."""
     form = answer.form
@@ -175,10 +182,11 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
         text = _closed(text)
     marked = extract(text, _MARKED)
     if marked is not None and marked.text != text:
-        inner = _option(marked.text, options) or grammar.read(marked.text)
+        said = _said_again(marked) or marked.text
+        inner = _option(said, options) or grammar.read(said)
         if not isinstance(inner, Prose):
             return Read(form, inner)
-        text = marked.text
+        text = said
     elif (opened := search.unboxed(text)) != text and not is_gold:
         whole = grammar.read(opened)  # its box is only a part of it
         if not isinstance(whole, Prose):
