@@ -119,6 +119,34 @@ def test_a_reference_that_silence_passes_is_refused(bench: Any) -> None:
     assert kept.reward == 1.0
 
 
+LONG = "'12345\\n'.repeat(200000)"
+EXITS = {
+    "after one write": f"process.stdout.write({LONG}); process.exit(0);",
+    "after console.log": f"console.log({LONG}); process.exit();",
+    "after many lines": "for (let i = 0; i < 200000; i++) console.log(12345); process.exit();",
+    "in a callback": (
+        "require('readline').createInterface({ input: process.stdin })"
+        f".on('line', () => {{ console.log({LONG}); process.exit(0); }});"
+    ),
+    "at the end of input": (
+        "process.stdin.on('data', () => 0)"
+        f".on('end', () => {{ process.stdout.write({LONG}); process.exit(); }});"
+    ),
+    "in a module": f"import fs from 'node:fs';\nconsole.log({LONG});\nprocess.exit(0);",
+    "by itself": f"console.log({LONG});",
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_what_node_has_printed_before_it_exits_is_its_output(bench: Any, name: str) -> None:
+    if why := why_missing("javascript"):
+        pytest.skip(why)
+    reference = {"tests": [{"stdin": "1\n", "stdout": "12345\n" * 200_000}]}
+    assert bench.judge("code.javascript", EXITS[name], reference).reward == 1.0
+    reference["tests"][0]["stdout"] += "12345\n"
+    assert bench.judge("code.javascript", EXITS[name], reference).reward == 0.0
+
+
 HOSTILE = {
     "reads the host's files": "cat /etc/passwd /root/.bashrc /proc/1/environ 2>/dev/null; echo 5",
     "writes to the system": "echo x > /usr/bin/x 2>/dev/null && echo no; echo 5",

@@ -7,10 +7,66 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.languages.language import BASH, JAVA, JAVASCRIPT, RUST, C
+from assay.verifiers.sql.definition import WORDS as SQL
 
 AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
 LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
 FENCES_INSIDE = "f\n    ```python\n    g\n    ```\nh\n"
+
+
+NAMES = {
+    "python": (PYTHON, "python Python3.12 py pypy3 cpython ipython3 sage main.py"),
+    "cpp": (CPP, "cpp C++17 c++2a gnu++20 g++ g++-13 cplusplus hpp h++ a.cpp cxx"),
+    "c": (C.words, "c C11 gnu17 gcc ansi-c main.c"),
+    "java": (JAVA.words, "java Java17 Main.java"),
+    "javascript": (JAVASCRIPT.words, "js jsx node.js ecmascript es6 es2020 solution.mjs"),
+    "rust": (RUST.words, "rust rs rust2021 rust-lang"),
+    "bash": (BASH.words, "bash sh zsh ksh shellscript shell-script posix run.sh"),
+    "sql": (SQL, "sql pgsql psql tsql t-sql plsql plpgsql mariadb bigquery query.sql"),
+}
+PREFIXES = ("", "language-", "lang-", "highlight-")
+SAMPLE = "\nPrints:\n```\n5\n```\n```text\n5\n```\n"
+
+
+@pytest.mark.parametrize("language", NAMES)
+def test_a_block_is_found_by_every_name_of_its_language(language: str) -> None:
+    words, names = NAMES[language]
+    for name in names.split():
+        for prefix in PREFIXES:
+            response = f"Here:\n```{prefix}{name}\nx\n```\n{SAMPLE}"
+            assert program_of(response, AUTO, LAST, words) == "x\n", (prefix, name)
+
+
+@pytest.mark.parametrize("word", ["solution", "code", "my_answer", "submission.final", "réponse"])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_word_that_names_no_language_hides_no_program(word: str, *, closed: bool) -> None:
+    block = f"```{word}\nx" + ("\n```\n" if closed else "")
+    assert program_of(f"Here:\n{block}", FENCED, LAST, PYTHON) == "x\n"
+    thought = f"<think>\n```a\ny\n```\n</think>\n{block}"
+    assert program_of(thought, AUTO, LAST, PYTHON) == ("x\n" if closed else "y\n")
+    assert program_of(f"```\na\n```\n{block}", AUTO, LAST, PYTHON) == "a\n"
+    assert program_of(f"```py\na\n```\n{block}", AUTO, LAST, PYTHON) == "a\n"
+
+
+@pytest.mark.parametrize("language", NAMES)
+def test_a_block_with_the_name_of_another_language_is_never_used(language: str) -> None:
+    words, _ = NAMES[language]
+    others = {name.split()[0] for key, (_, name) in NAMES.items() if key != language} - words
+    for other in [*others, "text", "output", "json", "C#", "pycon", "kotlin", "haskell", "ruby3"]:
+        for name in (other, f"lang-{other}"):
+            assert program_of(f"```{name}\nx\n```", AUTO, LAST, words) is None, name
+
+
+@pytest.mark.parametrize("end", ["```.", "```;", "``` ```", "```\u200b", "```**", "``` .", "```!)"])
+@pytest.mark.parametrize("behind", ["", "\nThat is all.", "\n\n**Note** it is fast.\n"])
+def test_a_closing_fence_may_have_a_mark_behind_it(end: str, behind: str) -> None:
+    for fence in ("```", "~~~"):
+        response = f"Here:\n{fence}python\nx\n{end.replace('```', fence)}{behind}"
+        assert program_of(response, AUTO, LAST, PYTHON) == "x\n"
+    inside = f"```python\nx\n{end}\ny\n```{behind}"
+    if end != "```\u200b":
+        assert program_of(inside, AUTO, LAST, PYTHON) == f"x\n{end}\ny\n"
 
 
 @pytest.mark.parametrize(

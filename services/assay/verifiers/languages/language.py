@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.sandbox.port import MIB, Limits
+from assay.verifiers.code.source import programs
 
 GIB: Final = 1_024 * MIB
 
@@ -65,7 +66,7 @@ class Language:
 C: Final = Language(
     name="c",
     title="C",
-    words=frozenset({"c", "c11", "c17", "c99"}),
+    words=frozenset({"c", "c11", "c17", "c99", "ansi-c", "gcc", "gnu"}),
     tools=("gcc",),
     source="program.c",
     built="program",
@@ -94,7 +95,9 @@ JAVA: Final = Language(
 JAVASCRIPT: Final = Language(
     name="javascript",
     title="JavaScript",
-    words=frozenset({"javascript", "js", "node", "nodejs", "mjs", "cjs"}),
+    words=frozenset(
+        {"javascript", "js", "node", "nodejs", "mjs", "cjs", "jsx", "ecmascript", "es"}
+    ),
     tools=("node",),
     source="program.js",
     empty="\n",
@@ -135,7 +138,7 @@ GO: Final = Language(
 RUST: Final = Language(
     name="rust",
     title="Rust",
-    words=frozenset({"rust", "rs"}),
+    words=frozenset({"rust", "rs", "rust-lang"}),
     tools=("rustc", "cc"),
     source="program.rs",
     built="program",
@@ -145,7 +148,9 @@ RUST: Final = Language(
 BASH: Final = Language(
     name="bash",
     title="Bash",
-    words=frozenset({"bash", "sh", "shell", "zsh"}),
+    words=frozenset(
+        {"bash", "sh", "shell", "zsh", "ksh", "dash", "posix", "shellscript", "shell-script"}
+    ),
     tools=("bash",),
     source="program.sh",
     empty=":\n",
@@ -154,7 +159,7 @@ BASH: Final = Language(
 CPP: Final = Language(
     name="cpp",
     title="C++",
-    words=frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20"}),
+    words=programs.CPP - {"c"},
     tools=("g++",),
     source="program.cpp",
     built="program",
@@ -164,7 +169,7 @@ CPP: Final = Language(
 PYTHON: Final = Language(
     name="python",
     title="Python",
-    words=frozenset({"python", "py", "python3", "py3"}),
+    words=programs.PYTHON,
     tools=(),
     source="program.py",
     empty="pass\n",

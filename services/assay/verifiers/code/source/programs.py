@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from assay.verifiers.code.source.blocks import Block, blocks_of
+from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
@@ -37,8 +37,10 @@ class BlockChoice(StrEnum):
 
 
 _END_CHARS_MAX: Final = 100
-PYTHON: Final = frozenset({"python", "py", "python3", "py3"})
-CPP: Final = frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c"})
+PYTHON: Final = frozenset({"python", "py", "python3", "py3", "pypy", "cpython", "ipython", "sage"})
+CPP: Final = frozenset(
+    {"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c", "g++", "gnu++", "cplusplus", "hpp", "h++"}
+)
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
@@ -58,8 +60,8 @@ def program_of(
 ) -> str | None:
     """Return the program, or `None` if the response has none.
 
-    Blocks named after one of `languages` are preferred to blocks without a name; blocks in other
-    languages are never used.
+    Blocks named after one of `languages` are preferred to blocks without a name, and these to
+    blocks whose word names no language (`solution`); blocks in other languages are never used.
 
     Args:
         defines: names that the tests use. Of several blocks, those that define one of them are
@@ -81,6 +83,10 @@ def program_of(
             continue  # behind the thought stands at most an example of its use
         if wanted:
             return _chosen(defining or wanted, choice).removeprefix(_BYTE_ORDER_MARK)
+    for blocks in (behind, found):
+        unknown = _of_no_known_language(blocks)
+        if unknown:
+            return _chosen(_defining(unknown, defines) or unknown, choice)
     if not found:  # an answer in HTML
         pages = [Block(one.language, one.text, closed=True) for one in html_blocks(response)]
         wanted = _wanted(pages, languages)
@@ -109,6 +115,12 @@ def _wanted(blocks: Sequence[Block], languages: frozenset[str]) -> list[str]:
             if kind:
                 return [text for text in kind if not _SESSION.match(text)] or kind
     return []
+
+
+def _of_no_known_language(blocks: Sequence[Block]) -> list[str]:
+    """Those with a word that names no language and no kind of text, closed ones first."""
+    named = [block for block in blocks if block.language and block.language not in ELSEWHERE]
+    return [block.text for block in named if block.closed] or [block.text for block in named]
 
 
 def _defining(blocks: Sequence[str], names: Sequence[str]) -> list[str]:
