@@ -45,16 +45,17 @@ _CLOSES_AND_SAYS: Final = re.compile(
     r"^([ \t]{0,12}(?:`{3,}+|~{3,}+))[ \t]{0,12}[^\w\s][^\w\n]{0,8}$", re.MULTILINE
 )
 ELSEWHERE: Final = frozenset(
-    (  # noqa: SIM905 - a list of 120 strings is harder to read
-        "ada algol apl asm assembly awk basic brainfuck c c# c++ cc clojure cobol coffeescript cpp cs"
-        " csharp css cuda cxx d dart delphi elixir elm erlang f# forth fortran fsharp go golang groovy"
-        " haskell hs html java javascript js julia kotlin kt lisp lua matlab ml nim nodejs node objc"
-        " objective-c ocaml octave pascal perl php pl powershell prolog ps1 py python python3 r racket"
-        " raku rb rs ruby rust scala scheme smalltalk solidity sql swift tcl ts tsx typescript vb"
-        " verilog vhdl wasm zig bash sh shell zsh fish batch cmd bat makefile make cmake dockerfile"
-        " text txt plain plaintext output input stdout stdin console log none result diff patch"
-        " json jsonl yaml yml toml xml csv tsv ini md markdown latex tex math mermaid dot http"
-        " pycon python-repl doctest pseudocode pseudo algorithm regex graphql proto protobuf"
+    (  # noqa: SIM905 - a list of 130 strings is harder to read
+        "ada algol apl asm assembly awk basic brainfuck c c# c++ cc clojure cobol"
+        " coffeescript cpp cs csharp css cuda cxx d dart delphi elixir elm erlang f# forth"
+        " fortran fsharp go golang groovy haskell hs html java javascript js julia kotlin kt"
+        " lisp lua matlab ml nim nodejs node objc objective-c ocaml octave pascal perl php pl"
+        " powershell prolog ps1 py python python3 r racket raku rb rs ruby rust scala scheme"
+        " smalltalk solidity sql swift tcl ts tsx typescript vb verilog vhdl wasm zig bash sh"
+        " shell zsh fish batch cmd bat makefile make cmake dockerfile text txt plain plaintext"
+        " output input stdout stdin console log none result diff patch json jsonl yaml yml"
+        " toml xml csv tsv ini md markdown latex tex math mermaid dot http pycon python-repl"
+        " doctest pseudocode pseudo algorithm regex graphql proto protobuf"
     ).split()
 )
 """Names of languages and of kinds of text. A block with any other word may hold a program of the
