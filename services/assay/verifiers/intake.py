@@ -131,7 +131,7 @@ def plain_json(data: bytes, field: str) -> object:
             text,
             object_pairs_hook=_unique,
             parse_constant=_no_constant,
-            parse_float=_finite_float,
+            parse_float=finite_float,
         )
     except ValueError as error:  # malformed JSON, and the errors of hooks and huge integers
         _refuse_numbers(text, field)
@@ -163,7 +163,12 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-def _finite_float(digits: str) -> float:
+def finite_float(digits: str) -> float:
+    """Return the number that is written, exactly as far as a user can tell.
+
+    Raises:
+        ValueError: a float would be another number.
+    """
     value = float(digits)
     if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(digits)):
         raise ValueError(f"number {digits[:40]} is out of range")
@@ -195,7 +200,7 @@ def _refuse_numbers(text: str, field: str) -> None:
             text,
             object_pairs_hook=_unique,
             parse_constant=kept(_no_constant),
-            parse_float=kept(_finite_float),
+            parse_float=kept(finite_float),
             parse_int=kept(_short_int),
         )
     except ValueError:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.cli.data.records import Read
+from assay.cli.rows import reference_of
 from assay.client import Client, Request, Result
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.ids import PipelineName
@@ -177,15 +178,11 @@ def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) ->
         raise Refused("no `pipeline`, and none was named")
     if not isinstance(own, dict):
         raise Refused("`settings` is not an object")
-    return Audited(pipeline=name, settings={**own, **settings}, reference=_reference(row[key]))
-
-
-def _reference(value: object) -> Mapping[str, Any]:
-    """What is no object is the one right answer, or the right answers."""
-    if isinstance(value, dict):
-        return value
-    answers = value if isinstance(value, list) else [value]
-    return {"answers": [one if isinstance(one, str) else str(one) for one in answers]}
+    try:
+        reference = reference_of(row[key], key)
+    except InvalidRequest as error:
+        raise Refused(f"{error.field}: {error.message}") from None
+    return Audited(pipeline=name, settings={**own, **settings}, reference=reference)
 
 
 def _digest(one: Audited) -> str:
