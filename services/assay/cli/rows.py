@@ -6,15 +6,11 @@ else in a row (a response, a transcript, columns that are not read) may hold wha
 """
 
 import json
-import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from assay.core.errors import InvalidRequest
-from assay.verifiers.intake import finite_float
-
-_UNUSUAL_NUMBER: Final = re.compile(rb"NaN|Infinity|[0-9.]{16}|[0-9][eE]")
-"""Rows without a match have only numbers that are read as they are written."""
+from assay.verifiers.intake import INT_EXACT_MAX, finite_float
 
 
 class _Twice(dict[str, Any]):
@@ -29,18 +25,52 @@ class _Inexact(float):
     error = ""
 
 
-def row_value(raw: bytes) -> object:
+def row_value(raw: bytes, judged: Iterable[str]) -> object:
     """Return the value of a row's JSON; `refuse_inexact` finds what is not as in the file.
+
+    Args:
+        raw: the row.
+        judged: its keys with values that have to be exact.
 
     Raises:
         ValueError, RecursionError: it is not JSON in UTF-8.
     """
     text = raw.decode("utf-8")
-    if _UNUSUAL_NUMBER.search(raw) is None:
-        return json.loads(text, object_pairs_hook=_object)
-    return json.loads(
-        text, object_pairs_hook=_object, parse_float=_number, parse_constant=_constant
-    )
+    value = json.loads(text, object_pairs_hook=_object)
+    if isinstance(value, dict) and any(_may_be_inexact(value.get(key)) for key in judged):
+        return json.loads(
+            text, object_pairs_hook=_object, parse_float=_number, parse_constant=_constant
+        )
+    return value
+
+
+def _may_be_inexact(value: object) -> bool:
+    """Whether it holds a number that some other number is read as, or a key twice."""
+    left = [value]
+    for one in left:
+        kind = type(one)
+        if kind is dict:
+            left += one.values()  # type: ignore[attr-defined]
+        elif kind is list:
+            left += one  # type: ignore[call-overload]
+        elif kind is float:
+            if not 0 < abs(one) < INT_EXACT_MAX:  # type: ignore[arg-type]
+                return True
+        elif kind is _Twice or kind is _Inexact:
+            return True
+    return False
+
+
+def _parts(value: object, place: str) -> Iterator[tuple[object, str]]:
+    """The value, and all that it holds, with their places."""
+    left = [(value, place)]
+    while left:
+        one, at = left.pop()
+        yield one, at
+        if isinstance(one, dict):
+            left += [(inner, f"{at}.{key}") for key, inner in one.items()]
+        elif isinstance(one, list):
+            left += [(inner, f"{at}[{index}]") for index, inner in enumerate(one)]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -87,16 +117,10 @@ def refuse_inexact(value: object, place: str) -> None:
     Raises:
         InvalidRequest: `field` is its place.
     """
-    left = [(value, place)]
-    while left:
-        one, at = left.pop()
+    for one, at in _parts(value, place) if _may_be_inexact(value) else ():
         refuse_twice(one, at)
         if isinstance(one, _Inexact):
             raise InvalidRequest(one.error, field=at)
-        if isinstance(one, dict):
-            left += [(inner, f"{at}.{key}") for key, inner in one.items()]
-        elif isinstance(one, list):
-            left += [(inner, f"{at}[{index}]") for index, inner in enumerate(one)]
 
 
 def reference_of(value: object, place: str) -> Mapping[str, Any]:

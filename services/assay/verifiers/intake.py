@@ -31,7 +31,7 @@ _NOT_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
 """Each bracket as a signed byte: one level deeper, or one less."""
 _NOT_ZERO: Final = re.compile(r"-?[0.]*[1-9]")
-_INT_EXACT_MAX: Final = 2.0**53
+INT_EXACT_MAX: Final = 2.0**53
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -172,7 +172,7 @@ def finite_float(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(digits)):
         raise ValueError(f"number {digits[:40]} is out of range")
-    if abs(value) >= _INT_EXACT_MAX and Decimal(digits) != Decimal(repr(value)):
+    if abs(value) >= INT_EXACT_MAX and Decimal(digits) != Decimal(repr(value)):
         raise ValueError(f"number {digits[:40]} has more digits than a float holds")
     return value
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
@@ -111,7 +111,7 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
     Raises:
         InvalidRequest: `field` is the key that is wrong; empty: the line is no row.
     """
-    data = _object(raw)
+    data = _object(raw, (fields.reference, fields.settings))
     if fields.reference not in data:
         raise InvalidRequest("missing", field=fields.reference)
     return ScoreRow(
@@ -127,11 +127,11 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
     )
 
 
-def _object(raw: bytes) -> Mapping[str, Any]:
+def _object(raw: bytes, judged: Iterable[str]) -> Mapping[str, Any]:
     if len(raw) > ROW_BYTES_MAX:
         raise InvalidRequest(f"longer than {ROW_BYTES_MAX:,} bytes")
     try:
-        data = row_value(without_mark(raw))
+        data = row_value(without_mark(raw), judged)
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
