@@ -46,15 +46,15 @@ def row_value(raw: bytes, judged: Iterable[str]) -> object:
 
 def _may_be_inexact(value: object) -> bool:
     """Whether it holds a number that some other number is read as, or a key twice."""
-    left = [value]
+    left: list[Any] = [value]
     for one in left:
         kind = type(one)
         if kind is dict:
-            left += one.values()  # type: ignore[attr-defined]
+            left += one.values()
         elif kind is list:
-            left += one  # type: ignore[call-overload]
+            left += one
         elif kind is float:
-            if not 0 < abs(one) < INT_EXACT_MAX:  # type: ignore[arg-type]
+            if not 0 < abs(one) < INT_EXACT_MAX:
                 return True
         elif kind is _Twice or kind is _Inexact:
             return True
