@@ -46,8 +46,8 @@ class RowOrder(StrEnum):
     """Whether the order of rows counts."""
 
     AUTO = "auto"
-    """If the reference's query ends in an ORDER BY of its own; rows that it leaves open may stand in
-    any order among themselves."""
+    """If the reference's query ends in an ORDER BY of its own; rows that this leaves open may stand
+    in any order among themselves."""
     YES = "yes"
     """Each row has its own place."""
     NO = "no"
