@@ -58,9 +58,21 @@ def test_a_block_with_the_name_of_another_language_is_never_used(language: str) 
             assert program_of(f"```{name}\nx\n```", AUTO, LAST, words) is None, name
 
 
-@pytest.mark.parametrize("end", ["```.", "```;", "``` ```", "```\u200b", "```**", "``` .", "```!)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("```.", "```;", "``` ```", "```\u200b", "```**", "``` .", "```!)"),
+        *(
+            "```The answer is 5.",
+            "``` That is all.",
+            "```\\boxed{5}",
+            "```</answer>",
+            "```Output: 5",
+        ),
+    ],
+)
 @pytest.mark.parametrize("behind", ["", "\nThat is all.", "\n\n**Note** it is fast.\n"])
-def test_a_closing_fence_may_have_a_mark_behind_it(end: str, behind: str) -> None:
+def test_a_closing_fence_may_have_words_behind_it(end: str, behind: str) -> None:
     for fence in ("```", "~~~"):
         response = f"Here:\n{fence}python\nx\n{end.replace('```', fence)}{behind}"
         assert program_of(response, AUTO, LAST, PYTHON) == "x\n"

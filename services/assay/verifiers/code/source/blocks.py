@@ -5,8 +5,8 @@ tildes with an optional word for the language, up to a line of at least as many 
 character that is indented no deeper; its lines lose the fence's indentation. A fence with the name
 of a wanted language inside a block without one begins a block of its own: text before it opened the
 other by chance. Where no block of the language closes, fences count that a model put behind words
-or behind the last line of a program, on one line, or into a quotation, and closing fences with a
-full stop or another fence behind them (`_apart`).
+or behind the last line of a program, on one line, or into a quotation (`_apart`). A block that
+nothing else closes ends at a fence with words behind it, if these are not the name of the language.
 """
 
 import re
@@ -41,9 +41,6 @@ _BEHIND_WORDS: Final = re.compile(
     r"^((?:[^`\n]|`(?!``)){0,400}[^`\s])[ \t]{0,8}(`{3,})([\w+#.-]{1,40})[ \t\r]*$", re.MULTILINE
 )
 _BEHIND_CODE: Final = re.compile(r"^([^`\n]{0,4000}[\w)\]};])(`{3,})[ \t\r]*$", re.MULTILINE)
-_CLOSES_AND_SAYS: Final = re.compile(
-    r"^([ \t]{0,12}(?:`{3,}+|~{3,}+))[ \t]{0,12}[^\w\s][^\w\n]{0,8}$", re.MULTILINE
-)
 ELSEWHERE: Final = frozenset(
     (  # noqa: SIM905 - a list of 130 strings is harder to read
         "ada algol apl asm assembly awk basic brainfuck c c# c++ cc clojure cobol"
@@ -95,7 +92,6 @@ def _apart(response: str, languages: frozenset[str]) -> str:
     if _QUOTED_FENCE.search(response):
         response = _QUOTED.sub("", response)
     response = _ON_ONE_LINE.sub(begins, response)
-    response = _CLOSES_AND_SAYS.sub(r"\1", response)
     return _BEHIND_CODE.sub(r"\1\n\2", _BEHIND_WORDS.sub(begins, response))
 
 
@@ -109,7 +105,7 @@ def _language(word: str, languages: frozenset[str]) -> str:
 
 
 def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
-    fence, language, indent, lines, end = "", "", "", list[str](), 0
+    fence, language, indent, lines, end, said = "", "", "", list[str](), 0, 0
     for line in response.split("\n"):
         match = _FENCE.match(line)
         closes = bool(match and fence and _closes(match, line, fence))
@@ -117,12 +113,14 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
             yield Block(language, "\n".join([*lines, ""]), closed=True)
             fence = ""
         elif match and (not fence or _begins_over(match, fence, language, languages)):
-            fence, language, lines, end = match["fence"], _language(match["word"], languages), [], 0
-            indent = match["indent"]
+            fence, language, lines = match["fence"], _language(match["word"], languages), []
+            indent, end, said = match["indent"], 0, 0
         elif fence:
             end = len(lines) if closes else end
+            said = said or (len(lines) if match and _ends(match, fence, indent, languages) else 0)
             lines.append(_unindented(line, len(indent)))
-    if fence:  # then a fence that is indented deeper closes it, if there is one
+    if fence:  # then a fence that is indented deeper closes it, or one with words behind it
+        end = end or said
         yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
 
 
@@ -137,6 +135,15 @@ def _begins_over(
     )
 
 
+def _ends(match: re.Match[str], fence: str, indent: str, languages: frozenset[str]) -> bool:
+    """Whether a fence could close a block, but for the words behind it."""
+    return (
+        _is_like(match, fence)
+        and not _deeper(match["indent"], indent)
+        and _language(match["word"], languages) not in languages
+    )
+
+
 def _deeper(indent: str, than: str) -> bool:
     return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
 
@@ -146,6 +153,10 @@ def _unindented(line: str, most: int) -> str:
     return line[min(spaces, most) :]
 
 
-def _closes(match: re.Match[str], line: str, fence: str) -> bool:
+def _is_like(match: re.Match[str], fence: str) -> bool:
     is_fence = match["fence"][0] == fence[0] and len(match["fence"]) >= len(fence)
-    return is_fence and not match["bullet"] and not line[match.end("fence") :].strip(_BLANK)
+    return is_fence and not match["bullet"]
+
+
+def _closes(match: re.Match[str], line: str, fence: str) -> bool:
+    return _is_like(match, fence) and not line[match.end("fence") :].strip(_BLANK)
