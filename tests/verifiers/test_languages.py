@@ -194,6 +194,37 @@ def test_a_thousand_threads_of_java_end_the_program_only(bench: Any) -> None:
     assert ended.reward == 0.0
 
 
+def java_main(number: int) -> str:
+    return f"public static void main(String[] a) {{ System.out.println({number}); }}"
+
+
+STARTS = {
+    "the public class": f"class A {{ {java_main(4)} }}\npublic class Z {{ {java_main(5)} }}",
+    "the public class in a package": (
+        f"package p.q;\nclass A {{ {java_main(4)} }}\npublic class Z {{ {java_main(5)} }}"
+    ),
+    "not a class inside": (
+        f"public class Z {{ static class Main {{ {java_main(4)} }} {java_main(5)} }}"
+    ),
+    "not a class inside of one that is not public": (
+        f"class Z {{ static class A {{ {java_main(4)} }} {java_main(5)} }}"
+    ),
+    "a class inside, where there is no other": f"class Z {{ static class A {{ {java_main(5)} }} }}",
+    "Main": f"class Main {{ {java_main(5)} }}\npublic class A {{ {java_main(4)} }}",
+    "the first": f"class A {{ {java_main(5)} }}\nclass B {{ {java_main(4)} }}",
+    "a class with letters of another script": f"public class Caf\u00e9 {{ {java_main(5)} }}",
+    "a class with a sign of shells": f"public class $PATH {{ {java_main(5)} }}",
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_java_program_begins_at(bench: Any, name: str) -> None:
+    if why := why_missing("java"):
+        pytest.skip(why)
+    ended = bench.judge("code.java", STARTS[name], ONE)
+    assert ended.reward == 1.0, ended.evidence
+
+
 def test_an_annotation_runs_no_code_in_the_compiler(bench: Any) -> None:
     if why := why_missing("java"):
         pytest.skip(why)

@@ -169,10 +169,12 @@ def _java(javac: str, source: bytes, flags: Flags) -> Build:
     release = f" --release {flags.standard}" if flags.standard else ""
     script = (
         f"{javac} -J-Xmx512m -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -J-XX:-UsePerfData"
-        f" -encoding UTF-8 -proc:none -nowarn{release} -d classes {name} &&"
+        f" -encoding UTF-8 -proc:none -nowarn{release} -d classes '{name}' &&"
         f" tar --format=ustar --sort=name -C classes -cf {CLASSES} ."
     )
-    return Build(argv=("/bin/sh", "-c", script), files={name: source}, output=CLASSES)
+    # A name may hold letters of any script; the machine's own locale decides nothing.
+    env = {"LC_ALL": "C.UTF-8"}
+    return Build(argv=("/bin/sh", "-c", script), files={name: source}, output=CLASSES, env=env)
 
 
 def _rust(rustc: str, source: bytes, flags: Flags) -> Build:
