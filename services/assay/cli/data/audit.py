@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay.cli.data.records import Read
-from assay.cli.rows import reference_of
+from assay.cli.data.records import NO_OBJECT, Parsed, Read
+from assay.cli.rows import reference_of, refuse_inexact, refuse_twice, row_value
 from assay.client import Client, Request, Result
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.ids import PipelineName
@@ -166,6 +166,26 @@ def distinct(
     return report
 
 
+def row_reader(key: str) -> Callable[[bytes], Parsed]:
+    """Reads rows as `assay score` does: what they are not judged by may be any JSON.
+
+    Args:
+        key: under which a row has its reference.
+    """
+
+    def read(text: bytes) -> Parsed:
+        try:
+            value = row_value(text, (key, "settings"))
+            refuse_twice(value, "record")
+        except (ValueError, RecursionError) as error:
+            return Refused("malformed JSON", f"record is not valid JSON: {error}")
+        except InvalidRequest as error:
+            return Refused("malformed JSON", f"{error.field}: {error.message}")
+        return value if isinstance(value, dict) else Refused(NO_OBJECT)
+
+    return read
+
+
 def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) -> Audited:
     row = read.record
     if isinstance(row, Refused):
@@ -179,6 +199,7 @@ def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) ->
     if not isinstance(own, dict):
         raise Refused("`settings` is not an object")
     try:
+        refuse_inexact(own, "settings")
         reference = reference_of(row[key], key)
     except InvalidRequest as error:
         raise Refused(f"{error.field}: {error.message}") from None
