@@ -1,5 +1,6 @@
 """The program inside a response: right block, right language, linear time, any text."""
 
+import itertools
 import time
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
-from assay.verifiers.languages.language import BASH, JAVA, JAVASCRIPT, RUST, C
+from assay.verifiers.languages.language import ALL_LANGUAGES, BASH, GO, JAVA, JAVASCRIPT, RUST, C
 from assay.verifiers.sql.definition import WORDS as SQL
 
 AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
@@ -26,6 +27,41 @@ NAMES = {
     "sql": (SQL, "sql pgsql psql tsql t-sql plsql plpgsql mariadb bigquery query.sql"),
 }
 PREFIXES = ("", "language-", "lang-", "highlight-")
+PROGRAMS = {
+    "c": (
+        C,
+        ["int main(void) { return 0; }", "main()\n{\n}", "#include <x>\nint\nmain (int c) {}"],
+    ),
+    "cpp": (ALL_LANGUAGES["cpp"], ["signed main() {}", "auto main() -> int {}", "int main( ){}"]),
+    "java": (
+        JAVA,
+        ["class A {\n  public static void main(String[] a) {}\n}", "static void main (X... x)"],
+    ),
+    "go": (GO, ["package main\n\nfunc main() {}", "package main\nfunc  main () {\n}"]),
+    "rust": (RUST, ["fn main() {}", "pub fn main() -> X {}", "async fn main() {}"]),
+}
+PARTS = ["x = a + b;", "// called by main()", "/* main() */ f();", "for (;;) {}", 'puts("main(");']
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_program_that_is_explained_is_not_the_program(name: str, part: str) -> None:
+    language, programs = PROGRAMS[name]
+    shown = f"The heart of it:\n```{name}\n{part}\n```\n"
+    for program, choice in itertools.product(programs, (LAST, FIRST)):
+        block = f"```{name}\n{program}\n```\n"
+        for response in (block + shown, shown + block, shown + block + shown):
+            found = program_of(response, AUTO, choice, language.words, begins=language.begins)
+            assert found == f"{program}\n", response
+        thought = f"<think>\n{block}</think>\n{shown}"
+        found = program_of(thought, AUTO, choice, language.words, begins=language.begins)
+        assert found == f"{program}\n"
+        two = f"```{name}\n// 1\n{program}\n```\n{block}"
+        found = program_of(two, AUTO, LAST, language.words, begins=language.begins)
+        assert found == f"{program}\n"
+    assert program_of(shown, AUTO, LAST, language.words, begins=language.begins) == f"{part}\n"
+
+
 SAMPLE = "\nPrints:\n```\n5\n```\n```text\n5\n```\n"
 
 
@@ -216,4 +252,16 @@ def test_extraction_is_linear(unit: str) -> None:
     response = unit * (1_000_000 // len(unit))
     began_s = time.process_time()
     program_of(response, AUTO, LAST, PYTHON)
+    assert time.process_time() - began_s < 2.0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "unit", ["main ", "main", "main\n", " ", "\n", "fn main", "func ", "a b ", "\t"]
+)
+def test_the_search_for_a_beginning_is_linear(name: str, unit: str) -> None:
+    language, _ = PROGRAMS[name]
+    response = f"```{name}\n{unit * (400_000 // len(unit))}\n```\n```{name}\nx\n```\n"
+    began_s = time.process_time()
+    program_of(response, AUTO, LAST, language.words, begins=language.begins)
     assert time.process_time() - began_s < 2.0

@@ -24,6 +24,8 @@ class Language:
     title: str
     words: frozenset[str]
     """Words after the fence of a block, in lower case."""
+    begins: str = ""
+    """An expression that matches in every program of it; empty: there is none."""
     tools: tuple[str, ...]
     """Programs that have to be on `PATH`."""
     source: str
@@ -66,6 +68,7 @@ class Language:
 C: Final = Language(
     name="c",
     title="C",
+    begins=programs.MAIN,
     words=frozenset({"c", "c11", "c17", "c99", "ansi-c", "gcc", "gnu"}),
     tools=("gcc",),
     source="program.c",
@@ -79,6 +82,7 @@ C: Final = Language(
 JAVA: Final = Language(
     name="java",
     title="Java",
+    begins=programs.MAIN,
     words=frozenset({"java", "java8", "java11", "java17", "java21"}),
     tools=("javac", "java"),
     source="Main.java",
@@ -122,6 +126,7 @@ TYPESCRIPT: Final = Language(
 GO: Final = Language(
     name="go",
     title="Go",
+    begins=r"^\s{0,12}func\s{1,8}main\s{0,8}\(",
     words=frozenset({"go", "golang"}),
     tools=("go",),
     source="program.go",
@@ -138,6 +143,7 @@ GO: Final = Language(
 RUST: Final = Language(
     name="rust",
     title="Rust",
+    begins=r"^[^\n/\"]{0,80}\bfn\s{1,8}main\s{0,8}\(",
     words=frozenset({"rust", "rs", "rust-lang"}),
     tools=("rustc", "cc"),
     source="program.rs",
@@ -159,6 +165,7 @@ BASH: Final = Language(
 CPP: Final = Language(
     name="cpp",
     title="C++",
+    begins=programs.MAIN,
     words=programs.CPP - {"c"},
     tools=("g++",),
     source="program.cpp",
