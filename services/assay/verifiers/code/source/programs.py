@@ -70,7 +70,7 @@ def program_of(
         defines: names that the tests use. Of several blocks, those that define one of them are
             preferred: an example of its use, in a block behind the program, is not the program.
         begins: an expression for what every program has, where there is such a thing. Blocks that
-            have it are preferred likewise: a part of a program that is explained is none.
+            have it are preferred likewise: the part of a program that is explained is not one.
     """
     wants = re.compile(begins, re.MULTILINE) if begins else _definitions(defines)
     if extraction is Extraction.RAW:
