@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.cli.data.audit import Auditor, distinct, prepare
+from assay.cli.data.audit import Auditor, distinct, prepare, row_reader
 from assay.cli.data.check import _table
 from assay.cli.data.records import read_records
+from assay.cli.score.jsonl import Fields, parse_row
 from assay.client import Client, Outcome
 from assay.client.types import Evidence, Request, ResourceUse, Result
 from assay.core.errors import InvalidRequest
@@ -29,7 +30,8 @@ def write(path: Path, *rows: object) -> Path:
 
 
 def audited(path: Path, pipeline: str = "code.python", **settings: Any) -> Any:
-    report = distinct(read_records(path), key="reference", pipeline=pipeline, settings=settings)
+    rows = read_records(path, row_reader("reference"))
+    report = distinct(rows, key="reference", pipeline=pipeline, settings=settings)
     prepare(report.references, PIPELINES)
     return report
 
@@ -56,7 +58,7 @@ def test_bad_rows_and_malformed_references_are_named_by_line_and_field(tmp_path:
     )
     report = audited(path)
     assert [line for line, _ in report.bad_rows] == [1, 2, 3]
-    assert "record.reference.calls.cases[0].expected" in report.bad_rows[2][1]
+    assert "reference.calls.cases[0].expected" in report.bad_rows[2][1]
     told = report.as_json()
     assert told["refused"] == 2
     reasons = {reason: examples for reason, _, examples in report.reasons()}
@@ -65,6 +67,37 @@ def test_bad_rows_and_malformed_references_are_named_by_line_and_field(tmp_path:
     )
     assert [one["lines"] for one in told["unsound"]] == [[4], [5]]
     _table(report)
+
+
+ROWS = [
+    '{"response": "\\ud800", "reference": "5"}',
+    '{"response": "x", "reference": "5", "logprobs": [NaN, -Infinity, 1e-400]}',
+    '{"response": "x", "reference": "5", "note": {"a": 1, "a": 2}}',
+    '{"response": "x", "reference": {"answers": ["5"]}, "settings": {"strict": false}}',
+    '{"response": "x", "reference": 9007199254740993.0}',
+    '{"response": "x", "reference": {"answers": ["5"], "answers": ["6"]}}',
+    '{"response": "x", "reference": "5", "settings": {"reward_pass": 1e400}}',
+    '{"response": "x", "reference": "5", "reference": "6"}',
+    '{"response": "x", "reference": null}',
+    '{"response": "x"}',
+    '{"response": "x", "reference": [["5"]]}',
+    "[1]",
+    '{"response": "x", "reference": "\xff"}',
+    "{",
+]
+
+
+def test_check_and_score_call_the_same_rows_bad(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes("\n".join(ROWS).encode("latin-1"))
+    wrong = {line for line, _ in audited(path, "math").bad_rows}
+    scored = set()
+    for line, row in enumerate(ROWS, 1):
+        try:
+            parse_row(line, row.encode("latin-1"), Fields())
+        except InvalidRequest:
+            scored.add(line)
+    assert wrong == scored == set(range(5, len(ROWS) + 1))
 
 
 def test_pipeline_and_settings_may_stand_in_the_row(tmp_path: Path) -> None:

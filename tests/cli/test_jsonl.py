@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.cli.data.audit import distinct
+from assay.cli.data.records import Read
 from assay.cli.score import jsonl as jsonl_module
 from assay.cli.score.jsonl import Fields, ScoreRow, basis_of, digest_of, parse_row, read_lines
 from assay.cli.score.worklist import Worklist, superseded_of
@@ -304,3 +306,78 @@ def test_a_row_may_name_a_file_that_was_sent_ahead_and_is_the_same_row(tmp_path:
     assert [row.artifacts["a"] for row in found] == [StoredArtifact(sha256=sha256), content]
     assert len({digest_of(BASIS, row) for row in found}) == 1
     assert [one.field for one in work.bad()] == ["artifacts"] * len(wrong)
+
+
+EXACT = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+INEXACT = {
+    "NaN": "is not JSON",
+    "-Infinity": "is not JSON",
+    "1e400": "is out of range",
+    "1e-400": "is out of range",
+    "9007199254740993.0": "has more digits than a float holds",
+    '{"k": 1, "k": 2}': "key 'k' occurs twice in one object",
+    '{"k": 1, "\\u006b": 1}': "key 'k' occurs twice in one object",
+}
+PLACES = {
+    "%s": "",
+    '{"a": %s}': ".a",
+    '{"a": [1, {"b": %s}]}': ".a[1].b",
+    "[1, %s]": "[1]",
+}
+
+
+@given(EXACT)
+def test_a_reference_reaches_the_service_as_the_file_has_it(value: object) -> None:
+    raw = json.dumps({"response": "x", "reference": {"a": value}}).encode()
+    assert parse_row(1, raw, Fields()).reference == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("key", "place", "text"),
+    [
+        (key, place, text)
+        for key, place, text in itertools.product(("reference", "settings"), PLACES, INEXACT)
+        if key == "reference" or (place % text).startswith("{")
+    ],
+)
+def test_what_is_judged_by_is_read_exactly_or_the_row_is_bad(
+    key: str, place: str, text: str
+) -> None:
+    other = "" if key == "reference" else '"reference": "1", '
+    row = f'{{"response": "x", {other}"{key}": {place % text}}}'
+    with pytest.raises(InvalidRequest, match=INEXACT[text]) as raised:
+        parse_row(1, row.encode(), Fields())
+    assert raised.value.field == key + PLACES[place]
+
+
+@pytest.mark.parametrize("text", INEXACT)
+def test_what_is_not_judged_by_may_be_any_json(text: str) -> None:
+    row = f'{{"response": "x", "reference": "1", "note": [{text}], "messages": [{{"n": {text}}}]}}'
+    assert parse_row(1, row.encode(), Fields()).reference == {"answers": ["1"]}
+
+
+@pytest.mark.parametrize(
+    "row", ['"response": "x", "response": "y"', '"response": "x", "a": 1, "a": 1']
+)
+def test_a_row_with_a_key_twice_is_bad(row: str) -> None:
+    with pytest.raises(InvalidRequest, match="occurs twice"):
+        parse_row(1, f'{{"reference": "1", {row}}}'.encode(), Fields())
+
+
+@pytest.mark.parametrize("value", [None, [None], ["5", None], [{"a": 1}], [["5"]]])
+def test_what_is_no_answer_is_no_reference(value: object) -> None:
+    with pytest.raises(InvalidRequest, match="must be an object") as raised:
+        parse_row(1, json.dumps({"response": "None", "reference": value}).encode(), Fields())
+    assert raised.value.field == "reference"
+    record: dict[str, object] = {"reference": value, "pipeline": "math"}
+    report = distinct([Read(1, record, 1.0)], key="reference", pipeline="", settings={})
+    assert report.references == []
+    assert "reference: must be an object" in report.bad_rows[0][1]

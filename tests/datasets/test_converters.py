@@ -6,6 +6,7 @@ whatever the record holds. Rows are judged by the real pipelines.
 
 import base64
 import contextlib
+import io
 import json
 import pickle
 import random
@@ -19,12 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.cli.data.convert import Converter
 from assay.core.errors import InvalidRequest
-from assay.core.ids import PipelineName
+from assay.core.ids import REQUEST_FORM, PipelineName
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.datasets import livecodebench
 from assay.datasets.answers import last_boxed
+from assay.datasets.names import RowNames
 from assay.datasets.port import DataRow, Outputs, Refused
 from assay.datasets.registry import SOURCES, source_named
 from assay.verifiers.instructions.rules import RULES, follows
@@ -381,6 +384,8 @@ def test_evalplus_problems_that_cannot_be_judged_are_refused(
         ("so #### 5\n#### 2,125", "2125"),
         ("x\n#### -1,234,567", "-1234567"),
         ("x\n#### 3, 4", "3, 4"),
+        ("x\r\n#### 5\r\nThat is all.\r\n", "5"),
+        ("x\n####\n6\n", "6"),
     ],
 )
 def test_gsm8k_answers(answer: str, gold: str) -> None:
@@ -395,11 +400,28 @@ def test_gsm8k_answers(answer: str, gold: str) -> None:
         (r"$\boxed{\left\{1, 2\right\}}$", r"\left\{1, 2\right\}"),
         (r"so \boxed 5 it is", "5"),
         (r"\fbox{x}", "x"),
+        (r"so $\boxed 12$.", "12"),
+        (r"so \boxed -3,000. Done", "-3,000"),
+        (r"\[\boxed 2/3\]", "2/3"),
+        (r"is \boxed x, or", "x"),
         (r"\boxed{ (3, \infty) }", r"(3, \infty)"),
     ],
 )
 def test_the_last_box_of_a_math_solution(solution: str, gold: str) -> None:
     assert converted("math", {"problem": "p", "solution": solution}).reference["answers"] == [gold]
+
+
+@pytest.mark.parametrize("box", [r"\frac12", "x^2", r"5\pi", r"5\%", "2x", "$", r"\text{a}", "-x"])
+@pytest.mark.parametrize("space", ["", " "])
+def test_a_box_without_braces_holds_one_token_or_is_refused(box: str, space: str) -> None:
+    with pytest.raises(Refused, match="a box without braces"):
+        last_boxed(rf"so $\boxed{space}{box}$")
+
+
+@pytest.mark.parametrize("missing", [None, "", "  ", float("nan"), True, ["3"]])
+def test_a_missing_answer_is_that_of_the_solution(missing: object) -> None:
+    record = {"problem": "p", "solution": r"\boxed{3}", "answer": missing}
+    assert converted("math", record).reference == {"answers": ["3"]}
 
 
 @given(st.text(alphabet="ab{}\\ $boxed", max_size=80))
@@ -748,3 +770,53 @@ def test_evalplus_results_without_an_order_are_compared_as_sets(judge: Judge) ->
     for order, right in (("sorted", 1.0), ("reversed", 1.0), ("set", 1.0), ("str", 0.0)):
         program = f"def similar_elements(a, b):\n    return list({order}([x for x in a if x in b]))"
         assert judge("code.python", program, row.reference).reward == right
+
+
+# --- ids -----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=6) | st.sampled_from(["a", "a-2", "a b", "a#2", "x" * 300])))
+def test_each_row_has_an_id_of_its_own_that_the_service_takes(names: list[str]) -> None:
+    given_ids = RowNames()
+    ids = [given_ids.of(f"mbpp/{name}") for name in names]
+    assert len(set(ids)) == len(ids)
+    assert all(REQUEST_FORM.fullmatch(f"{one}/sample-12") for one in ids)
+    again = RowNames()
+    assert [again.of(f"mbpp/{name}") for name in names] == ids
+
+
+@pytest.mark.parametrize(
+    ("source", "record", "key"),
+    [
+        ("gsm8k", {"question": "q", "answer": "#### 5"}, "id"),
+        ("math", {"problem": "p", "answer": "5"}, "unique_id"),
+        ("mbpp", FULL, "task_id"),
+        ("code_contests", CONTEST, "name"),
+        ("ifeval", {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}, "key"),
+    ],
+)
+def test_rows_of_records_with_any_names_have_ids_that_the_service_takes(
+    source: str, record: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    names = [
+        "1575_A. Another Sorting Problem",
+        "a",
+        "a",
+        "a-2",
+        "Caf\u00e9 \u4e2d",
+        "x" * 400,
+        "x" * 401,
+    ]
+    file = tmp_path / "records.jsonl"
+    file.write_text(
+        "".join(json.dumps({"prompt": "p", **record, key: name}) + "\n" for name in names)
+    )
+    known = SOURCES[source]
+    rows = io.StringIO()
+    with contextlib.ExitStack() as stack:
+        Converter(known, known.pipelines[0], strict=True).run([file], rows, stack)
+    ids = [json.loads(line)["request_id"] for line in rows.getvalue().splitlines()]
+    assert len(set(ids)) == len(names)
+    assert all(map(REQUEST_FORM.fullmatch, ids))
+    assert ids[0].endswith("/1575_A._Another_Sorting_Problem")
+    assert ids[1].endswith("/a")

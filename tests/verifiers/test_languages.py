@@ -119,6 +119,34 @@ def test_a_reference_that_silence_passes_is_refused(bench: Any) -> None:
     assert kept.reward == 1.0
 
 
+LONG = "'12345\\n'.repeat(200000)"
+EXITS = {
+    "after one write": f"process.stdout.write({LONG}); process.exit(0);",
+    "after console.log": f"console.log({LONG}); process.exit();",
+    "after many lines": "for (let i = 0; i < 200000; i++) console.log(12345); process.exit();",
+    "in a callback": (
+        "require('readline').createInterface({ input: process.stdin })"
+        f".on('line', () => {{ console.log({LONG}); process.exit(0); }});"
+    ),
+    "at the end of input": (
+        "process.stdin.on('data', () => 0)"
+        f".on('end', () => {{ process.stdout.write({LONG}); process.exit(); }});"
+    ),
+    "in a module": f"import fs from 'node:fs';\nconsole.log({LONG});\nprocess.exit(0);",
+    "by itself": f"console.log({LONG});",
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_what_node_has_printed_before_it_exits_is_its_output(bench: Any, name: str) -> None:
+    if why := why_missing("javascript"):
+        pytest.skip(why)
+    reference = {"tests": [{"stdin": "1\n", "stdout": "12345\n" * 200_000}]}
+    assert bench.judge("code.javascript", EXITS[name], reference).reward == 1.0
+    reference["tests"][0]["stdout"] += "12345\n"
+    assert bench.judge("code.javascript", EXITS[name], reference).reward == 0.0
+
+
 HOSTILE = {
     "reads the host's files": "cat /etc/passwd /root/.bashrc /proc/1/environ 2>/dev/null; echo 5",
     "writes to the system": "echo x > /usr/bin/x 2>/dev/null && echo no; echo 5",
@@ -164,6 +192,37 @@ def test_a_thousand_threads_of_java_end_the_program_only(bench: Any) -> None:
     ended = bench.judge("code.java", program, ONE, **{**TIGHT, "cpu_s": 4.0})
     assert ended.outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}
     assert ended.reward == 0.0
+
+
+def java_main(number: int) -> str:
+    return f"public static void main(String[] a) {{ System.out.println({number}); }}"
+
+
+STARTS = {
+    "the public class": f"class A {{ {java_main(4)} }}\npublic class Z {{ {java_main(5)} }}",
+    "the public class in a package": (
+        f"package p.q;\nclass A {{ {java_main(4)} }}\npublic class Z {{ {java_main(5)} }}"
+    ),
+    "not a class inside": (
+        f"public class Z {{ static class Main {{ {java_main(4)} }} {java_main(5)} }}"
+    ),
+    "not a class inside of one that is not public": (
+        f"class Z {{ static class A {{ {java_main(4)} }} {java_main(5)} }}"
+    ),
+    "a class inside, where there is no other": f"class Z {{ static class A {{ {java_main(5)} }} }}",
+    "Main": f"class Main {{ {java_main(5)} }}\npublic class A {{ {java_main(4)} }}",
+    "the first": f"class A {{ {java_main(5)} }}\nclass B {{ {java_main(4)} }}",
+    "a class with letters of another script": f"public class Caf\u00e9 {{ {java_main(5)} }}",
+    "a class with a sign of shells": f"public class $PATH {{ {java_main(5)} }}",
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_java_program_begins_at(bench: Any, name: str) -> None:
+    if why := why_missing("java"):
+        pytest.skip(why)
+    ended = bench.judge("code.java", STARTS[name], ONE)
+    assert ended.reward == 1.0, ended.evidence
 
 
 def test_an_annotation_runs_no_code_in_the_compiler(bench: Any) -> None:

@@ -1,5 +1,6 @@
 """The program inside a response: right block, right language, linear time, any text."""
 
+import itertools
 import time
 
 import pytest
@@ -7,10 +8,113 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.languages.language import ALL_LANGUAGES, BASH, GO, JAVA, JAVASCRIPT, RUST, C
+from assay.verifiers.sql.definition import WORDS as SQL
 
 AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
 LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
 FENCES_INSIDE = "f\n    ```python\n    g\n    ```\nh\n"
+
+
+NAMES = {
+    "python": (PYTHON, "python Python3.12 py pypy3 cpython ipython3 sage main.py"),
+    "cpp": (CPP, "cpp C++17 c++2a gnu++20 g++ g++-13 cplusplus hpp h++ a.cpp cxx"),
+    "c": (C.words, "c C11 gnu17 gcc ansi-c main.c"),
+    "java": (JAVA.words, "java Java17 Main.java"),
+    "javascript": (JAVASCRIPT.words, "js jsx node.js ecmascript es6 es2020 solution.mjs"),
+    "rust": (RUST.words, "rust rs rust2021 rust-lang"),
+    "bash": (BASH.words, "bash sh zsh ksh shellscript shell-script posix run.sh"),
+    "sql": (SQL, "sql pgsql psql tsql t-sql plsql plpgsql mariadb bigquery query.sql"),
+}
+PREFIXES = ("", "language-", "lang-", "highlight-")
+PROGRAMS = {
+    "c": (
+        C,
+        ["int main(void) { return 0; }", "main()\n{\n}", "#include <x>\nint\nmain (int c) {}"],
+    ),
+    "cpp": (ALL_LANGUAGES["cpp"], ["signed main() {}", "auto main() -> int {}", "int main( ){}"]),
+    "java": (
+        JAVA,
+        ["class A {\n  public static void main(String[] a) {}\n}", "static void main (X... x)"],
+    ),
+    "go": (GO, ["package main\n\nfunc main() {}", "package main\nfunc  main () {\n}"]),
+    "rust": (RUST, ["fn main() {}", "pub fn main() -> X {}", "async fn main() {}"]),
+}
+PARTS = ["x = a + b;", "// called by main()", "/* main() */ f();", "for (;;) {}", 'puts("main(");']
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_program_that_is_explained_is_not_the_program(name: str, part: str) -> None:
+    language, programs = PROGRAMS[name]
+    shown = f"The heart of it:\n```{name}\n{part}\n```\n"
+    for program, choice in itertools.product(programs, (LAST, FIRST)):
+        block = f"```{name}\n{program}\n```\n"
+        for response in (block + shown, shown + block, shown + block + shown):
+            found = program_of(response, AUTO, choice, language.words, begins=language.begins)
+            assert found == f"{program}\n", response
+        thought = f"<think>\n{block}</think>\n{shown}"
+        found = program_of(thought, AUTO, choice, language.words, begins=language.begins)
+        assert found == f"{program}\n"
+        two = f"```{name}\n// 1\n{program}\n```\n{block}"
+        found = program_of(two, AUTO, LAST, language.words, begins=language.begins)
+        assert found == f"{program}\n"
+    assert program_of(shown, AUTO, LAST, language.words, begins=language.begins) == f"{part}\n"
+
+
+SAMPLE = "\nPrints:\n```\n5\n```\n```text\n5\n```\n"
+
+
+@pytest.mark.parametrize("language", NAMES)
+def test_a_block_is_found_by_every_name_of_its_language(language: str) -> None:
+    words, names = NAMES[language]
+    for name in names.split():
+        for prefix in PREFIXES:
+            response = f"Here:\n```{prefix}{name}\nx\n```\n{SAMPLE}"
+            assert program_of(response, AUTO, LAST, words) == "x\n", (prefix, name)
+
+
+@pytest.mark.parametrize("word", ["solution", "code", "my_answer", "submission.final", "réponse"])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_word_that_names_no_language_hides_no_program(word: str, *, closed: bool) -> None:
+    block = f"```{word}\nx" + ("\n```\n" if closed else "")
+    assert program_of(f"Here:\n{block}", FENCED, LAST, PYTHON) == "x\n"
+    thought = f"<think>\n```a\ny\n```\n</think>\n{block}"
+    assert program_of(thought, AUTO, LAST, PYTHON) == ("x\n" if closed else "y\n")
+    assert program_of(f"```\na\n```\n{block}", AUTO, LAST, PYTHON) == "a\n"
+    assert program_of(f"```py\na\n```\n{block}", AUTO, LAST, PYTHON) == "a\n"
+
+
+@pytest.mark.parametrize("language", NAMES)
+def test_a_block_with_the_name_of_another_language_is_never_used(language: str) -> None:
+    words, _ = NAMES[language]
+    others = {name.split()[0] for key, (_, name) in NAMES.items() if key != language} - words
+    for other in [*others, "text", "output", "json", "C#", "pycon", "kotlin", "haskell", "ruby3"]:
+        for name in (other, f"lang-{other}"):
+            assert program_of(f"```{name}\nx\n```", AUTO, LAST, words) is None, name
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("```.", "```;", "``` ```", "```\u200b", "```**", "``` .", "```!)"),
+        *(
+            "```The answer is 5.",
+            "``` That is all.",
+            "```\\boxed{5}",
+            "```</answer>",
+            "```Output: 5",
+        ),
+    ],
+)
+@pytest.mark.parametrize("behind", ["", "\nThat is all.", "\n\n**Note** it is fast.\n"])
+def test_a_closing_fence_may_have_words_behind_it(end: str, behind: str) -> None:
+    for fence in ("```", "~~~"):
+        response = f"Here:\n{fence}python\nx\n{end.replace('```', fence)}{behind}"
+        assert program_of(response, AUTO, LAST, PYTHON) == "x\n"
+    inside = f"```python\nx\n{end}\ny\n```{behind}"
+    if end != "```\u200b":
+        assert program_of(inside, AUTO, LAST, PYTHON) == f"x\n{end}\ny\n"
 
 
 @pytest.mark.parametrize(
@@ -148,4 +252,16 @@ def test_extraction_is_linear(unit: str) -> None:
     response = unit * (1_000_000 // len(unit))
     began_s = time.process_time()
     program_of(response, AUTO, LAST, PYTHON)
+    assert time.process_time() - began_s < 2.0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "unit", ["main ", "main", "main\n", " ", "\n", "fn main", "func ", "a b ", "\t"]
+)
+def test_the_search_for_a_beginning_is_linear(name: str, unit: str) -> None:
+    language, _ = PROGRAMS[name]
+    response = f"```{name}\n{unit * (400_000 // len(unit))}\n```\n```{name}\nx\n```\n"
+    began_s = time.process_time()
+    program_of(response, AUTO, LAST, language.words, begins=language.begins)
     assert time.process_time() - began_s < 2.0

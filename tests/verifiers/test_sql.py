@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+import sqlite3
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from time import process_time
@@ -16,6 +18,7 @@ from assay.core.outcome import Outcome
 from assay.verifiers.sql import compare
 from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal, value_close
 from assay.verifiers.sql.definition import SqlReference, SqlSettings
+from assay.verifiers.sql.order import has_order, order_columns
 from assay.verifiers.sql.stage import rule_of
 
 SETUP = (
@@ -368,3 +371,118 @@ def test_inexact_numbers_are_equal_within_the_tolerance_exactly(
         left, right = Fraction(repr(one)), Fraction(repr(other))
         error, most = abs(left - right), max(Fraction(1), abs(left), abs(right))
         assert value_close(a, b, tolerance) is (error <= Fraction(tolerance) * most)
+
+
+# --- rows that the order leaves open -------------------------------------------------------------
+
+SCORES = (
+    "CREATE TABLE s(name TEXT, points INT, team TEXT);"
+    "INSERT INTO s VALUES ('a', 3, 'x'), ('b', 5, 'y'), ('c', 3, 'y'), ('d', 5, NULL),"
+    " ('e', 1, 'x'), ('f', 3, NULL);"
+)
+GOES_BY = {
+    "its name": ("SELECT name, points FROM s ORDER BY points", [1]),
+    "its number": ("SELECT name, points FROM s ORDER BY 2 DESC;", [1]),
+    "an alias": ("SELECT name, points * 2 AS p FROM s ORDER BY p DESC", [1]),
+    "a quoted alias": ('SELECT name, points AS "p q" FROM s ORDER BY "P Q" ASC', [1]),
+    "its expression": ("SELECT name, s.points FROM s ORDER  BY s.points", [1]),
+    "two columns": ("SELECT name, points, team FROM s ORDER BY points, team DESC", [1, 2]),
+    "a comment": ("SELECT name, points FROM s ORDER BY points -- , name", [1]),
+    "an aggregate": ("SELECT team, count(*) FROM s GROUP BY team ORDER BY COUNT(*) DESC", [1]),
+    "a with": (
+        "WITH q AS (SELECT * FROM s ORDER BY name) SELECT name, team FROM q ORDER BY team",
+        [1],
+    ),
+    "all columns": ("SELECT * FROM s ORDER BY points", [1]),
+    "a union": ("SELECT name, points FROM s UNION SELECT name, 0 FROM s ORDER BY points", [1]),
+    "a limit": ("SELECT name, points FROM s ORDER BY points DESC LIMIT 2", [1]),
+    "another column": ("SELECT name FROM s ORDER BY points", None),
+    "another table's": ("SELECT s.points FROM s JOIN s AS t ON 1 ORDER BY t.points", None),
+    "a column and another": ("SELECT name, team FROM s ORDER BY team, points", None),
+    "another expression": ("SELECT name, points FROM s ORDER BY -points", None),
+    "a collation": ("SELECT name, points FROM s ORDER BY name COLLATE NOCASE", None),
+    "one of two": ("SELECT points AS p, name AS p FROM s ORDER BY p", None),
+    "no column": ("SELECT name FROM s ORDER BY 7", None),
+    "a text": ("SELECT name FROM s ORDER BY 'name'", None),
+}
+
+
+@pytest.mark.parametrize("kind", GOES_BY)
+def test_the_columns_of_an_order_are_known_or_not(kind: str) -> None:
+    query, columns = GOES_BY[kind]
+    names = {"all columns": ["name", "points", "team"], "an alias": ["name", "p"]}.get(kind)
+    if names is None:
+        database = sqlite3.connect(":memory:")
+        database.executescript(SCORES)
+        ordered = query.replace("ORDER BY 7", "ORDER BY 1")
+        names = [one[0] for one in database.execute(ordered).description]
+    assert order_columns(query, names) == columns
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet="select order by from ()'\"`[],.;*1a\n-/", max_size=60))
+def test_any_text_has_an_order_or_not(query: str) -> None:
+    assert has_order(query) in (True, False)
+    columns = order_columns(query, ["a", "1"])
+    assert columns is None or set(columns) <= {0, 1}
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+    st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
+)
+def test_rows_of_one_place_may_stand_in_any_order(
+    pairs: list[tuple[int, int]], random: Random, kinds: tuple[bool, bool]
+) -> None:
+    duplicates, column_order = kinds
+    rows = [[f"i{key}", f"t{text}"] for key, text in sorted(pairs, key=lambda pair: pair[0])]
+    wanted = QueryResult(columns=2, rows=rows, order_columns=[0])
+    own = ResultRule(ordered=True, duplicates=duplicates, column_order=column_order, tolerance=1e-6)
+    mixed = random.sample(rows, len(rows))
+    tied = sorted(mixed, key=lambda row: row[0])
+    assert results_equal(QueryResult(columns=2, rows=tied), wanted, own)
+    distinct = list(dict.fromkeys(map(tuple, mixed)))
+    shown = mixed if duplicates else distinct
+    in_order = [row[0] for row in shown] == sorted(row[0] for row in shown)
+    assert results_equal(QueryResult(columns=2, rows=mixed), wanted, own) == in_order
+    other = [*tied[:-1], [tied[-1][0], "tother"]]
+    assert not results_equal(QueryResult(columns=2, rows=other), wanted, own)
+    fixed = replace(wanted, order_columns=None)
+    assert results_equal(QueryResult(columns=2, rows=tied), fixed, own) == (
+        list(map(tuple, tied)) == list(map(tuple, rows))
+        if duplicates
+        else list(dict.fromkeys(map(tuple, tied))) == list(dict.fromkeys(map(tuple, rows)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "ties", "wrong"),
+    [
+        (GOES_BY["its number"][0], "points DESC, name DESC", "points, name DESC"),
+        (GOES_BY["its expression"][0], "points, name DESC", "name"),
+        (GOES_BY["two columns"][0].replace("name, ", ""), "points, team DESC", "points, team"),
+    ],
+)
+def test_an_order_may_be_finer_than_the_references(
+    bench: Any, engine: str, query: str, ties: str, wrong: str
+) -> None:
+    reference = {"databases": [{"setup": SCORES}], "query": query}
+    what = query[: query.index(" FROM")]
+    for tail, reward in ((ties, 1.0), (wrong, 0.0)):
+        response = f"{what} FROM s ORDER BY {tail}"
+        assert bench.judge("sql", response, reference, engine=engine).reward == reward, tail
+    exact = f"{what} FROM s ORDER BY {ties}"
+    given_order = {
+        **reference,
+        "query": f"{what} FROM s ORDER BY {ties.replace('name DESC', 'name')}",
+    }
+    kept = bench.judge("sql", exact, given_order, engine=engine, row_order="yes").reward
+    assert kept == float("name" not in ties)
+
+
+def test_texts_that_are_not_utf8_are_compared_by_their_bytes(bench: Any) -> None:
+    reference = {"databases": [{}], "query": "SELECT CAST(x'ff41' AS TEXT)"}
+    for text, reward in (("ff41", 1.0), ("fe41", 0.0), ("efbfbd41", 0.0), ("41", 0.0)):
+        assert bench.judge("sql", f"SELECT CAST(x'{text}' AS TEXT)", reference).reward == reward

@@ -6,13 +6,16 @@ from typing import Final
 from assay.datasets.port import DataRecord, DataRow, Refused, Source, identity, text
 
 _THOUSANDS: Final = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
-_BOXED: Final = re.compile(r"\\(?:boxed|fbox)\s*(\{|\S)")
+_BOXED: Final = re.compile(r"\\(?:boxed|fbox)\s*(\{|-?[0-9]+(?:[.,/][0-9]+)*|\S)")
+_BEHIND_A_TOKEN: Final = re.compile(r"\Z|[\s$.,;:!?)]|\\[\])\\]")
+"""Elsewhere it is open how much the box holds: `\\boxed\\frac12`, `\\boxed x^2`."""
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def convert_gsm8k(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem, with the answer after the last `####`."""
-    before, mark, answer = text(record, "answer").rpartition("####")
+    before, mark, after = text(record, "answer").rpartition("####")
+    answer = after.strip().partition("\n")[0]  # a line; what is below is a remark
     if not mark or not answer.strip():
         raise Refused("an answer without `####`", before[-80:] or answer[-80:])
     return DataRow(
@@ -25,20 +28,26 @@ def convert_gsm8k(record: DataRecord, line: int, pipeline: str) -> DataRow:
 
 def convert_math(record: DataRecord, line: int, pipeline: str) -> DataRow:
     """Return the row of a problem: `answer` if there is one, else the last box of `solution`."""
-    answer = record.get("answer")
-    if isinstance(answer, bool) or not isinstance(answer, (str, int, float)) or answer == "":
-        answer = last_boxed(text(record, "solution"))
+    answer = _stated(record.get("answer")) or last_boxed(text(record, "solution"))
     prompt = record.get("problem") or record.get("question") or ""
     return DataRow(
         request_id=identity(record, line, "math", "unique_id", "id", "problem_id"),
         pipeline=pipeline,
-        reference={"answers": [str(answer).strip()]},
+        reference={"answers": [answer]},
         prompt=prompt if isinstance(prompt, str) else "",
     )
 
 
+def _stated(answer: object) -> str:
+    """The answer as text; empty if there is none, as in a column of a table without a value."""
+    is_number = isinstance(answer, (int, float)) and not isinstance(answer, bool)
+    if is_number and answer != answer:  # NaN, the missing value of tables
+        return ""
+    return str(answer).strip() if is_number or isinstance(answer, str) else ""
+
+
 def last_boxed(solution: str) -> str:
-    r"""Return the contents of the last `\boxed{...}`; `\boxed 5` contains one token.
+    r"""Return the contents of the last `\boxed{...}`; `\boxed 12` contains the number.
 
     Raises:
         Refused: there is none, it is not closed, or it is empty.
@@ -47,7 +56,9 @@ def last_boxed(solution: str) -> str:
     if not boxes:
         raise Refused("a solution without a box")
     if boxes[-1][1] != "{":
-        return boxes[-1][1].strip("$") or "$"
+        if boxes[-1][1] in {"\\", "$"} or not _BEHIND_A_TOKEN.match(solution, boxes[-1].end()):
+            raise Refused("a box without braces", solution[boxes[-1].start() :][:80])
+        return boxes[-1][1]
     depth = 1
     for brace in _BRACE.finditer(solution, boxes[-1].end()):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)

@@ -31,7 +31,7 @@ _NOT_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
 """Each bracket as a signed byte: one level deeper, or one less."""
 _NOT_ZERO: Final = re.compile(r"-?[0.]*[1-9]")
-_INT_EXACT_MAX: Final = 2.0**53
+INT_EXACT_MAX: Final = 2.0**53
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -131,7 +131,7 @@ def plain_json(data: bytes, field: str) -> object:
             text,
             object_pairs_hook=_unique,
             parse_constant=_no_constant,
-            parse_float=_finite_float,
+            parse_float=finite_float,
         )
     except ValueError as error:  # malformed JSON, and the errors of hooks and huge integers
         _refuse_numbers(text, field)
@@ -163,11 +163,16 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-def _finite_float(digits: str) -> float:
+def finite_float(digits: str) -> float:
+    """Return the number that is written, exactly as far as a user can tell.
+
+    Raises:
+        ValueError: a float would be another number.
+    """
     value = float(digits)
     if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(digits)):
         raise ValueError(f"number {digits[:40]} is out of range")
-    if abs(value) >= _INT_EXACT_MAX and Decimal(digits) != Decimal(repr(value)):
+    if abs(value) >= INT_EXACT_MAX and Decimal(digits) != Decimal(repr(value)):
         raise ValueError(f"number {digits[:40]} has more digits than a float holds")
     return value
 
@@ -195,7 +200,7 @@ def _refuse_numbers(text: str, field: str) -> None:
             text,
             object_pairs_hook=_unique,
             parse_constant=kept(_no_constant),
-            parse_float=kept(_finite_float),
+            parse_float=kept(finite_float),
             parse_int=kept(_short_int),
         )
     except ValueError:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay.cli.data.records import Read
+from assay.cli.data.records import NO_OBJECT, Parsed, Read
+from assay.cli.rows import reference_of, refuse_inexact, refuse_twice, row_value
 from assay.client import Client, Request, Result
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.ids import PipelineName
@@ -165,6 +166,26 @@ def distinct(
     return report
 
 
+def row_reader(key: str) -> Callable[[bytes], Parsed]:
+    """Reads rows as `assay score` does: what they are not judged by may be any JSON.
+
+    Args:
+        key: under which a row has its reference.
+    """
+
+    def read(text: bytes) -> Parsed:
+        try:
+            value = row_value(text, (key, "settings"))
+            refuse_twice(value, "record")
+        except (ValueError, RecursionError) as error:
+            return Refused("malformed JSON", f"record is not valid JSON: {error}")
+        except InvalidRequest as error:
+            return Refused("malformed JSON", f"{error.field}: {error.message}")
+        return value if isinstance(value, dict) else Refused(NO_OBJECT)
+
+    return read
+
+
 def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) -> Audited:
     row = read.record
     if isinstance(row, Refused):
@@ -177,15 +198,12 @@ def _of_row(read: Read, key: str, pipeline: str, settings: Mapping[str, Any]) ->
         raise Refused("no `pipeline`, and none was named")
     if not isinstance(own, dict):
         raise Refused("`settings` is not an object")
-    return Audited(pipeline=name, settings={**own, **settings}, reference=_reference(row[key]))
-
-
-def _reference(value: object) -> Mapping[str, Any]:
-    """What is no object is the one right answer, or the right answers."""
-    if isinstance(value, dict):
-        return value
-    answers = value if isinstance(value, list) else [value]
-    return {"answers": [one if isinstance(one, str) else str(one) for one in answers]}
+    try:
+        refuse_inexact(own, "settings")
+        reference = reference_of(row[key], key)
+    except InvalidRequest as error:
+        raise Refused(f"{error.field}: {error.message}") from None
+    return Audited(pipeline=name, settings={**own, **settings}, reference=reference)
 
 
 def _digest(one: Audited) -> str:

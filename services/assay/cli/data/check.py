@@ -21,7 +21,7 @@ from assay.cli.console import (
     print_json,
     settings_object,
 )
-from assay.cli.data.audit import Auditor, AuditReport, distinct, prepare
+from assay.cli.data.audit import Auditor, AuditReport, distinct, prepare, row_reader
 from assay.cli.data.records import Read, read_records
 from assay.cli.files import output_file
 from assay.cli.platform.attached import service
@@ -47,7 +47,7 @@ def check(
     """Try each distinct reference with responses of known verdict, before training."""
     if output is not None:
         output = output_file(output, inputs=[file])
-    rows = _with_bar(file)
+    rows = _with_bar(file, reference_field)
     report = distinct(
         rows, key=reference_field, pipeline=pipeline, settings=settings_object(settings)
     )
@@ -91,12 +91,12 @@ def _progress() -> Progress:
     )
 
 
-def _with_bar(path: Path) -> Iterator[Read]:
+def _with_bar(path: Path, key: str) -> Iterator[Read]:
     with Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), console=err
     ) as progress:
         bar = progress.add_task(f"reading {path.name}", total=1.0)
-        for read in read_records(path):
+        for read in read_records(path, row_reader(key)):
             yield read
             progress.update(bar, completed=read.done)
 

@@ -20,6 +20,7 @@ from assay.cli.files import output_file, partial_of
 from assay.cli.printed import err, out
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
+from assay.datasets.names import RowNames
 from assay.datasets.port import DataRow, Outputs, Refused, Source
 from assay.datasets.registry import ALIASES, SOURCES, source_named
 from assay.verifiers.intake import parse_reference, parse_settings
@@ -111,7 +112,7 @@ class Converter:
         self._pipeline = pipeline
         self._strict = strict
         self._definition = load_pipelines()[PipelineName(pipeline)]
-        self._ids: Counter[str] = Counter()
+        self._names = RowNames()
         self.report = ConversionReport()
 
     def run(self, files: Sequence[Path], output: IO[str], stack: ExitStack) -> None:
@@ -158,13 +159,8 @@ class Converter:
             raise Refused(f"refused by {self._pipeline}", error.message) from None
 
     def _named(self, row: DataRow) -> dict[str, Any]:
-        """Ids are unique in the output, however often they stand in the files."""
-        plain = row.as_json()
-        self._ids[row.request_id] += 1
-        if self._ids[row.request_id] > 1:
-            plain["request_id"] = f"{row.request_id}#{self._ids[row.request_id]}"
-            plain["group_id"] = plain["request_id"]
-        return plain
+        name = self._names.of(row.request_id)
+        return {**row.as_json(), "request_id": name, "group_id": name}
 
     def _solutions(self, stack: ExitStack) -> Solutions:
         if "_runner" not in self.__dict__:

@@ -16,6 +16,7 @@ from assay.verifiers.intake import plain_json
 
 RECORD_BYTES_MAX: Final = 256 * 1024**2
 """Of one line; the longest published ones (LiveCodeBench) are some tens of megabytes."""
+NO_OBJECT: Final = "a record that is not a JSON object"
 _PARQUET_ROWS: Final = 64
 _LIST_KEYS: Final = ("data", "rows", "problems")
 
@@ -25,13 +26,29 @@ class Read(NamedTuple):
 
     line: int
     """From 1; of a file that has no lines, the number of the record."""
-    record: dict[str, Any] | Refused
+    record: "Parsed"
     done: float
     """Share of the file that is read, 0 to 1."""
 
 
-def read_records(path: Path) -> Iterator[Read]:
+Parsed = dict[str, Any] | Refused
+
+
+def record_of(text: bytes) -> Parsed:
+    """A record of a data set: all of it is exact."""
+    try:
+        value = plain_json(text, "record")
+    except InvalidRequest as error:
+        return Refused("malformed JSON", error.message)
+    return value if isinstance(value, dict) else Refused(NO_OBJECT)
+
+
+def read_records(path: Path, parse: Callable[[bytes], Parsed] = record_of) -> Iterator[Read]:
     """Read a file from its beginning to its end.
+
+    Args:
+        path: of the file.
+        parse: reads a line of a file of lines.
 
     Raises:
         InvalidRequest: the whole file is in no form that is known.
@@ -44,7 +61,7 @@ def read_records(path: Path) -> Iterator[Read]:
     elif name.endswith(".json") and not _is_lines(path):
         yield from _document(path)
     else:
-        yield from _lines(path)
+        yield from _lines(path, parse)
 
 
 def _is_lines(path: Path) -> bool:
@@ -55,7 +72,7 @@ def _is_lines(path: Path) -> bool:
     return first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{")
 
 
-def _lines(path: Path) -> Iterator[Read]:
+def _lines(path: Path, parse: Callable[[bytes], Parsed]) -> Iterator[Read]:
     size = max(1, path.stat().st_size)
     with opened(path) as file:
         raw = getattr(file, "fileobj", None) or file
@@ -67,7 +84,7 @@ def _lines(path: Path) -> Iterator[Read]:
                 text = without_mark(text)
             if not text.strip():
                 continue
-            record = _record(text) if whole else Refused("a line that is too long")
+            record = parse(text) if whole else Refused("a line that is too long")
             yield Read(number, record, min(1.0, raw.tell() / size))
 
 
@@ -82,21 +99,13 @@ def _next_line(file: IO[bytes]) -> tuple[bytes, bool] | None:
     return (line if whole else b"x", whole) if line else None
 
 
-def _record(text: bytes) -> dict[str, Any] | Refused:
-    try:
-        value = plain_json(text, "record")
-    except InvalidRequest as error:
-        return Refused("malformed JSON", error.message)
-    return value if isinstance(value, dict) else Refused("a record that is not a JSON object")
-
-
 def _document(path: Path) -> Iterator[Read]:
     """One JSON document: a list of records, or an object of them."""
     with opened(path) as file, damage_told():
         value = plain_json(without_mark(file.read()), "file")
     records = _listed(value)
     for number, record in enumerate(records, 1):
-        one = record if isinstance(record, dict) else Refused("a record that is not a JSON object")
+        one = record if isinstance(record, dict) else Refused(NO_OBJECT)
         yield Read(number, one, number / len(records))
 
 

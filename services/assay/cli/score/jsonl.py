@@ -10,11 +10,12 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from assay.cli.files import without_mark
+from assay.cli.rows import reference_of, refuse_inexact, refuse_twice, row_value
 from assay.client.types import StoredArtifact
 from assay.core.errors import InvalidRequest
 from assay.core.tools.response import response_bytes
@@ -110,7 +111,7 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
     Raises:
         InvalidRequest: `field` is the key that is wrong; empty: the line is no row.
     """
-    data = _object(raw)
+    data = _object(raw, (fields.reference, fields.settings))
     if fields.reference not in data:
         raise InvalidRequest("missing", field=fields.reference)
     return ScoreRow(
@@ -118,7 +119,7 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
         request_id=_name(data.get(fields.request_id, f"line-{line}"), fields.request_id),
         group_id=_name(data.get(fields.group_id, ""), fields.group_id),
         response=_response(data, fields.response),
-        reference=_reference(data[fields.reference]),
+        reference=reference_of(data[fields.reference], fields.reference),
         settings=_settings(data.get(fields.settings), fields.settings),
         messages=_messages(data.get(MESSAGES)),
         artifacts=_artifacts(data.get(ARTIFACTS)),
@@ -126,17 +127,18 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> ScoreRow:
     )
 
 
-def _object(raw: bytes) -> Mapping[str, Any]:
+def _object(raw: bytes, judged: Iterable[str]) -> Mapping[str, Any]:
     if len(raw) > ROW_BYTES_MAX:
         raise InvalidRequest(f"longer than {ROW_BYTES_MAX:,} bytes")
     try:
-        data = json.loads(without_mark(raw).decode("utf-8"))
+        data = row_value(without_mark(raw), judged)
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise InvalidRequest("not a JSON object")
+    refuse_twice(data, "")
     return data
 
 
@@ -202,14 +204,8 @@ def _settings(value: object, name: str) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise InvalidRequest("must be an object", field=name)
+    refuse_inexact(value, name)
     return value
-
-
-def _reference(value: object) -> Mapping[str, Any]:
-    if isinstance(value, dict):
-        return value
-    answers = value if isinstance(value, list) else [value]
-    return {"answers": [answer if isinstance(answer, str) else str(answer) for answer in answers]}
 
 
 def digest_of(basis: bytes, row: ScoreRow) -> str:

@@ -24,7 +24,7 @@ from assay.verifiers.code.scoring import (
     no_program,
 )
 from assay.verifiers.code.settings import PROGRAM_FILE, CppSettings
-from assay.verifiers.code.source.programs import CPP, program_of
+from assay.verifiers.code.source.programs import CPP, MAIN, program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import compiler_settings, not_compiled, run_compiled
@@ -94,7 +94,7 @@ class CompileHandler:
     def _one(self, work: Work) -> StageVerdict:
         settings: CppSettings = work.settings
         reference: CppReference = work.reference
-        source = program_of(work.response, settings.extraction, settings.block, CPP)
+        source = program_of(work.response, settings.extraction, settings.block, CPP, begins=MAIN)
         if source is None:
             return no_program(settings)
         return total(
@@ -157,7 +157,7 @@ class RunHandler:
     def _one(self, work: Work) -> Ended:
         settings: CppSettings = work.settings
         reference: CppReference = work.reference
-        source = program_of(work.response, settings.extraction, settings.block, CPP)
+        source = program_of(work.response, settings.extraction, settings.block, CPP, begins=MAIN)
         if source is None:
             return no_program(settings)
         key = work.handover.decode("ascii")

@@ -23,6 +23,13 @@ exit $status
 CLASSES: Final = "program.tar"
 _STACK_KIB: Final = 12_000
 """Of Node, below the smallest stack of a box."""
+WAITS: Final = "waits.cjs"
+_WAITS_TEXT: Final = b"""\
+for (const one of [process.stdout, process.stderr]) one._handle?.setBlocking?.(true);
+"""
+"""Run by Node before the program: without it Node writes to a pipe later, and a program that calls
+`process.exit` loses what the pipe did not take at once. Into a file, as contests run programs, Node
+writes at once."""
 _DETECTS_MODULES: Final = range(20, 22)
 """Versions of Node that tell modules from scripts only when asked to."""
 
@@ -122,12 +129,18 @@ def run_argv(toolchain: Toolchain, memory_bytes: int) -> tuple[str, ...]:
             bounds = (f"--max-old-space-size={mib}", f"--stack-size={_STACK_KIB}")
             detects = node_major(toolchain) in _DETECTS_MODULES
             module = ("--experimental-detect-module",) if detects else ()
-            return (tools["node"], "--no-warnings", *bounds, *module, language.file)
+            waits = ("--require", f"./{WAITS}")
+            return (tools["node"], "--no-warnings", *bounds, *module, *waits, language.file)
         case "python":
             return (tools["python"], "-I", language.file)
         case "bash":
             return (tools["bash"], language.file)
     return (f"./{language.file}",)
+
+
+def run_files(language: Language) -> Mapping[str, bytes]:
+    """Files that `run_argv` names beside the program."""
+    return {WAITS: _WAITS_TEXT} if "node" in language.tools else {}
 
 
 def run_env(toolchain: Toolchain, memory_bytes: int) -> Mapping[str, str]:
@@ -156,10 +169,12 @@ def _java(javac: str, source: bytes, flags: Flags) -> Build:
     release = f" --release {flags.standard}" if flags.standard else ""
     script = (
         f"{javac} -J-Xmx512m -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -J-XX:-UsePerfData"
-        f" -encoding UTF-8 -proc:none -nowarn{release} -d classes {name} &&"
+        f" -encoding UTF-8 -proc:none -nowarn{release} -d classes '{name}' &&"
         f" tar --format=ustar --sort=name -C classes -cf {CLASSES} ."
     )
-    return Build(argv=("/bin/sh", "-c", script), files={name: source}, output=CLASSES)
+    # A name may hold letters of any script; the machine's own locale decides nothing.
+    env = {"LC_ALL": "C.UTF-8"}
+    return Build(argv=("/bin/sh", "-c", script), files={name: source}, output=CLASSES, env=env)
 
 
 def _rust(rustc: str, source: bytes, flags: Flags) -> Build:

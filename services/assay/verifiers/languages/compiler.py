@@ -206,14 +206,15 @@ class LanguageCompiler:
             raise _NotKept("compile_error", use_of(result))
         program = result.files.get(build.output)
         if result.status is RunStatus.EXITED and result.exit_code == 0 and program:
-            return _program(program) if build.output == CLASSES else _GOOD + program
+            return _program(program, build) if build.output == CLASSES else _GOOD + program
         verdict = f"compile_{result.status.value}" if result.status.is_limit else "compile_error"
         return _failure(verdict, text_tail(result.stderr or result.stdout))
 
 
-def _program(classes: bytes) -> bytes:
+def _program(classes: bytes, build: Build) -> bytes:
+    [file] = build.files
     try:
-        return _GOOD + jar_of(classes)
+        return _GOOD + jar_of(classes, file)
     except (NoMain, tarfile.TarError, ValueError) as error:
         return _failure("compile_error", str(error))
 

@@ -17,7 +17,7 @@ _HIDDEN: Final = re.compile(
     rb'//[^\n]*|/\*.*?(?:\*/|\Z)|"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
     re.S,
 )
-_TOKEN: Final = re.compile(rb"[{}]|[A-Za-z_$][A-Za-z0-9_$]*")
+_TOKEN: Final = re.compile(rb"[{}]|[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
 _KINDS: Final = frozenset({b"class", b"interface", b"enum", b"record"})
 _PUBLIC_STATIC: Final = 0x0009
 _SIZES: Final = {
@@ -56,7 +56,7 @@ def java_file(source: bytes) -> str:
         elif token == b"}":
             depth, is_public = depth - 1, False
         elif depth == 0 and is_named:
-            return f"{token.decode('ascii')}.java"
+            return f"{token.decode('utf-8', 'replace')}.java"
         elif depth == 0 and token in _KINDS and is_public:
             is_named = True
         elif depth == 0 and token == b"public":
@@ -64,18 +64,30 @@ def java_file(source: bytes) -> str:
     return MAIN_FILE
 
 
-def jar_of(classes: bytes) -> bytes:
+def jar_of(classes: bytes, file: str = MAIN_FILE) -> bytes:
     """Make a program of the class files in a tar archive.
+
+    It begins at `Main`, else at the public class, else at the first by name; a class inside of
+    another is not where a program begins, if any other class has a `main`.
+
+    Args:
+        classes: the archive.
+        file: of the source, which has the name of the public class.
 
     Raises:
         NoMain: there is no class to begin with.
         tarfile.TarError: it is not an archive.
     """
     found = dict(_class_files(classes))
-    mains = [name for name, content in sorted(found.items()) if has_main(content)]
+    mains = [name for name, content in found.items() if has_main(content)]
     if not mains:
         raise NoMain("no class has a method public static void main(String[])")
-    first = "Main.class" if "Main.class" in mains else mains[0]
+
+    def rank(path: str) -> tuple[bool, bool, bool, str]:
+        name = path.rpartition("/")[2].removesuffix(".class")
+        return name != "Main", name != file.removesuffix(".java"), "$" in name, path
+
+    first = min(mains, key=rank)
     manifest = f"Manifest-Version: 1.0\nMain-Class: {_class_name(first)}\n\n"
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as jar:

@@ -28,7 +28,9 @@ def artifacts_of(work: Work) -> Sequence[str]:
         return [*programs, *([report] if report else [])]
     language = settings.own_language()
     found = [program_prefix(language.name, language.empty.encode())]
-    text = program_of(work.response, settings.extraction, settings.block, language.words)
+    text = program_of(
+        work.response, settings.extraction, settings.block, language.words, begins=language.begins
+    )
     if text is not None:
         found.append(program_prefix(language.name, text.encode("utf-8", "surrogateescape")))
     for name in ("checker", "interactor"):

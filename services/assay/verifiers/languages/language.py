@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.sandbox.port import MIB, Limits
+from assay.verifiers.code.source import programs
 
 GIB: Final = 1_024 * MIB
 
@@ -23,6 +24,8 @@ class Language:
     title: str
     words: frozenset[str]
     """Words after the fence of a block, in lower case."""
+    begins: str = ""
+    """An expression that matches in every program of it; empty: there is none."""
     tools: tuple[str, ...]
     """Programs that have to be on `PATH`."""
     source: str
@@ -65,7 +68,8 @@ class Language:
 C: Final = Language(
     name="c",
     title="C",
-    words=frozenset({"c", "c11", "c17", "c99"}),
+    begins=programs.MAIN,
+    words=frozenset({"c", "c11", "c17", "c99", "ansi-c", "gcc", "gnu"}),
     tools=("gcc",),
     source="program.c",
     built="program",
@@ -78,6 +82,7 @@ C: Final = Language(
 JAVA: Final = Language(
     name="java",
     title="Java",
+    begins=programs.MAIN,
     words=frozenset({"java", "java8", "java11", "java17", "java21"}),
     tools=("javac", "java"),
     source="Main.java",
@@ -94,7 +99,9 @@ JAVA: Final = Language(
 JAVASCRIPT: Final = Language(
     name="javascript",
     title="JavaScript",
-    words=frozenset({"javascript", "js", "node", "nodejs", "mjs", "cjs"}),
+    words=frozenset(
+        {"javascript", "js", "node", "nodejs", "mjs", "cjs", "jsx", "ecmascript", "es"}
+    ),
     tools=("node",),
     source="program.js",
     empty="\n",
@@ -119,6 +126,7 @@ TYPESCRIPT: Final = Language(
 GO: Final = Language(
     name="go",
     title="Go",
+    begins=r"^\s{0,12}func\s{1,8}main\s{0,8}\(",
     words=frozenset({"go", "golang"}),
     tools=("go",),
     source="program.go",
@@ -135,7 +143,8 @@ GO: Final = Language(
 RUST: Final = Language(
     name="rust",
     title="Rust",
-    words=frozenset({"rust", "rs"}),
+    begins=r"^[^\n/\"]{0,80}\bfn\s{1,8}main\s{0,8}\(",
+    words=frozenset({"rust", "rs", "rust-lang"}),
     tools=("rustc", "cc"),
     source="program.rs",
     built="program",
@@ -145,7 +154,9 @@ RUST: Final = Language(
 BASH: Final = Language(
     name="bash",
     title="Bash",
-    words=frozenset({"bash", "sh", "shell", "zsh"}),
+    words=frozenset(
+        {"bash", "sh", "shell", "zsh", "ksh", "dash", "posix", "shellscript", "shell-script"}
+    ),
     tools=("bash",),
     source="program.sh",
     empty=":\n",
@@ -154,7 +165,8 @@ BASH: Final = Language(
 CPP: Final = Language(
     name="cpp",
     title="C++",
-    words=frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20"}),
+    begins=programs.MAIN,
+    words=programs.CPP - {"c"},
     tools=("g++",),
     source="program.cpp",
     built="program",
@@ -164,7 +176,7 @@ CPP: Final = Language(
 PYTHON: Final = Language(
     name="python",
     title="Python",
-    words=frozenset({"python", "py", "python3", "py3"}),
+    words=programs.PYTHON,
     tools=(),
     source="program.py",
     empty="pass\n",

@@ -23,6 +23,7 @@ from assay.verifiers.languages.commands import (
     default_flags,
     run_argv,
     run_env,
+    run_files,
 )
 from assay.verifiers.languages.compiler import (
     Compiled,
@@ -127,7 +128,7 @@ class Programs:
         return CommandRun(
             argv=(*run_argv(toolchain, limits.memory_bytes), *arguments),
             env=run_env(toolchain, limits.memory_bytes),
-            files={language.file: program},
+            files={**run_files(language), language.file: program},
             executables=frozenset({language.file}),
             limits=language.bounded(limits),
         )

@@ -55,7 +55,9 @@ def source_to_judge(work: Work) -> SourceFile | None:
     """The program in the response of `code.LANGUAGE`."""
     settings: LanguageSettings = work.settings
     language = settings.own_language()
-    text = program_of(work.response, settings.extraction, settings.block, language.words)
+    text = program_of(
+        work.response, settings.extraction, settings.block, language.words, begins=language.begins
+    )
     if text is None:
         return None
     return SourceFile(

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, groupby
 from typing import Final
 
 Row = Sequence[str]
@@ -32,6 +33,17 @@ class QueryResult:
 
     columns: int
     rows: Sequence[Row]
+    order_columns: Sequence[int] | None = None
+    """Of an expected result: the columns that its order goes by. Rows equal in all of them may
+    stand in any order among themselves. `None`: each row has its own place."""
+
+    def places(self) -> Sequence[int]:
+        """The place of each row in the order; rows in any order among themselves share one."""
+        if self.order_columns is None:
+            return range(len(self.rows))
+        keys = [[row[at] for at in self.order_columns] for row in self.rows]
+        changes = [at > 0 and keys[at] != keys[at - 1] for at in range(len(keys))]
+        return list(accumulate(changes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +61,15 @@ def results_equal(actual: QueryResult, expected: QueryResult, rule: ResultRule) 
     if actual.columns != expected.columns:
         return False
     budget = [TRIES_MAX]
+    places = expected.places()
     if rule.column_order or actual.columns > PERMUTED_COLUMNS_MAX:
-        return _rows_equal(actual.rows, expected.rows, rule, budget)
+        return _rows_equal(actual.rows, expected.rows, rule, budget, places)
     given, wanted = _columns(actual), _columns(expected)
     candidates = [
         [at for at, column in enumerate(given) if _can_stand_for(column, other, rule)]
         for other in wanted
     ]
-    return any(_orders(given, wanted, candidates, rule, [], budget))
+    return any(_orders(given, wanted, candidates, rule, [], budget, places))
 
 
 def _columns(result: QueryResult) -> list[list[str]]:
@@ -95,6 +108,7 @@ def _orders(
     rule: ResultRule,
     chosen: list[int],
     budget: list[int],
+    places: Sequence[int],
 ) -> Iterator[bool]:
     """Choose the columns one after the other; each must fit together with those before it."""
     place = len(chosen)
@@ -113,27 +127,52 @@ def _orders(
         order = [*chosen, at]
         rows = list(zip(*(given[one] for one in order), strict=True))
         budget[0] -= len(rows) * len(order)
-        if not is_telling or _rows_equal(rows, wanted_rows, rule, budget):
-            yield from _orders(given, wanted, candidates, rule, order, budget)
+        if not is_telling or _rows_equal(rows, wanted_rows, rule, budget, places):
+            yield from _orders(given, wanted, candidates, rule, order, budget, places)
 
 
 def _rows_equal(
-    actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule, budget: list[int]
+    actual: Sequence[Row],
+    expected: Sequence[Row],
+    rule: ResultRule,
+    budget: list[int],
+    places: Sequence[int],
 ) -> bool:
     columns = len(expected[0]) if expected else 1
     budget[0] -= max(len(actual), len(expected)) * columns
     if rule.ordered:
         if not rule.duplicates:
+            first = {
+                tuple(row): place for row, place in reversed([*zip(expected, places, strict=True)])
+            }
             actual, expected = _distinct(actual), _distinct(expected)
-        return len(actual) == len(expected) and all(
-            _row_close(one, other, rule.tolerance)
-            for one, other in zip(actual, expected, strict=True)
-        )
+            places = [first[tuple(row)] for row in expected]
+        return len(actual) == len(expected) and _placed(actual, expected, places, rule, budget)
     if rule.duplicates:
         return len(actual) == len(expected) and _matched(actual, expected, rule.tolerance, budget)
     return _covered(actual, expected, rule.tolerance, budget) and _covered(
         expected, actual, rule.tolerance, budget
     )
+
+
+def _placed(
+    actual: Sequence[Row],
+    expected: Sequence[Row],
+    places: Sequence[int],
+    rule: ResultRule,
+    budget: list[int],
+) -> bool:
+    """Whether as many rows stand where the expected ones do; those of one place in any order."""
+    for _, together in groupby(range(len(expected)), key=places.__getitem__):
+        at, *more = together
+        if not more:
+            if not _row_close(actual[at], expected[at], rule.tolerance):
+                return False
+            continue
+        end = more[-1] + 1
+        if not _matched(actual[at:end], expected[at:end], rule.tolerance, budget):
+            return False
+    return True
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:

@@ -26,7 +26,13 @@ DATABASES_MAX: Final = 16
 SETUP_CHARS_MAX: Final = 4_000_000
 QUERY_CHARS_MAX: Final = 100_000
 ROWS_MAX: Final = 100_000
-WORDS: Final = frozenset({"sql", "sqlite", "sqlite3", "duckdb", "postgresql", "postgres", "mysql"})
+WORDS: Final = frozenset(
+    {
+        *("sql", "sqlite", "sqlite3", "duckdb", "postgresql", "postgres", "psql", "pgsql"),
+        *("plpgsql", "mysql", "mariadb", "mssql", "tsql", "t-sql", "plsql", "sparksql"),
+        *("bigquery", "snowflake", "oracle", "ansi-sql"),
+    }
+)
 
 
 class Engine(StrEnum):
@@ -40,8 +46,10 @@ class RowOrder(StrEnum):
     """Whether the order of rows counts."""
 
     AUTO = "auto"
-    """If the reference's query ends in an ORDER BY of its own."""
+    """If the reference's query ends in an ORDER BY of its own; rows that this leaves open may stand
+    in any order among themselves."""
     YES = "yes"
+    """Each row has its own place."""
     NO = "no"
 
 

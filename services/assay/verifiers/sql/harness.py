@@ -110,7 +110,7 @@ def _last_result(database: sqlite3.Connection, text: str, rows_max: int) -> dict
             rows = _rows(cursor, rows_max)
     if not found:
         return {"error": "no statement has a result"}
-    return {"columns": len(columns), "rows": rows}
+    return {"columns": len(columns), "names": columns, "rows": rows}
 
 
 def _statements(text: str) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _value(value: object) -> str:
         items = [[_value(key), _value(one)] for key, one in value.items()]
         text = "m" + json.dumps(items)
     else:
-        text = f"t{value}".encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        text = f"t{value}"
     if len(text) > _VALUE_CHARS:
         raise _TooMany("a value is too long")
     return text
@@ -197,4 +197,5 @@ def _last_of(database: Any, text: str, rows_max: int) -> dict[str, Any]:  # noqa
     cursor = database.execute(text)
     if cursor.description is None:
         return {"error": "no statement has a result"}
-    return {"columns": len(cursor.description), "rows": _rows(cursor, rows_max)}
+    names = [str(one[0]) for one in cursor.description]
+    return {"columns": len(names), "names": names, "rows": _rows(cursor, rows_max)}

@@ -8,9 +8,9 @@ that finds nothing would pass.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_
 from assay.verifiers.sql import harness
 from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal
 from assay.verifiers.sql.definition import WORDS, Engine, RowOrder, SqlReference, SqlSettings
+from assay.verifiers.sql.order import has_order, order_columns
 from assay.verifiers.total import total
 
 _HARNESS: Final = "sql"
@@ -37,7 +38,6 @@ _KEPT_ROWS_MAX: Final = 1_000_000
 _OWN_MEMORY_BYTES: Final = 128 * MIB
 """Of the interpreter and the rows on their way."""
 _OUTPUT_BYTES: Final = 128 * MIB
-_LAST_ORDER: Final = re.compile(r"\border\s+by\b(?![\s\S]*\b(?:from|where|group)\b)", re.I)
 
 
 class InvalidQuery(Exception):
@@ -56,6 +56,7 @@ class Reply:
         if "too_many" in report:
             self.limit = RunStatus.OUTPUT_LIMIT.value
         rows = report.get("rows", [])
+        self.names = [str(name) for name in report.get("names", [])]
         self.result = QueryResult(columns=int(report.get("columns", 0)), rows=rows)
 
     @property
@@ -198,7 +199,10 @@ class SqlHandler:
             raise InvalidQuery(f"reference.check: {reply.check_error}")
         if reply.failure:
             raise InvalidQuery(f"reference.query: database {at}: {reply.failure}")
-        return reply.result
+        if settings.row_order is not RowOrder.AUTO:
+            return reply.result
+        columns = order_columns(reference.check or reference.query, reply.names)
+        return replace(reply.result, order_columns=columns)
 
     def _reply(self, sql: str, reference: SqlReference, at: int, settings: SqlSettings) -> Reply:
         launcher = self._launcher(settings.engine)
@@ -282,7 +286,7 @@ def rule_of(reference: SqlReference, settings: SqlSettings) -> ResultRule:
     """What counts in a comparison."""
     compared = reference.check or reference.query
     ordered = settings.row_order is RowOrder.YES or (
-        settings.row_order is RowOrder.AUTO and _LAST_ORDER.search(_outermost(compared)) is not None
+        settings.row_order is RowOrder.AUTO and has_order(compared)
     )
     return ResultRule(
         ordered=ordered,
@@ -290,23 +294,6 @@ def rule_of(reference: SqlReference, settings: SqlSettings) -> ResultRule:
         column_order=settings.column_order,
         tolerance=settings.float_tolerance,
     )
-
-
-def _outermost(query: str) -> str:
-    """The query without what stands in parentheses, quotes and comments."""
-    kept, depth = [], 0
-    tokens = re.findall(
-        r"--[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\[\]]*\]|[\s\S]",
-        query,
-    )
-    for token in tokens:
-        if token == "(":  # noqa: S105 - not a password
-            depth += 1
-        elif token == ")":  # noqa: S105 - not a password
-            depth = max(0, depth - 1)
-        elif depth == 0:
-            kept.append(" " if len(token) > 1 else token)
-    return "".join(kept)
 
 
 def _as_text(value: object) -> str:

@@ -124,9 +124,10 @@ def fenced(response: str) -> str:
     without what the model thought aloud, and without an answer tag around all of it.
 
     A fence is a line of three or more backticks or tildes with any indentation. It is closed by a
-    fence of the same character and at least the same length, or by the end of a truncated response.
-    Where there is none, or only in a quotation, three backticks within lines count. The last marks
-    of a chat template are no part of a response.
+    fence of the same character and at least the same length; where there is none, by one with words
+    behind it, or by the end of a truncated response. Where there is no fence, or only in a
+    quotation, three backticks within lines count. The last marks of a chat template are no part of
+    a response.
     """
     end = _ENDS.sub("", response[-_END_CHARS_MAX:])
     response = _behind_thought(response[:-_END_CHARS_MAX] + end)
@@ -154,7 +155,9 @@ def _last_block(response: str) -> str | None:
         while at < len(lines) and not _closes(lines[at], opening[1]):
             at += 1
         block = "\n".join(lines[begin:at])
-        if at == len(lines):
+        if at == len(lines):  # no line of JSON begins with a fence
+            words = (to for to in range(begin, at) if lines[to].lstrip().startswith(opening[1]))
+            block = "\n".join(lines[begin : next(words, at)])
             block = block.rstrip().removesuffix(opening[1])
             if not block:  # it closes what a fence behind words has opened
                 break

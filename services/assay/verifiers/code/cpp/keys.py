@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 
 from assay.verifiers.code.cpp.same import shared_text
-from assay.verifiers.code.source.programs import CPP, program_of
+from assay.verifiers.code.source.programs import CPP, MAIN, program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
 from assay.verifiers.port import Work
@@ -25,7 +25,7 @@ def artifacts_of(work: Work) -> Sequence[str]:
         report = report_key(work.response.encode("utf-8", "surrogateescape"), work.reference)
         return [*_programs(work.response), *([report] if report else [])]
     settings = work.settings
-    source = program_of(work.response, settings.extraction, settings.block, CPP)
+    source = program_of(work.response, settings.extraction, settings.block, CPP, begins=MAIN)
     return [] if source is None else _programs(source)
 
 

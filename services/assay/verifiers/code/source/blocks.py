@@ -5,7 +5,8 @@ tildes with an optional word for the language, up to a line of at least as many 
 character that is indented no deeper; its lines lose the fence's indentation. A fence with the name
 of a wanted language inside a block without one begins a block of its own: text before it opened the
 other by chance. Where no block of the language closes, fences count that a model put behind words
-or behind the last line of a program, on one line, or into a quotation (`_apart`).
+or behind the last line of a program, on one line, or into a quotation (`_apart`). A block that
+nothing else closes ends at a fence with words behind it, if these are not the name of the language.
 """
 
 import re
@@ -27,6 +28,9 @@ _FENCE: Final = re.compile(
     r"(?P<indent>[ \t\u200b\u2060\ufeff]{0,12}(?P<bullet>(?:[-*+]|[0-9]{1,3}[.)])[ \t]{1,4})?)"
     r"(?P<fence>`{3,}|~{3,})[ \t]{0,12}(?P<word>[^\s`{:=;,(]{0,40})"
 )
+_PREFIX: Final = re.compile(r"\A(?:language|lang|highlight|source)[-:_.]")
+"""Of a class in HTML (`language-python`)."""
+_BLANK: Final = " \t\r\n\f\v\u200b\u2060\ufeff"
 _VERSION: Final = re.compile(r"[-_.]?v?[0-9][0-9.]{0,10}[a-z]?\Z")
 _QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
 _QUOTED_FENCE: Final = re.compile(r"^[ ]{0,3}>[ ]?(?:`{3}|~{3})", re.MULTILINE)
@@ -37,6 +41,22 @@ _BEHIND_WORDS: Final = re.compile(
     r"^((?:[^`\n]|`(?!``)){0,400}[^`\s])[ \t]{0,8}(`{3,})([\w+#.-]{1,40})[ \t\r]*$", re.MULTILINE
 )
 _BEHIND_CODE: Final = re.compile(r"^([^`\n]{0,4000}[\w)\]};])(`{3,})[ \t\r]*$", re.MULTILINE)
+ELSEWHERE: Final = frozenset(
+    (  # noqa: SIM905 - a list of 130 strings is harder to read
+        "ada algol apl asm assembly awk basic brainfuck c c# c++ cc clojure cobol"
+        " coffeescript cpp cs csharp css cuda cxx d dart delphi elixir elm erlang f# forth"
+        " fortran fsharp go golang groovy haskell hs html java javascript js julia kotlin kt"
+        " lisp lua matlab ml nim nodejs node objc objective-c ocaml octave pascal perl php pl"
+        " powershell prolog ps1 py python python3 r racket raku rb rs ruby rust scala scheme"
+        " smalltalk solidity sql swift tcl ts tsx typescript vb verilog vhdl wasm zig bash sh"
+        " shell zsh fish batch cmd bat makefile make cmake dockerfile text txt plain plaintext"
+        " output input stdout stdin console log none result diff patch json jsonl yaml yml"
+        " toml xml csv tsv ini md markdown latex tex math mermaid dot http pycon python-repl"
+        " doctest pseudocode pseudo algorithm regex graphql proto protobuf"
+    ).split()
+)
+"""Names of languages and of kinds of text. A block with any other word may hold a program of the
+wanted language, if no other block does."""
 
 
 def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
@@ -77,15 +97,15 @@ def _apart(response: str, languages: frozenset[str]) -> str:
 
 def _language(word: str, languages: frozenset[str]) -> str:
     """The language of a fence: its word, without a version, or the ending of a file's name."""
-    said = word.lower()
-    for name in (said, _VERSION.sub("", said), said.rpartition(".")[2]):
-        if name in languages:
-            return name
-    return said
+    said = _PREFIX.sub("", word.lower())
+    names = (said, _VERSION.sub("", said), said.rpartition(".")[2])
+    return next((name for name in names if name in languages), None) or next(
+        (name for name in names if name in ELSEWHERE), said
+    )
 
 
 def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
-    fence, language, indent, lines, end = "", "", "", list[str](), 0
+    fence, language, indent, lines, end, said = "", "", "", list[str](), 0, 0
     for line in response.split("\n"):
         match = _FENCE.match(line)
         closes = bool(match and fence and _closes(match, line, fence))
@@ -93,12 +113,14 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
             yield Block(language, "\n".join([*lines, ""]), closed=True)
             fence = ""
         elif match and (not fence or _begins_over(match, fence, language, languages)):
-            fence, language, lines, end = match["fence"], _language(match["word"], languages), [], 0
-            indent = match["indent"]
+            fence, language, lines = match["fence"], _language(match["word"], languages), []
+            indent, end, said = match["indent"], 0, 0
         elif fence:
             end = len(lines) if closes else end
+            said = said or (len(lines) if match and _ends(match, fence, indent, languages) else 0)
             lines.append(_unindented(line, len(indent)))
-    if fence:  # then a fence that is indented deeper closes it, if there is one
+    if fence:  # then a fence that is indented deeper closes it, or one with words behind it
+        end = end or said
         yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
 
 
@@ -113,6 +135,15 @@ def _begins_over(
     )
 
 
+def _ends(match: re.Match[str], fence: str, indent: str, languages: frozenset[str]) -> bool:
+    """Whether a fence could close a block, but for the words behind it."""
+    return (
+        _is_like(match, fence)
+        and not _deeper(match["indent"], indent)
+        and _language(match["word"], languages) not in languages
+    )
+
+
 def _deeper(indent: str, than: str) -> bool:
     return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
 
@@ -122,6 +153,10 @@ def _unindented(line: str, most: int) -> str:
     return line[min(spaces, most) :]
 
 
-def _closes(match: re.Match[str], line: str, fence: str) -> bool:
+def _is_like(match: re.Match[str], fence: str) -> bool:
     is_fence = match["fence"][0] == fence[0] and len(match["fence"]) >= len(fence)
-    return is_fence and not match["bullet"] and not line[match.end("fence") :].strip()
+    return is_fence and not match["bullet"]
+
+
+def _closes(match: re.Match[str], line: str, fence: str) -> bool:
+    return _is_like(match, fence) and not line[match.end("fence") :].strip(_BLANK)

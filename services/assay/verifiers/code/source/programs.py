@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from assay.verifiers.code.source.blocks import Block, blocks_of
+from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
@@ -37,8 +37,12 @@ class BlockChoice(StrEnum):
 
 
 _END_CHARS_MAX: Final = 100
-PYTHON: Final = frozenset({"python", "py", "python3", "py3"})
-CPP: Final = frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c"})
+PYTHON: Final = frozenset({"python", "py", "python3", "py3", "pypy", "cpython", "ipython", "sage"})
+CPP: Final = frozenset(
+    {"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c", "g++", "gnu++", "cplusplus", "hpp", "h++"}
+)
+MAIN: Final = r"^[^\n/*#\"]{0,400}\bmain\s{0,8}\("
+"""Every program of C, C++ and Java has such a line, and a part of one that is shown has none."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
@@ -55,16 +59,20 @@ def program_of(
     choice: BlockChoice,
     languages: frozenset[str],
     defines: Sequence[str] = (),
+    begins: str = "",
 ) -> str | None:
     """Return the program, or `None` if the response has none.
 
-    Blocks named after one of `languages` are preferred to blocks without a name; blocks in other
-    languages are never used.
+    Blocks named after one of `languages` are preferred to blocks without a name, and these to
+    blocks whose word names no language (`solution`); blocks in other languages are never used.
 
     Args:
         defines: names that the tests use. Of several blocks, those that define one of them are
             preferred: an example of its use, in a block behind the program, is not the program.
+        begins: an expression for what every program has, where there is such a thing. Blocks that
+            have it are preferred likewise: the part of a program that is explained is not one.
     """
+    wants = re.compile(begins, re.MULTILINE) if begins else _definitions(defines)
     if extraction is Extraction.RAW:
         return response
     response = response.removeprefix(_BYTE_ORDER_MARK)
@@ -76,16 +84,20 @@ def program_of(
     behind = [block for block in blocks_of(answer, languages) if block.closed]
     for blocks in (behind, found):
         wanted = _wanted(blocks, languages)
-        defining = _defining(wanted, defines)
-        if blocks is behind and defines and not defining:
+        defining = _having(wants, wanted)
+        if blocks is behind and wants and not defining:
             continue  # behind the thought stands at most an example of its use
         if wanted:
             return _chosen(defining or wanted, choice).removeprefix(_BYTE_ORDER_MARK)
+    for blocks in (behind, found):
+        unknown = _of_no_known_language(blocks)
+        if unknown:
+            return _chosen(_having(wants, unknown) or unknown, choice)
     if not found:  # an answer in HTML
         pages = [Block(one.language, one.text, closed=True) for one in html_blocks(response)]
         wanted = _wanted(pages, languages)
         if wanted:
-            return _chosen(_defining(wanted, defines) or wanted, choice)
+            return _chosen(_having(wants, wanted) or wanted, choice)
     if extraction is Extraction.FENCED or found:
         return None
     alone = answer.startswith(("\n", "\r")) or (answer and begins_with_thought(response))
@@ -111,17 +123,27 @@ def _wanted(blocks: Sequence[Block], languages: frozenset[str]) -> list[str]:
     return []
 
 
-def _defining(blocks: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The blocks that define one of the names."""
+def _of_no_known_language(blocks: Sequence[Block]) -> list[str]:
+    """Those with a word that names no language and no kind of text, closed ones first."""
+    named = [block for block in blocks if block.language and block.language not in ELSEWHERE]
+    return [block.text for block in named if block.closed] or [block.text for block in named]
+
+
+def _definitions(names: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds a definition of one of the names in Python; `None` without names."""
     if not names:
-        return []
+        return None
     said = "|".join(map(re.escape, names))
-    defines = re.compile(
+    return re.compile(
         rf"^[ \t]{{0,12}}(?:(?:async[ \t]{{1,4}})?def|class)[ \t]{{1,4}}(?:{said})\b"
         rf"|^(?:{said})[ \t]{{0,4}}(?::[^=\n]{{0,80}})?=(?!=)",
         re.MULTILINE,
     )
-    return [block for block in blocks if defines.search(block)]
+
+
+def _having(wants: re.Pattern[str] | None, blocks: Sequence[str]) -> list[str]:
+    """The blocks in which there is a match."""
+    return [block for block in blocks if wants.search(block)] if wants else []
 
 
 def _unframed(response: str) -> str:

@@ -1,0 +1,111 @@
+"""The order that a query gives its result: whether it has one, and by which columns. Pure.
+
+Linear, total on any text. Rows that are equal in all columns of the order may stand in any order
+among themselves: the engine chooses it, and another right query may choose another. Where the order
+goes by anything but columns of the result, no such rows can be told.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+_LAST_ORDER: Final = re.compile(r"\border\s+by\b(?![\s\S]*\b(?:from|where|group)\b)", re.I)
+_TOKEN: Final = re.compile(
+    r"--[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\[\]]*\]|[\s\S]"
+)
+_COMMENT: Final = ("--", "/*")
+_HIDDEN: Final = "\x01"
+"""In place of each character within parentheses, quotes and comments."""
+_END: Final = re.compile(r"\b(?:limit|offset|fetch)\b|;", re.I)
+_DIRECTION: Final = re.compile(r"(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*\Z", re.I)
+_ALIAS: Final = re.compile(r"\s+as\s+\S+\s*\Z", re.I)
+_SELECT: Final = re.compile(r"\bselect\b(?:\s+(?:distinct|all)\b)?", re.I)
+_COMPOUND: Final = re.compile(r"\b(?:union|intersect|except)\b", re.I)
+_FROM: Final = re.compile(r"\bfrom\b", re.I)
+_NAME: Final = re.compile(r"[^\W\d]\w*|\"(?:[^\"]|\"\")+\"|`[^`]+`|\[[^\[\]]+\]")
+_QUOTES: Final = {'"': '"', "`": "`", "[": "]"}
+
+
+class _Masked(NamedTuple):
+    """A query, and the same with `_HIDDEN` for what is not of its outermost level."""
+
+    text: str
+    mask: str
+
+    def part(self, start: int, end: int) -> "_Masked":
+        return _Masked(self.text[start:end], self.mask[start:end])
+
+    def items(self) -> "list[_Masked]":
+        """What its commas divide."""
+        cuts = [-1, *(at for at, char in enumerate(self.mask) if char == ","), len(self.mask)]
+        return [self.part(a + 1, b) for a, b in pairwise(cuts)]
+
+
+def has_order(query: str) -> bool:
+    """Whether the query ends in an ORDER BY of its own, not of a subquery or a window."""
+    return _LAST_ORDER.search(_masked(query).mask) is not None
+
+
+def order_columns(query: str, names: Sequence[str]) -> Sequence[int] | None:
+    """The columns of the result by which the query orders it; `None` if it goes by something else.
+
+    Args:
+        query: with an ORDER BY of its own.
+        names: of the result's columns.
+    """
+    whole = _masked(query)
+    order = _LAST_ORDER.search(whole.mask)
+    if order is None:
+        return None
+    end = _END.search(whole.mask, order.end())
+    terms = whole.part(order.end(), end.start() if end else len(whole.mask)).items()
+    selected = _selected(whole.part(0, order.start()))
+    found = [_column(_without(_DIRECTION, term), names, selected) for term in terms]
+    known = [column for column in found if column is not None]
+    return known if len(known) == len(found) else None
+
+
+def _masked(query: str) -> _Masked:
+    text, mask, depth = list[str](), list[str](), 0
+    for token in _TOKEN.findall(query):
+        depth -= token == ")" and depth > 0  # noqa: S105 - not a password
+        shown = depth == 0 and len(token) == 1
+        text.append(" " * len(token) if token.startswith(_COMMENT) else token)
+        mask.append(token if shown else _HIDDEN * len(token))
+        depth += token == "("  # noqa: S105 - not a password
+    return _Masked("".join(text), "".join(mask))
+
+
+def _without(ending: re.Pattern[str], part: _Masked) -> str:
+    """The text without an ending of its outermost level, normalised for a comparison."""
+    match = ending.search(part.mask)
+    text = part.text if match is None else part.text[: match.start()]
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _selected(query: _Masked) -> Sequence[str]:
+    """What is between SELECT and FROM, item by item; empty if that does not say the columns."""
+    selects = list(_SELECT.finditer(query.mask))
+    if len(selects) != 1 or _COMPOUND.search(query.mask):
+        return []
+    start = selects[0].end()
+    end = _FROM.search(query.mask, start)
+    items = query.part(start, end.start() if end else len(query.mask)).items()
+    texts = [_without(_ALIAS, item) for item in items]
+    return [] if any(text.endswith("*") for text in texts) else texts
+
+
+def _column(term: str, names: Sequence[str], selected: Sequence[str]) -> int | None:
+    """The column that a term of an ORDER BY is: by its number, its name, or its expression."""
+    if term.isdecimal() and len(term) < 4:
+        return int(term) - 1 if 0 < int(term) <= len(names) else None
+    if _NAME.fullmatch(term):
+        name = term[1:-1] if term[0] in _QUOTES else term
+        called = [at for at, one in enumerate(names) if one.casefold() == name.casefold()]
+        if called:
+            return called[0] if len(called) == 1 else None
+    if len(selected) != len(names):
+        return None
+    same = [at for at, one in enumerate(selected) if one.casefold() == term.casefold()]
+    return same[0] if same else None
