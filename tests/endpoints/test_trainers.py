@@ -1,5 +1,6 @@
 """Reward endpoints of trainers: bodies as the trainers send them, and what is never a reward."""
 
+import json
 import math
 from typing import Any
 
@@ -105,6 +106,51 @@ async def test_a_row_without_a_pipeline_is_refused_by_name(http: Any) -> None:
     assert (refused.status_code, refused.json()["error"]["field"]) == (400, "assay.pipeline")
     unknown = await http.post("/v1/nemo_gym/missing/seed_session", json={})
     assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("openrlhf/{}/get_reward", {"query": [RIGHT], "prompts": [""], "labels": ["5"]}),
+        ("slime/{}/rm", {"response": RIGHT, "label": "5"}),
+        ("nemo_gym/{}/verify", verify_body(RIGHT, 0)),
+        ("roll/{}/submit", {"response": RIGHT, "reward_info": {"ground_truth": "5"}}),
+    ],
+)
+async def test_a_task_of_another_pipeline_than_the_paths_is_refused(
+    http: Any, path: str, body: dict[str, Any]
+) -> None:
+    """Otherwise the path would name a pipeline that judges nothing."""
+    task = {"task_id": "run-7", "pipeline": "math"}
+    assert (await http.post("/v1/tasks", json=task)).status_code == 200
+    refused = await http.post(f"/v1/{path.format('exact')}?task=run-7", json=body)
+    assert refused.status_code == 400, refused.text
+    error = refused.json()["error"]
+    assert (error["field"], error["message"]) == (
+        "task_id",
+        "task_id: run-7 is a task of math, not exact",
+    )
+    assert (await http.post(f"/v1/{path.format('math')}?task=run-7", json=body)).is_success
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, []])
+async def test_a_label_that_is_missing_gives_no_reward(http: Any, missing: Any) -> None:
+    async def post(path: str, body: dict[str, Any]) -> Any:
+        headers = {"content-type": "application/json"}
+        return await http.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
+
+    body = {"query": [RIGHT] * 2, "prompts": [""] * 2, "labels": ["5", missing]}
+    answer = (await post("openrlhf/math/get_reward", body)).json()
+    assert answer["extra_logs"]["infra_failed"] == [0.0, 1.0]
+    assert math.isnan(answer["scores"][1])
+    for path, alone in (
+        ("slime/math/rm", {"response": RIGHT, "label": missing}),
+        ("nemo_gym/math/verify", verify_body(RIGHT, 0, expected_answer=missing)),
+        ("roll/math/submit", {"response": RIGHT, "reward_info": {"ground_truth": missing}}),
+    ):
+        refused = await post(path, alone)
+        assert refused.status_code == 400, refused.text
+        assert "without a label" in refused.json()["error"]["message"]
 
 
 async def test_roll_submits_and_asks_until_there_is_a_reward(http: Any) -> None:

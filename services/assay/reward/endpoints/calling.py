@@ -169,7 +169,12 @@ class Calling:
                 draft = TaskDraft(task_id=task_id, pipeline=pipeline)
                 await self._service.register_task(whose, draft)
             timeout_s = float(json.loads(reading.context)["timeout_s"])
-            opening = BatchDraft(task_id=task_id, size=1, deadline_ms=max(1, int(timeout_s * 1000)))
+            opening = BatchDraft(
+                task_id=task_id,
+                size=1,
+                deadline_ms=max(1, int(timeout_s * 1000)),
+                of_pipeline=pipeline,
+            )
             batch, _ = await self._service.open_batch(whose, opening)
             try:
                 await self._service.submit(whose, batch.batch_id, reading.requests)
