@@ -2,11 +2,14 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, LIMIT, RIGHT, Judge
+
+from assay.reward.endpoints.calling import REFUSED_MAX
 
 Post = Any
 
@@ -151,6 +154,34 @@ async def test_a_label_that_is_missing_gives_no_reward(http: Any, missing: Any) 
         refused = await post(path, alone)
         assert refused.status_code == 400, refused.text
         assert "without a label" in refused.json()["error"]["message"]
+
+
+ALONE: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "openrlhf/math/get_reward": lambda label: {
+        "query": [RIGHT],
+        "prompts": [""],
+        "labels": [label],
+    },
+    "slime/math/rm": lambda label: {"response": RIGHT, "label": label},
+    "nemo_gym/math/verify": lambda label: verify_body(RIGHT, 0, expected_answer=label),
+}
+
+
+@pytest.mark.parametrize("path", ALONE)
+async def test_one_bad_row_ends_no_run_and_many_in_a_row_do(http: Any, path: str) -> None:
+    """Each sample comes in a call of its own, and the trainer ends when a call fails for good."""
+
+    async def post(label: Any) -> Any:
+        return await http.post(f"/v1/{path}", json=ALONE[path](label))
+
+    assert (await post(None)).status_code == 400, "nothing was scored: an option may be wrong"
+    for _ in range(2):
+        assert (await post("5")).status_code == 200
+        for _ in range(REFUSED_MAX):
+            unscored = await post(None)
+            assert unscored.status_code == 200, unscored.text
+            assert "NaN" in unscored.text or unscored.json()["mask_sample"]
+        assert "without a label" in (await post(None)).json()["error"]["message"]
 
 
 async def test_roll_submits_and_asks_until_there_is_a_reward(http: Any) -> None:
