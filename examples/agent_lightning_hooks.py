@@ -1,6 +1,6 @@
 """Rewards from Assay in Agent Lightning: the hooks of its rollouts.
 
-    pip install assay agentlightning   # on the trainer
+    pip install . agentlightning  # on the trainer
     assay up                           # on the machine that scores
     export ASSAY_URL=HOST:8470 ASSAY_PIPELINE=math
     export VERL_USE_EXTERNAL_MODULES=assay.integrations.trainers.verl_baseline

@@ -1,6 +1,6 @@
 """Rewards from Assay in AReaL: a workflow that its trainer names by path.
 
-    pip install assay areal  # on the trainer; the service runs where `assay up` does
+    pip install . areal         # on the trainer; the service runs where `assay up` does
     assay up                 # on the machine that scores
 
     PPOTrainer(config, train_dataset=rows).train(

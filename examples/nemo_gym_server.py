@@ -1,6 +1,6 @@
 """Rewards from Assay in NeMo-Gym: a resources server whose `/verify` asks the platform.
 
-    pip install assay nemo-gym   # where the server runs
+    pip install . nemo-gym      # where the server runs
     assay up                     # on the machine that scores
     gym env init --resources-server sums   # this file as its app.py, assay in requirements.txt
     ASSAY_URL=HOST:8470 ASSAY_PIPELINE=math gym env start --resources-server sums --model-type ...

@@ -1,7 +1,8 @@
 """Rewards from Assay in NeMo-RL: two lines at the top of a recipe's script.
 
     assay up                     # on the machine that scores
-    ASSAY_URL=HOST:8470 uv run --with assay python run_grpo_assay.py --config ...
+    # CLONE: this repository
+    ASSAY_URL=HOST:8470 uv run --with CLONE python run_grpo_assay.py --config ...
 
     # run_grpo_assay.py
     import nemo_rl_environment   # this module

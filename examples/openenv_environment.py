@@ -1,6 +1,6 @@
 """Rewards from Assay in OpenEnv: an environment of sums, served as OpenEnv serves any.
 
-    pip install assay openenv uvicorn   # where the environment runs
+    pip install . openenv uvicorn  # where the environment runs
     assay up                            # on the machine that scores
     PYTHONPATH=examples uvicorn openenv_environment:app
 

@@ -1,6 +1,6 @@
 """Rewards from Assay in OpenRLHF: the file that `--reward.remote_url` names.
 
-    pip install assay openrlhf  # on the trainer; the service runs where `assay up` does
+    pip install . openrlhf      # on the trainer; the service runs where `assay up` does
     assay up                    # on the machine that scores
     ASSAY_PIPELINE=math ASSAY_STEP_SIZE=1024 \\
     python -m openrlhf.cli.train_ppo_ray \\

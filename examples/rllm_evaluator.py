@@ -1,6 +1,6 @@
 """Rewards from Assay in rLLM: an evaluator of episodes.
 
-    pip install assay           # where rLLM runs; the service runs where `assay up` does
+    pip install .               # where rLLM runs; the service runs where `assay up` does
     assay up                    # on the machine that scores
 
 An episode that the platform could not judge raises: rLLM tries it again, and leaves it out of its

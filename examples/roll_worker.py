@@ -1,6 +1,6 @@
 """Rewards from Assay in ROLL: the worker that a recipe names.
 
-    pip install assay            # where ROLL's workers run
+    pip install .               # where ROLL's workers run
     assay up                     # on the machine that scores
 
     rewards:

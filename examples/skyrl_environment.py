@@ -1,6 +1,6 @@
 """Rewards from Assay in SkyRL: an environment of skyrl-gym, and the advantages of what was judged.
 
-    pip install assay           # where SkyRL runs; the service runs where `assay up` does
+    pip install .               # where SkyRL runs; the service runs where `assay up` does
     assay up                    # on the machine that scores
     ASSAY_PIPELINE=math python examples/skyrl_environment.py \\
         environment.env_class=assay trainer.algorithm.advantage_estimator=assay_grpo ...

@@ -1,6 +1,6 @@
 """Rewards from Assay in slime: the functions that its options name.
 
-    pip install assay           # where slime's rollouts run; the service runs where `assay up` does
+    pip install .               # where slime's rollouts run; the service runs where `assay up` does
     assay up                    # on the machine that scores
     ASSAY_PIPELINE=math ASSAY_STEP_SIZE=256 \\
     PYTHONPATH=examples python train.py --group-rm \\

@@ -1,6 +1,6 @@
 """Rewards from Assay in the Tinker cookbook: single-turn problems of a data set.
 
-    pip install assay           # where the cookbook runs; the service runs where `assay up` does
+    pip install .               # where the cookbook runs; the service runs where `assay up` does
     assay up                    # on the machine that scores
 
 A response that the platform could not judge raises in `step`: the cookbook's rollout strategy

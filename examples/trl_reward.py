@@ -1,6 +1,6 @@
 """Rewards from Assay in TRL: pass `reward` to `GRPOTrainer(reward_funcs=reward, ...)`.
 
-    pip install assay trl       # on the trainer; the service runs where `assay up` does
+    pip install . trl           # on the trainer; the service runs where `assay up` does
     assay up                    # on the machine that scores
 
 The data set has a column `answer`. The list that is returned holds one entry per completion: a

@@ -1,8 +1,10 @@
 """Rewards from Assay in verifiers v1 and prime-rl: a taskset of sums.
 
-    pip install assay           # where the environment runs; the service runs where `assay up` does
+    pip install .               # where the environment runs; the service runs where `assay up` does
     assay up                    # on the machine that scores
-    PYTHONPATH=examples vf-eval verifiers_taskset --model MODEL
+    PYTHONPATH=examples vf-eval verifiers_taskset --model MODEL \\
+        --client.base-url http://HOST:8000/v1 \\
+        --env.agent.harness.id null --env.agent.runtime.type subprocess
 
 A reply that the platform could not judge is an error of its trace, on which prime-rl does not
 train. docs/integrations/verifiers.md

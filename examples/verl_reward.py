@@ -1,6 +1,6 @@
 """Rewards from Assay in verl: a custom reward function, one call per response.
 
-    pip install assay verl      # on the trainer; the service runs where `assay up` does
+    pip install . verl          # on the trainer; the service runs where `assay up` does
     assay up                    # on the machine that scores
     VERL_USE_EXTERNAL_MODULES=assay.integrations.trainers.verl_baseline \\
     python -m verl.trainer.main_ppo \\

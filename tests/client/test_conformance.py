@@ -267,6 +267,29 @@ async def test_a_wrong_token_and_a_closed_port_are_errors_of_their_own(run_api: 
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_CLIENT)
+async def test_a_token_may_end_as_a_file_does_and_stand_in_no_address(
+    kind: str, run_api: RunApi
+) -> None:
+    digest = hashlib.sha256(b"ours").hexdigest()
+    running = await run_api(tenants={"a": TenantSettings(token_sha256=digest)})
+
+    def check() -> None:
+        with opened(kind, running, token="ours\n") as client:
+            assert client.list_pipelines()
+        with pytest.raises(InvalidRequest, match="token: not printable"):
+            opened(kind, running, token="ou\nrs").list_pipelines()
+        grpc = kind == "grpc"
+        address = f"grpc://{running.addresses.grpc}" if grpc else running.addresses.http
+        makes = {"grpc": SyncClient, "http": HttpClient}
+        with pytest.raises(InvalidRequest, match="url: the token does not stand in it"):
+            makes.get(kind, AsyncHttpClient)(address.replace("://", "://any:ours@"))
+        with pytest.raises(InvalidRequest, match=r"url: .* is not"):
+            makes.get(kind, AsyncHttpClient)(f"{address}/v1")
+
+    await asyncio.to_thread(check)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CLIENT)
 async def test_the_port_of_the_other_protocol_is_a_mistake_that_is_named(
     kind: str, api: Running
 ) -> None:

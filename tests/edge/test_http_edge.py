@@ -527,6 +527,25 @@ async def test_a_listener_that_is_stopped_does_not_wait_for_its_tick(
         await listener.stopped()
 
 
+async def test_a_call_that_a_stop_cuts_short_is_answered_to_be_made_again(puppet: Puppet) -> None:
+    """Not by 500: clients that try only some statuses again would take the work for done."""
+    connections = Connections(connections_max=9, per_peer_max=9, body_s_max=BODY_S_MAX)
+    listener = HttpListener(puppet.app, setting="a.port", connections=connections, drain_s=1.0)
+    url = listener.bind("127.0.0.1", 0)
+    await listener.serve()
+    puppet.release.clear()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        calling = asyncio.create_task(client.post("/v1/things/a", json={}))
+        await puppet.entered.acquire()
+        listener.stop_accepting()
+        await listener.stopped()
+        answer = await calling
+    assert answer.status_code == 503
+    assert answer.json()["error"]["message"] == http_edge.CUT_SHORT
+    assert answer.headers["retry-after"] == "1"
+    assert puppet.calls == [("DoThing", "cancelled")]
+
+
 HEAD = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 FLOODS = {

@@ -1,11 +1,15 @@
 """Reward endpoints of trainers: bodies as the trainers send them, and what is never a reward."""
 
+import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, LIMIT, RIGHT, Judge
+
+from assay.reward.endpoints.calling import REFUSED_MAX
 
 Post = Any
 
@@ -105,6 +109,79 @@ async def test_a_row_without_a_pipeline_is_refused_by_name(http: Any) -> None:
     assert (refused.status_code, refused.json()["error"]["field"]) == (400, "assay.pipeline")
     unknown = await http.post("/v1/nemo_gym/missing/seed_session", json={})
     assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("openrlhf/{}/get_reward", {"query": [RIGHT], "prompts": [""], "labels": ["5"]}),
+        ("slime/{}/rm", {"response": RIGHT, "label": "5"}),
+        ("nemo_gym/{}/verify", verify_body(RIGHT, 0)),
+        ("roll/{}/submit", {"response": RIGHT, "reward_info": {"ground_truth": "5"}}),
+    ],
+)
+async def test_a_task_of_another_pipeline_than_the_paths_is_refused(
+    http: Any, path: str, body: dict[str, Any]
+) -> None:
+    """Otherwise the path would name a pipeline that judges nothing."""
+    task = {"task_id": "run-7", "pipeline": "math"}
+    assert (await http.post("/v1/tasks", json=task)).status_code == 200
+    refused = await http.post(f"/v1/{path.format('exact')}?task=run-7", json=body)
+    assert refused.status_code == 400, refused.text
+    error = refused.json()["error"]
+    assert (error["field"], error["message"]) == (
+        "task_id",
+        "task_id: run-7 is a task of math, not exact",
+    )
+    assert (await http.post(f"/v1/{path.format('math')}?task=run-7", json=body)).is_success
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, []])
+async def test_a_label_that_is_missing_gives_no_reward(http: Any, missing: Any) -> None:
+    async def post(path: str, body: dict[str, Any]) -> Any:
+        headers = {"content-type": "application/json"}
+        return await http.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
+
+    body = {"query": [RIGHT] * 2, "prompts": [""] * 2, "labels": ["5", missing]}
+    answer = (await post("openrlhf/math/get_reward", body)).json()
+    assert answer["extra_logs"]["infra_failed"] == [0.0, 1.0]
+    assert math.isnan(answer["scores"][1])
+    for path, alone in (
+        ("slime/math/rm", {"response": RIGHT, "label": missing}),
+        ("nemo_gym/math/verify", verify_body(RIGHT, 0, expected_answer=missing)),
+        ("roll/math/submit", {"response": RIGHT, "reward_info": {"ground_truth": missing}}),
+    ):
+        refused = await post(path, alone)
+        assert refused.status_code == 400, refused.text
+        assert "without a label" in refused.json()["error"]["message"]
+
+
+ALONE: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "openrlhf/math/get_reward": lambda label: {
+        "query": [RIGHT],
+        "prompts": [""],
+        "labels": [label],
+    },
+    "slime/math/rm": lambda label: {"response": RIGHT, "label": label},
+    "nemo_gym/math/verify": lambda label: verify_body(RIGHT, 0, expected_answer=label),
+}
+
+
+@pytest.mark.parametrize("path", ALONE)
+async def test_one_bad_row_ends_no_run_and_many_in_a_row_do(http: Any, path: str) -> None:
+    """Each sample comes in a call of its own, and the trainer ends when a call fails for good."""
+
+    async def post(label: Any) -> Any:
+        return await http.post(f"/v1/{path}", json=ALONE[path](label))
+
+    assert (await post(None)).status_code == 400, "nothing was scored: an option may be wrong"
+    for _ in range(2):
+        assert (await post("5")).status_code == 200
+        for _ in range(REFUSED_MAX):
+            unscored = await post(None)
+            assert unscored.status_code == 200, unscored.text
+            assert "NaN" in unscored.text or unscored.json()["mask_sample"]
+        assert "without a label" in (await post(None)).json()["error"]["message"]
 
 
 async def test_roll_submits_and_asks_until_there_is_a_reward(http: Any) -> None:

@@ -7,6 +7,7 @@ from tests.integrations.stand_in import injected
 
 from assay.client import Evidence, Outcome, ResourceUse, Result
 from assay.core.advantages import Estimator
+from assay.core.tools.labels import row_label
 from assay.integrations import (
     Judgement,
     group_advantages,
@@ -79,6 +80,43 @@ def test_injected_failures_bias_no_advantage() -> None:
                 biased += right
     assert biased == pytest.approx(0.0, abs=1e-9)
     assert with_zeros > 50  # 1,600 samples, each pushed up by about 0.05
+
+
+class Array:
+    """What numpy's arrays and scalars, torch's tensors and pandas' series have in common."""
+
+    def __init__(self, values: object) -> None:
+        self._values = values
+
+    def tolist(self) -> object:
+        return self._values
+
+
+class Unavailable:
+    """As pandas' NA."""
+
+    def __ne__(self, other: object) -> bool:
+        raise TypeError("the truth of NA is not known")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, Unavailable(), Array(math.nan)])
+def test_a_missing_label_is_none_in_all_forms_of_data_frames(missing: object) -> None:
+    # As a gold answer "nan" it would give each response of the row a reward of 0.
+    assert reference_of(missing) == reference_of([missing]) == reference_of([]) == {}
+    assert reference_of(["5", missing]) == {"answers": ["5"]}
+
+
+def test_a_row_has_the_first_label_that_is_not_missing() -> None:
+    assert row_label({"reference": math.nan, "expected_answer": None, "answer": "5"}) == "5"
+
+
+def test_labels_of_arrays_and_bytes_are_their_members_and_text() -> None:
+    assert reference_of(Array(["5", "6"])) == reference_of(("5", "6")) == {"answers": ["5", "6"]}
+    assert reference_of(Array(5)) == reference_of(b"5") == reference_of({"5"}) == {"answers": ["5"]}
+    nested = {"tests": Array([{"stdin": Array("1"), "stdout": b"2"}])}
+    assert reference_of(nested) == {"tests": [{"stdin": "1", "stdout": "2"}]}
 
 
 def test_labels_and_responses_in_the_forms_of_trainers() -> None:

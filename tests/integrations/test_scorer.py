@@ -1,12 +1,14 @@
 """The adapters' door to the platform: one batch per step, a bounded and audible wait, no zeros."""
 
 import asyncio
+import gc
 import hashlib
 import json
 import logging
 import pickle
 import re
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -22,7 +24,7 @@ from assay.client.http import AsyncHttpBatch
 from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest, NotFound, Unauthenticated
 from assay.integrations import Sample, Scorer, Scoring
-from assay.integrations.scorer import REFUSED_MAX
+from assay.integrations.scorer import REFUSED_MAX, shared_scorer
 from assay.integrations.step import Step
 
 REFERENCE = {"answers": ["5"]}
@@ -261,6 +263,96 @@ async def test_a_forked_process_has_a_connection_of_its_own(api: Any, judge: Jud
     told, _ = await process.communicate()
     assert (process.returncode, told.split()) == (0, [b"1.0", b"1.0"])
     assert len(judge.batches) == 2
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_a_scorer_that_is_dropped_leaves_no_thread_and_no_message(
+    api: Any, judge: Judge, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a notebook, whose cell makes another one each time that it runs."""
+    before = set(threading.enumerate())
+    for _ in range(3):
+        scorer = Scorer.of("math", url=getattr(api.addresses, protocol))
+        assert [one.reward for one in await scorer.judge_async(samples(RIGHT))] == [1.0]
+        del scorer
+    async with asyncio.timeout(60):
+        while names := {one.name for one in set(threading.enumerate()) - before}:
+            if "assay-client" not in names:
+                break
+            gc.collect()
+            await asyncio.sleep(0.05)
+    gc.collect()
+    assert "destroyed" not in caplog.text
+
+
+async def test_what_was_begun_by_a_scorer_that_is_dropped_is_still_judged(judge: Judge) -> None:
+    scorer = Scorer.of("math", quiet_s=0.1)
+    begun = scorer.start_one(samples(RIGHT)[0])
+    del scorer
+    gc.collect()
+    assert (await asyncio.wrap_future(begun)).reward == 1.0
+
+
+async def test_a_fault_of_the_adapter_is_an_error_while_nothing_was_scored(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be so in every step, and a run without any reward would go on for nothing."""
+
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("not as expected")
+
+    scorer = Scorer.of("math")
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "register_task", broken)
+        with pytest.raises(RuntimeError, match="not as expected"):
+            await scorer.judge_async(samples(RIGHT))
+    assert (await scorer.judge_async(samples(RIGHT)))[0].reward == 1.0
+    monkeypatch.setattr(Client, "register_task", broken)
+    (judged,) = await scorer.judge_async(samples(RIGHT))
+    assert (judged.reward, judged.outcome) == (None, "UNREACHABLE")
+    await asyncio.to_thread(scorer.close)
+
+
+LEAVES = """
+import logging, sys
+from assay.integrations import Sample, Scorer
+logging.basicConfig()
+scorer = Scorer.of("math", url=sys.argv[1])
+reference = {"answers": ["5"]}
+print(scorer.judge([Sample(response="so \\\\boxed{5}", reference=reference)])[0].reward)
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_a_process_that_ends_with_an_open_scorer_says_nothing(
+    api: Any, judge: Judge, protocol: str
+) -> None:
+    url = getattr(api.addresses, protocol)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", LEAVES, url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1.0", "")
+
+
+def test_a_slip_in_the_name_of_an_option_is_an_error_and_a_trainers_own_option_is_none() -> None:
+    with pytest.raises(InvalidRequest, match="deadline: no option; meant is perhaps 'deadline_s'"):
+        shared_scorer({"pipeline": "math", "deadline": 60})
+    theirs = {"reward_router_address": "", "reward_model_tokenizer": None, "max_turns": 3}
+    assert shared_scorer({"pipeline": "math", **theirs}).scoring == Scoring(pipeline="math")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_a_missing_token_says_where_it_is_given(run_api: Any, protocol: str) -> None:
+    api = await run_api(tenants={"team": {"token_sha256": hashlib.sha256(b"ours").hexdigest()}})
+    scorer = Scorer.of("math", url=getattr(api.addresses, protocol))
+    with pytest.raises(Unauthenticated, match=r"expected `Bearer TOKEN`.*`token` or ASSAY_TOKEN"):
+        await scorer.judge_async(samples(RIGHT))
+    await asyncio.to_thread(scorer.close)
 
 
 def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:

@@ -35,6 +35,13 @@ def field_of(data: bytes) -> str:
     return caught.value.field
 
 
+def test_an_empty_reference_is_said_to_lack_a_label_and_another_is_not() -> None:
+    with pytest.raises(InvalidRequest, match=r"Field required; .* as of a row without a label"):
+        parse_reference(EXACT, b"{}")
+    with pytest.raises(InvalidRequest, match=r"Field required$"):
+        parse_reference(SCHEMA, b'{"extra": 1}')
+
+
 @pytest.mark.parametrize(
     ("data", "field"),
     [

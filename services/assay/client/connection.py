@@ -78,7 +78,7 @@ class Connection:
         forks.check_grpc()
         later: object = LoopChannel(_maker(url, root_certificates, identity))
         self.channel = cast("grpc.aio.Channel", later)  # as much of one as stubs need
-        self.metadata = _metadata(variables.token() if token is None else token)
+        self.metadata = _metadata(variables.token_of(token))
         self._backoff = backoff
         self._timeout_s = timeout_s
         self._sleep = sleep
@@ -289,8 +289,9 @@ def _target(url: str) -> tuple[str, bool]:
         port = parts.port or PORT_DEFAULT
     except ValueError as error:
         raise InvalidRequest(f"{message}: {error}", field="url") from None
-    if parts.scheme not in {"grpc", "grpcs"} or not parts.hostname:
+    if parts.scheme not in {"grpc", "grpcs"} or not parts.hostname or parts.path.strip("/"):
         raise InvalidRequest(message, field="url")
+    variables.check_no_user(parts)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{port}", parts.scheme == "grpcs"
 

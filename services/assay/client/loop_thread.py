@@ -33,7 +33,7 @@ class LoopThread:
     def _begin(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = threading.Thread(
-            target=self._loop.run_forever, name="assay-client", daemon=True
+            target=_run, args=(self._loop,), name="assay-client", daemon=True
         )
         self._thread.start()
 
@@ -82,6 +82,12 @@ class LoopThread:
             if self.running:
                 self.run(steps.close())
 
+    def stop(self) -> None:
+        """End the thread, without waiting for it; for work that runs on it."""
+        with self._lock:
+            self._closed, self._thread = True, None
+        self._loop.stop()
+
     def close(self) -> None:
         """Stop the loop and its thread."""
         with self._lock:
@@ -90,7 +96,14 @@ class LoopThread:
         if thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             thread.join()
-            self._loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 class _Steps(Generic[T]):

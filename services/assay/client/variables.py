@@ -7,6 +7,7 @@ platform of its own machine in the clear.
 import os
 from pathlib import Path
 from typing import Final
+from urllib.parse import SplitResult
 
 from assay.core.errors import InvalidRequest
 
@@ -19,9 +20,27 @@ KEY: Final = "ASSAY_KEY"
 """PEM file of its key."""
 
 
-def token() -> str:
-    """The tenant's token; empty: none."""
-    return os.environ.get(TOKEN, "")
+def token_of(given: str | None) -> str:
+    """The tenant's token, or that of `ASSAY_TOKEN`; empty: none. Files end it with a line break.
+
+    Raises:
+        InvalidRequest: it can stand in no header.
+    """
+    told = (os.environ.get(TOKEN, "") if given is None else given).strip()
+    if not told.isascii() or not told.isprintable():
+        raise InvalidRequest("token: not printable ASCII", field="token")
+    return told
+
+
+def check_no_user(url: SplitResult) -> None:
+    """Refuse an address with a user or a password, which would be ignored.
+
+    Raises:
+        InvalidRequest: it has one.
+    """
+    if url.username is not None:
+        message = f"url: the token does not stand in it: use `token`, or {TOKEN}"
+        raise InvalidRequest(message, field="url")
 
 
 def authorities() -> bytes | None:

@@ -5,6 +5,7 @@ pieces, as it arrives: a copy of it would block other calls), and translates eve
 one table, including the framework's own (unknown path, body that is not JSON, missing field).
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, not_json
+from assay.core.errors import (
+    DependencyDown,
+    InvalidRequest,
+    NotFound,
+    TooLarge,
+    field_path,
+    not_json,
+)
 from assay.edge.access.rules import ANYONE, Rule, RuleOf, rule_of_operation
 from assay.edge.auth import one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
@@ -31,6 +39,7 @@ CERTIFICATE: Final = "assay.certificate"
 ANY_METHOD: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 PATH_CHARS_MAX: Final = 256
 """Characters of a path in the logs."""
+CUT_SHORT: Final = "this service stopped before the call ended; make it again"
 CONTROL_COMMAS_MAX: Final = 2_048
 """Bound of the values in a body without payloads, because it is parsed between other calls."""
 
@@ -103,16 +112,22 @@ class _HttpEdge:
             await within(send(message), seconds=self._body_s_max, what=READING)
 
         arrival = self._arrival(scope)
-        with self._guard.call(arrival) as call:
-            admitted = await call.admit()
-            reading = self._read_in_turn(scope, receive, admitted)
-            body = await within(reading, seconds=self._body_s_max, what="sending the body")
-            read = True
-            try:
-                await self._handled(scope, _replay(body, receive), sending, arrival)
-            finally:
-                call.method = _operation(scope)
-                call.about.update(_named(scope))
+        try:
+            with self._guard.call(arrival) as call:
+                admitted = await call.admit()
+                reading = self._read_in_turn(scope, receive, admitted)
+                body = await within(reading, seconds=self._body_s_max, what="sending the body")
+                read = True
+                try:
+                    await self._handled(scope, _replay(body, receive), sending, arrival)
+                finally:
+                    call.method = _operation(scope)
+                    call.about.update(_named(scope))
+        except asyncio.CancelledError:
+            if not started:  # a caller that is gone hears nothing; one of a service that stops does
+                call.error = detail_of(DependencyDown(CUT_SHORT, retry_after_s=1.0))
+                await _answer(call, self._error_body, hang_up=True)(scope, receive, send)
+            raise
         if call.error and not started:
             await self._guard.before_refusal(call)
             answer = _answer(call, self._error_body, hang_up=not read)

@@ -56,6 +56,8 @@ BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
 TICK_S: Final = 1.0
 """Interval at which the date in responses is renewed."""
+ENDING_S: Final = 1.0
+"""How long calls that were cut short may take to say so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,6 +368,8 @@ class HttpListener:
         """Wait until the running calls have ended, and free the port."""
         if self._serving is not None:
             await asyncio.gather(self._serving, return_exceptions=True)
+        if cut_short := self._server.server_state.tasks:  # what they tell their callers is sent
+            await asyncio.wait(cut_short, timeout=ENDING_S)
         self.unbind()
 
     def unbind(self) -> None:

@@ -12,11 +12,15 @@ batch, which is sealed when it holds `step_size` samples or when nothing was ope
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
+import difflib
 import hashlib
 import json
 import logging
 import os
 import threading
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -43,6 +47,10 @@ STEP_SAMPLES_MAX: Final = 16_384
 
 REFUSED_MAX: Final = 16
 """So many samples in a row that are refused before any was scored are a mistake of the caller."""
+EXIT_S: Final = 5.0
+"""How long a process that ends waits for its open steps to be withdrawn."""
+NEAR: Final = 0.8
+"""How much of a name has to agree with an option's to be taken for a slip."""
 INCOMPLETE_S: Final = 60.0
 """When a step of known size that got fewer samples is closed, without a deadline."""
 
@@ -188,22 +196,40 @@ class Scorer:
         """As `judge_one`, from any event loop."""
         return await asyncio.wrap_future(self.start_one(sample))
 
-    def close(self) -> None:
-        """Close the connection of this process; the next use makes a new one."""
+    def close(self, *, wait_s: float | None = None) -> None:
+        """Close the connection of this process; the next use makes a new one.
+
+        Raises:
+            TimeoutError: that takes more than `wait_s`.
+        """
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None and self._process == os.getpid():
-            engine.loop.run(engine.close())
+            engine.loop.start(engine.close()).result(wait_s)
             engine.loop.close()
 
     def _running(self) -> _Engine:
         with self._lock:
             if self._engine is None or self._process != os.getpid():
-                self._engine = _Engine(self.scoring)
+                self._engine = engine = _Engine(self.scoring)
+                _OPEN.add(self)
                 self._process = os.getpid()
+                weakref.finalize(self, engine.retire, self._process).atexit = False
             return self._engine
 
 
+_OPEN: Final[weakref.WeakSet[Scorer]] = weakref.WeakSet()
+"""Scorers that have had a connection."""
+
+
+def _close_at_exit() -> None:
+    """Withdraw what no one waits for any longer; the loops end before the interpreter does."""
+    for scorer in list(_OPEN):
+        with contextlib.suppress(Exception):
+            scorer.close(wait_s=EXIT_S)
+
+
+atexit.register(_close_at_exit)
 _SHARED: Final[dict[str, Scorer]] = {}
 _SHARED_LOCK: Final = threading.Lock()
 
@@ -211,17 +237,30 @@ _SHARED_LOCK: Final = threading.Lock()
 def shared_scorer(options: Mapping[str, Any] = MappingProxyType({})) -> Scorer:
     """The scorer of this process for these options, for trainers that call plain functions.
 
-    What is not an option of `Scoring` is ignored; without a pipeline the environment's is used.
+    What is not an option of `Scoring` is ignored, as trainers add their own; without a pipeline the
+    environment's is used.
+
+    Raises:
+        InvalidRequest: a name is one of ours with a slip, or a value is wrong.
     """
     known = {name: options[name] for name in options if name in Scoring.__dataclass_fields__}
     name = json.dumps(known, sort_keys=True, default=dict)
     with _SHARED_LOCK:
         if name not in _SHARED:
+            _check_names(options)
             given = json.loads(name)
             named = "pipeline" in given
             scoring = Scoring(**given) if named else replace(Scoring.from_environment(), **given)
             _SHARED[name] = Scorer(scoring)
         return _SHARED[name]
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    ours = Scoring.__dataclass_fields__
+    for name in options:
+        near = difflib.get_close_matches(name, ours, n=1, cutoff=NEAR)
+        if near and name not in ours:
+            raise InvalidRequest(f"{name}: no option; meant is perhaps {near[0]!r}", field=name)
 
 
 def close() -> None:
@@ -295,6 +334,16 @@ class _Engine:
             quiet_s = max(quiet_s, scoring.deadline_s or INCOMPLETE_S)
         if not step.open_count:
             asyncio.get_running_loop().call_later(quiet_s, close_if_quiet)
+
+    def retire(self, process: int) -> None:
+        """End when the steps have; for a scorer that was dropped, as by a notebook. Never waits."""
+        if os.getpid() == process and self.loop.running:
+            self.loop.start(self._retired())
+
+    async def _retired(self) -> None:
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self.close()
+        self.loop.stop()
 
     async def close(self) -> None:
         for work in self._running:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from assay.client import Request
+from assay.client.variables import TOKEN
 from assay.core.errors import (
     AssayError,
     Conflict,
@@ -61,6 +62,13 @@ REJECTED_INVALID: Final = "REJECTED_INVALID"
 PAUSE_S: Final = 1.0
 CANCEL_S: Final = 2.0
 _INDEX: Final = re.compile(r"requests\[(\d+)\]")
+
+
+def _advised(error: AssayError) -> AssayError:
+    """Say what to set where the service can only say what did not arrive."""
+    if isinstance(error, Unauthenticated):
+        return Unauthenticated(f"{error.message}; the option `token` or {TOKEN} is the tenant's")
+    return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +173,10 @@ class Step:
                     if isinstance(error, NotFound | FailedPrecondition | Conflict):
                         batch_id = uuid.uuid4().hex
                     await self._stall(error)
+        except Exception as error:
+            if not self._proven():  # it may be so in every step
+                self._fail_all(error)
+            raise
         finally:
             if self._requests or self._withdrawn:  # the trainer interrupts the wait
                 try:
@@ -175,7 +187,7 @@ class Step:
     async def _stall(self, error: AssayError) -> None:
         """Wait before the next attempt, or end all samples: with the error, or unscored."""
         if isinstance(error, CALLERS_MISTAKE) and not self._proven():
-            self._fail_all(error)
+            self._fail_all(_advised(error))
             return
         self._saturated = isinstance(error, Saturated)
         try:
@@ -206,7 +218,7 @@ class Step:
                 )
                 for task in done:
                     task.result()
-                self._check_patience("the platform answers, but has no result", failed=False)
+                self._check_patience("the platform has sent no result, and no error", failed=False)
         except _OutOfPatienceError as spent:
             for task in work:  # what the cancelled batch says of its requests is no news
                 task.cancel()
@@ -320,7 +332,7 @@ class Step:
                 async with asyncio.timeout(CANCEL_S):
                     await self._batch.cancel()
 
-    def _fail_all(self, error: AssayError) -> None:
+    def _fail_all(self, error: Exception) -> None:
         self.closed = True
         self._requests.clear()
         for future in self._waiting.values():

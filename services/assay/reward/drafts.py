@@ -31,6 +31,8 @@ class BatchDraft:
     deadline_ms: int | None = None
     deadline_ns: int | None = None
     """An instant, in place of `deadline_ms`."""
+    of_pipeline: str = ""
+    """The pipeline that the task has to have; empty: any."""
 
 
 class RequestDraft(NamedTuple):
@@ -49,6 +51,8 @@ class ScoreDraft:
     """Arguments of Score without its requests: either a registered task or a pipeline."""
 
     task_id: str = ""
+    of_pipeline: str = ""
+    """The pipeline that the task has to have; empty: any."""
     pipeline: str = ""
     settings_json: bytes = b""
     timeout_s: float | None = None

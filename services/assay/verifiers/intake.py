@@ -70,6 +70,8 @@ def _parse(
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         path = _path(field, first["loc"])
         message = f"{path}: {first['msg']}"[:_MESSAGE_CHARS_MAX]
+        if not value:
+            message += f"; the {field} is empty, as of a row without a label"
         raise InvalidRequest(message, field=path) from None
 
 

@@ -15,18 +15,6 @@ LISTEN_S: Final = 30.0
 """Silence of a stream after which the service is asked whether it still has the batch."""
 
 
-def token_of(token: str | None) -> str:
-    """The token, or that of `ASSAY_TOKEN`; '' = none.
-
-    Raises:
-        InvalidRequest: it can stand in no header.
-    """
-    told = variables.token() if token is None else token
-    if not told.isascii() or not told.isprintable():
-        raise InvalidRequest("token: not printable ASCII", field="token")
-    return told
-
-
 def tls_of(
     url: str, root_certificates: bytes | None, identity: tuple[Path, Path] | None
 ) -> ssl.SSLContext | None:
@@ -67,6 +55,7 @@ def target(url: str) -> tuple[str, int, bool]:
         raise InvalidRequest(f"{message}: {error}", field="url") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
         raise InvalidRequest(message, field="url")
+    variables.check_no_user(parts)
     return parts.hostname, port, parts.scheme == "https"
 
 

@@ -15,9 +15,10 @@ import uuid
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
+from assay.client import variables
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
-from assay.client.http.address import LISTEN_S, tls_of, token_of
+from assay.client.http.address import LISTEN_S, tls_of
 from assay.client.http.operations import AsyncBatchOperations, AsyncOperations, Operation, T
 from assay.client.http.streams import AsyncTransport, lines
 from assay.client.http.transport import WORTH_REPEATING, Silent
@@ -51,7 +52,7 @@ class AsyncHttpClient(AsyncOperations):
     ) -> None:
         self._transport = AsyncTransport(
             url,
-            token=token_of(token),
+            token=variables.token_of(token),
             tls=tls_of(url, root_certificates, identity),
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from assay.client import variables
 from assay.client.backoff import Backoff
 from assay.client.http import bodies, calls
-from assay.client.http.address import LISTEN_S, tls_of, token_of
+from assay.client.http.address import LISTEN_S, tls_of
 from assay.client.http.operations import BatchOperations, Operation, Operations, T
 from assay.client.http.transport import LINE_BYTES_MAX, WORTH_REPEATING, Silent, Transport
 from assay.client.types import (
@@ -60,7 +61,7 @@ class HttpClient(Operations):
         """
         self._transport = Transport(
             url,
-            token=token_of(token),
+            token=variables.token_of(token),
             tls=tls_of(url, root_certificates, identity),
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,

@@ -19,23 +19,43 @@ def reference_of(label: object) -> Mapping[str, Any]:
     """Return what to judge by, in the pipeline's form.
 
     An object, or the JSON text of one, is taken as it is (`{"tests": [...]}`). Anything else is a
-    gold answer, a list several: `{"answers": [...]}`, as `math` and `exact` read it. No label is
-    an empty object, which the platform refuses by name: the sample is unscored, the others are not.
+    gold answer, a list or an array several: `{"answers": [...]}`, as `math` and `exact` read it.
+    No label is an empty object, which the platform refuses by name: the sample is unscored, the
+    others are not.
     """
-    if isinstance(label, Mapping):
-        return label
-    if isinstance(label, str) and label.lstrip().startswith("{"):
+    found = _plain(label)
+    if isinstance(found, dict):
+        return found
+    if isinstance(found, str) and found.lstrip().startswith("{"):
         try:
-            found = json.loads(label)
+            parsed = json.loads(found)
         except ValueError:
-            found = None
-        if isinstance(found, dict):
-            return found
-    if label is None:
-        return {}
-    several = isinstance(label, Sequence) and not isinstance(label, str | bytes)
-    answers = list(label) if several and isinstance(label, Sequence) else [label]
-    return {"answers": [str(answer) for answer in answers]}
+            parsed = None
+        if isinstance(parsed, dict):
+            return parsed
+    several = found if isinstance(found, list) else [found]
+    answers = [str(answer) for answer in several if not _is_missing(answer)]
+    return {"answers": answers} if answers else {}
+
+
+def _plain(value: object) -> object:
+    """Arrays, tensors and their scalars as Python's own, at any depth; bytes as text."""
+    if isinstance(value, Mapping):
+        return {key: _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(member) for member in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    to_list = getattr(value, "tolist", None)
+    return _plain(to_list()) if callable(to_list) else value
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a data frame has no value there: None, or what does not equal itself, as NaN."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA, which compares to nothing
+        return True
 
 
 def response_text(completion: object) -> str:
@@ -66,7 +86,7 @@ def _content(content: object) -> str:
 
 def row_label(row: Mapping[str, Any]) -> object:
     """Return the first of `ROW_LABELS` that a row has; `None` if it has none."""
-    return next((row[name] for name in ROW_LABELS if row.get(name) is not None), None)
+    return next((row[name] for name in ROW_LABELS if not _is_missing(row.get(name))), None)
 
 
 def output_text(output: object) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.core.codec import unpack_body
-from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.errors import DependencyDown, InvalidRequest, TooLarge
 from assay.core.outcome import Outcome
 from assay.edge.calls import current_call
 from assay.reward.drafts import BatchDraft, ScoreDraft, TaskDraft
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 JSON: Final = "application/json"
+REFUSED_MAX: Final = 16
+"""As in the adapters: so many refused samples in a row are a mistake of the caller."""
+KNOWN_MAX: Final = 4_096
+"""Pipelines and tasks of tenants of which is remembered that a sample was scored."""
 Kept = Callable[[str, str], Awaitable[bytes | None]]
 """Returns the report of a run by its pipeline and key, if it is still kept."""
 
@@ -46,6 +50,8 @@ class Answer:
     """What the reader of the message left for the answer."""
     results: Mapping[str, ResultRecord]
     """By request; one that was refused has none."""
+    refusal: str = ""
+    """Why the one request of the message was refused."""
 
     def evidence(self, request_id: str) -> Evidence:
         """The evidence of a result."""
@@ -62,7 +68,8 @@ class Answer:
         """The reward, or `None` and the cause for which there is none."""
         result = self.results.get(request_id)
         if result is None:
-            return None, Outcome.REJECTED_INVALID.value
+            refused = Outcome.REJECTED_INVALID.value
+            return None, f"{refused}: {self.refusal}" if self.refusal else refused
         if result.reward is not None:
             return result.reward, ""
         error = self.evidence(request_id).error
@@ -79,15 +86,41 @@ class Calling:
         self._service = service
         self._readers = readers
         self._shared: dict[tuple[TenantId, bytes], _Shared[Any]] = {}
+        self._refused: dict[tuple[str, ...], int] = {}
+        """Samples refused since the last one that was scored, by tenant, form, pipeline, task."""
 
     async def answer(self, request: Request, form: Form, adjust: Adjust) -> Answer:
         """Score the message of a call and wait; the work is cancelled when the caller is gone.
+
+        A sample that comes alone and is refused is no error where others were scored before: one
+        bad row ends no run. `REFUSED_MAX` of them in a row are a mistake of the caller.
 
         Raises:
             InvalidRequest, TooLarge, NotFound, Saturated, DeadlinePassed: nothing is left behind.
         """
         reading = await read_message(request, self._readers, form)
-        return await while_connected(request, self._scored(reading, adjust))
+        asked, context = reading.score, json.loads(reading.context or "{}")
+
+        def key() -> tuple[str, ...]:
+            draft = adjust(asked, context)
+            return (tenant().tenant_id, form.value, draft.pipeline, draft.task_id)
+
+        try:
+            answer = await while_connected(request, self._scored(reading, adjust))
+        except (InvalidRequest, TooLarge) as error:
+            if not error.field.startswith("requests[0]") or context.get("count", 1) != 1:
+                raise
+            refused = self._refused.get(key(), REFUSED_MAX)
+            if refused >= REFUSED_MAX:
+                raise
+            self._refused[key()] = refused + 1
+            return Answer(context=context, results={}, refusal=error.message)
+        if any(one.reward is not None for one in answer.results.values()):
+            self._refused.pop(key(), None)  # to the end of the order in which they are forgotten
+            self._refused[key()] = 0
+            if len(self._refused) > KNOWN_MAX:
+                del self._refused[next(iter(self._refused))]
+        return answer
 
     async def answer_once(
         self,
@@ -169,7 +202,12 @@ class Calling:
                 draft = TaskDraft(task_id=task_id, pipeline=pipeline)
                 await self._service.register_task(whose, draft)
             timeout_s = float(json.loads(reading.context)["timeout_s"])
-            opening = BatchDraft(task_id=task_id, size=1, deadline_ms=max(1, int(timeout_s * 1000)))
+            opening = BatchDraft(
+                task_id=task_id,
+                size=1,
+                deadline_ms=max(1, int(timeout_s * 1000)),
+                of_pipeline=pipeline,
+            )
             batch, _ = await self._service.open_batch(whose, opening)
             try:
                 await self._service.submit(whose, batch.batch_id, reading.requests)

@@ -114,7 +114,7 @@ def _by(pipeline: str, task: str) -> Adjust:
                 )
             return replace(draft, pipeline=named["pipeline"])
         if task:
-            return replace(draft, task_id=task)
+            return replace(draft, task_id=task, of_pipeline=pipeline)
         return replace(draft, pipeline=pipeline)
 
     return adjust

@@ -58,7 +58,7 @@ class Batches:
 
     async def open_draft(self, tenant: Tenant, draft: BatchDraft) -> tuple[BatchRecord, bool]:
         admission.check_batch(draft, self._clock.now_ns())
-        task = await self._tasks.find(tenant, TaskId(draft.task_id))
+        task = await self._tasks.find(tenant, TaskId(draft.task_id), draft.of_pipeline)
         admission.check_group_size(draft, task.definition, tenant.quota)
         return await self.open(tenant, task, draft)
 

@@ -80,12 +80,20 @@ class Tasks:
         """Remember the task of a batch that the store has."""
         self._of_batches.put((tenant.tenant_id, batch_id), task_id)
 
-    async def find(self, tenant: Tenant, task_id: TaskId) -> KnownTask:
-        """Return a registered task.
+    async def find(self, tenant: Tenant, task_id: TaskId, of_pipeline: str = "") -> KnownTask:
+        """Return a registered task, of this pipeline if one is named.
 
         Raises:
             NotFound: no such task; or its pipeline is not served here.
+            InvalidRequest: it is a task of another pipeline.
         """
+        found = await self._find(tenant, task_id)
+        if of_pipeline and found.record.pipeline != of_pipeline:
+            message = f"task_id: {task_id} is a task of {found.record.pipeline}, not {of_pipeline}"
+            raise InvalidRequest(message, field="task_id")
+        return found
+
+    async def _find(self, tenant: Tenant, task_id: TaskId) -> KnownTask:
         known = self._known.get((tenant.tenant_id, task_id))
         if known:
             return known
@@ -114,7 +122,8 @@ class Tasks:
             if draft.pipeline or draft.settings_json:
                 message = "task_id: the task has a pipeline and settings; name only one of the two"
                 raise InvalidRequest(message, field="task_id")
-            return await self.find(tenant, admission.task_name(draft.task_id)), False
+            named = admission.task_name(draft.task_id)
+            return await self.find(tenant, named, draft.of_pipeline), False
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "pipeline")
         admission.check_settings_size(draft.settings_json)
         name = hashlib.sha256(b"\n".join((draft.pipeline.encode(), draft.settings_json)))
