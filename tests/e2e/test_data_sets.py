@@ -113,7 +113,7 @@ def test_results_of_evalplus_are_computed_in_the_sandbox(tmp_path: Path, compres
     first, second = read(rows)
     assert (first["request_id"], second["request_id"]) == (
         "evalplus/HumanEval/901",
-        "evalplus/HumanEval/901#2",
+        "evalplus/HumanEval/901-2",
     )
     expected = [case["expected"] for case in first["reference"]["calls"]["cases"]]
     assert expected == ["(2, 3)", "(5,)", "(7, 12345678901234567890)"]
