@@ -442,7 +442,7 @@ STATED_TWICE: Final = [
         ("math_remarks",),
         ("    if _DOUBTS.search(said):\n", "    if False:\n"),
         ("        return is_apart and _rejects_another(said, value)", "        return True"),
-        ("return _is_mathematics(other) and not are_same(value, other)", "return True"),
+        ("return is_mathematics(other) and not are_same(value, other)", "return True"),
     ),
     *_of(
         "stated twice",

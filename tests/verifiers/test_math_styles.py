@@ -260,3 +260,12 @@ def test_right_answers_pass_and_wrong_ones_do_not(pairs: Pairs) -> None:
     refused = [one for one in pairs.right if not _passes(pairs.gold, response_of(one))]
     passed = [one for one in pairs.wrong if _passes(pairs.gold, response_of(one))]
     assert (refused, passed) == ([], [])
+
+
+@pytest.mark.parametrize("power", ["2x**2+9*x-7", "2*x**2 + 9*x - 7", "9*x+2x**(2)-7"])
+@pytest.mark.parametrize(
+    "lead", ["Answer: {}", "**Answer:** {}", "**Answer: {}**", "#### {}", "**Answer: {}**."]
+)
+def test_a_power_written_with_stars_is_no_bold_type(lead: str, power: str) -> None:
+    assert _passes("2x^2 + 9x - 7", lead.format(power))
+    assert not _passes("2x^3 + 9x - 7", lead.format(power))

@@ -26,6 +26,8 @@ _STATEMENTS_MAX: Final = 16
 _STATEMENT_LINES_MAX: Final = 40
 _FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
+_ENDS_BOLD: Final = re.compile(r"(?<=\S)\*\*(?=[\s.,;:!?)*_]|\Z)")
+_POWER: Final = re.compile(r"(?<=[\w)}])\*\*(?=[\w({\\-])")
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
 _BRIEF_CHARS_MAX: Final = 60
@@ -278,9 +280,10 @@ def answers_colon(response: str) -> list[Statement]:
 
 def _without_bold(text: str) -> str:
     """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
-    value, mark, rest = text.partition("**")
-    is_open = mark and value.strip() and "**" not in rest
-    return f"{value.rstrip()}{rest}".strip("*_ ") if is_open else text.strip("*_ ")
+    ends = [end for end in _ENDS_BOLD.finditer(text) if end.start()]
+    if len(ends) == 1 and "**" not in _POWER.sub("", text[: ends[0].start()]):
+        text = f"{text[: ends[0].start()]}{text[ends[0].end() :]}"
+    return text.strip("*_ ")
 
 
 def few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
