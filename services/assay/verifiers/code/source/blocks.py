@@ -97,6 +97,8 @@ def _apart(response: str, languages: frozenset[str]) -> str:
 
 def _language(word: str, languages: frozenset[str]) -> str:
     """The language of a fence: its word, without a version, or the ending of a file's name."""
+    if not word:
+        return ""
     said = _PREFIX.sub("", word.lower())
     names = (said, _VERSION.sub("", said), said.rpartition(".")[2])
     return next((name for name in names if name in languages), None) or next(
