@@ -144,7 +144,10 @@ def test_a_namespace_in_which_a_socket_lives_serves_no_other_box(
         assert holder.stdout is not None
         held = holder.stdout.readline().decode().strip()
         seen = [network_of(launcher).strip() for _ in range(12)]
+        # The others serve again, as soon as the machine has time to clean them.
+        until(
+            lambda: len({network_of(launcher) for _ in range(12)}) < 6, "no namespace serves again"
+        )
         holder.communicate()
     assert held.startswith("net:")
     assert seen.count(held) == 1  # the box that waited in it
-    assert len(set(seen)) < len(seen)  # the others serve again, how soon depends on the machine
