@@ -3,7 +3,7 @@
     python scripts/run_tests.py [--fast] [--junitxml FILE]
 
 `./run test` and `./run test --all` call this. Many tests wait for processes, so two parts would
-leave a quarter of two cores idle. Every line of output has its part in front of it. All parts run
+leave two cores idle in part. Every line of output has its part in front of it. All parts run
 to their end. With `--junitxml` the reports are put together into one file.
 
 Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named

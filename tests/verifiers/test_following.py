@@ -20,6 +20,10 @@ COMMENTS = (
     "Ten of them, in all, are red.",
     "First, we add, then we multiply.",
     "This is, as required, the largest.",
+    "Actually, this is exact.",
+    "Wait for it, please.",
+    "Sorry, for the length.",
+    "No more, no less.",
 )
 TAKES_BACK = (
     "Wait, no.",
@@ -33,6 +37,12 @@ TAKES_BACK = (
     "It could be more.",
     "I made a mistake.",
     "Maybe less.",
+    "Nah.",
+    "Hmm, wait.",
+    "I take that back.",
+    "I could be wrong.",
+    "However, this is wrong.",
+    "It is unlikely.",
 )
 
 

@@ -17,8 +17,10 @@ CONDITIONS = (
     "if the first option were true",
     "if the box had been full",
     "if the rate had not changed",
+    "supposing n were odd",
+    "unless n were even",
 )
-INVERTED = ("were n odd", "had the box been full", "Had the train stopped")
+INVERTED = ("were n odd", "had the box been full", "should n be odd", "Had the train stopped")
 STATES = (
     "the answer would be {}",
     "the correct answer would be {}",

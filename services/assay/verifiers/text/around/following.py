@@ -11,7 +11,8 @@ from assay.verifiers.text.around.arithmetic import NUMBER_WORD
 CHARS_MAX: Final = 300
 """A longer text is not divided."""
 _DIVIDES: Final = re.compile(
-    r"(?<=[\w)\]}$%])[.!](?:[*_]{1,2})?\s+(?:[*_]{1,2})?(?=[A-Z](?:[a-z]+|'[a-z]+)?[\s,])(?!\w\.)"
+    r"(?<=[\w)\]}$%])[.!](?:[*_]{1,2})?\s+(?:[*_]{1,2})?(?:(?=[A-Z](?:[a-z]+|'[a-z]+)?[\s,])(?!\w\.)"
+    r"|(?=(?i:nah|nope|no|not|wait|sorry|oops|hmm|maybe|perhaps)[.!]{0,3}\Z))"
 )
 _VALUES: Final = re.compile(r"(?a)[\d=<>$]|\\[A-Za-z]|(?<![A-Za-z'])[B-HJ-Zb-z](?![A-Za-z'])")
 """Digits, signs, commands of LaTeX, and letters that stand alone."""
@@ -19,16 +20,21 @@ _SPELLED: Final = re.compile(rf"(?ai)(?<![a-z]){NUMBER_WORD}(?![a-z])")
 _CONCLUDES: Final = re.compile(
     r"(?ai)(?:so|hence|thus|therefore|then|or|rather|actually|instead|no|wait|sorry|oops)(?![a-z])"
 )
-_TAKES_BACK: Final = re.compile(
-    r"(?ai)(?:(?:but|oh|hmm),?\s+)?(?:wait|hold on|nope|no(?=[,.!\s-]*$)|not (?:really|quite|so)"
-    r"|no,|sorry|oops|actually,? (?:no|that|this|it)|correction|scratch that|strike that"
-    r"|my (?:mistake|bad)|on second thought|or|maybe|perhaps|possibly|alternatively"
-    r"|(?:that|this|it)(?:'s| is| was| may be| might be| could be)"
-    r" (?:not (?:right|correct|true)|wrong|incorrect|false|an? (?:mistake|error))"
-    r"|(?:that|this|it) (?:may|might|could) (?:also )?be (?:more|less|different|other|another)"
-    r"|i (?:was wrong|made an? (?:mistake|error)|doubt)|i(?:'m| am) (?:not |un)(?:sure|certain))"
-    r"(?![a-z])"
+_LEADS: Final = (
+    r"(?:but|oh|hmm|however|actually|wait|hold on|sorry|oops|nope|nah|no|correction|scratch that"
+    r"|strike that|ignore that|my (?:mistake|bad)|on second thought)(?![a-z])"
 )
+_IT: Final = r"(?:that|this|it)"
+_TAKES_BACK: Final = re.compile(
+    rf"(?ai)(?:(?:{_LEADS}[,.!\s-]*)+\Z|(?:{_LEADS}[,.!]?\s+)*(?:"
+    r"not (?:really|quite|so|sure)|not\W*\Z|or|maybe|perhaps|possibly|alternatively"
+    rf"|{_IT}(?:'s| is| was| may be| might be| could be)"
+    r" (?:not (?:right|correct|true)|wrong|incorrect|false|unlikely|an? (?:mistake|error))"
+    rf"|{_IT} (?:may|might|could) (?:also )?be (?:more|less|different|other|another)"
+    r"|i (?:was wrong|made an? (?:mistake|error)|doubt|take (?:that|it) back)"
+    r"|i (?:may|might|could) be wrong|i(?:'m| am) (?:not |un)(?:sure|certain))(?![a-z]))"
+)
+"""Words that only lead to a correction comment on nothing else: `Sorry, for the length.`"""
 
 
 def divided(text: str) -> tuple[str, str]:
