@@ -294,6 +294,27 @@ async def deadline_flood(attacker: Attacker) -> None:
     await attacker.again(2, flood)
 
 
+async def answered_calls(attacker: Attacker) -> None:
+    """Calls that succeed, 512 at once, on four connections."""
+    await _open_batch(attacker, "asked")
+    request = reward_pb2.GetBatchRequest(batch_id="asked")
+    await attacker.again(512, lambda: attacker.stub().GetBatch(request, metadata=attacker.metadata))
+
+
+async def answered_scores(attacker: Attacker) -> None:
+    """`Score` calls of one request that succeed, 256 at once."""
+    one = reward_pb2.RewardRequest(request_id="r", response=b"x", reference_json=b"{}")
+    request = reward_pb2.ScoreRequest(pipeline="noop", requests=[one])
+    await attacker.again(256, lambda: attacker.stub().Score(request, metadata=attacker.metadata))
+
+
+async def answered_requests(attacker: Attacker) -> None:
+    """HTTP requests that succeed, many in a packet, on 64 connections; the answers are read."""
+    await _open_batch(attacker, "asked")
+    request = attacker.head("GET /v1/batches/asked")
+    await attacker.again(64, lambda: attacker.flood(b"", itertools.repeat(request * 7)))
+
+
 async def task_flood(attacker: Attacker) -> None:
     """A new task per call, and `Score` calls with settings of their own."""
     count = iter(range(10**9))
@@ -356,6 +377,9 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
         large_metadata,
         tiny_deadlines,
         deadline_flood,
+        answered_calls,
+        answered_scores,
+        answered_requests,
         task_flood,
     )
 }

@@ -31,6 +31,7 @@ from assay.edge.connections.passage import (
     PREFACE,
     STREAMS,
     TENANT_FRAMES,
+    TENANT_UNTAKEN,
     Broken,
     Passage,
     lone_strangers_pace,
@@ -313,7 +314,8 @@ def test_small_frames_of_one_with_a_token_are_paced_and_large_ones_are_not() -> 
 
 
 def test_calls_that_a_tenant_begins_at_once_go_on_few_at_a_time() -> None:
-    """Each costs the event loop time, with or without an end of its own; all are through soon."""
+    """Each costs the event loop time, with or without an end of its own; all are through soon
+    while the event loop takes them up."""
     tenant = tenants_pace()
     passages = [Passage(shared=strangers_pace()) for _ in range(8)]
     one = call(1)
@@ -325,9 +327,44 @@ def test_calls_that_a_tenant_begins_at_once_go_on_few_at_a_time() -> None:
     assert 0.0001 * through < 0.01, "seconds of the event loop"
 
     for number in range(1, 201):
+        for _ in range(through):
+            passages[0].taken_up()
+        through = 0
         for passage in passages:
-            passage.take(b"", number * 0.005)
+            passed, _ = passage.take(b"", number * 0.005)
+            through += len(passed) // len(one)
     assert not any(passage.held for passage in passages), "2,000 calls within a second"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 0.05), st.integers(0, 40)), max_size=60)
+)
+def test_calls_that_are_not_taken_up_are_few(steps: list[tuple[int, float, int]]) -> None:
+    """However the calls of a tenant are spread over its connections. gRPC hands over the calls of
+    all in their order; the pace of those that it never hands over is that of time."""
+    tenant, now_s, untaken, since_s = tenants_pace(), 0.0, 0, 0.0
+    passages = [Passage(shared=strangers_pace()) for _ in range(4)]
+    for passage in passages:
+        passage.widen(tenant, own_pace())
+        passage.take(BEGUN, 0.0)
+    for which, pause_s, taken in steps:
+        now_s += pause_s
+        passed, _ = passages[which].take(call(1) * 40, now_s)
+        untaken += len(passed) // len(call(1))
+        assert untaken <= TENANT_UNTAKEN[0] + TENANT_UNTAKEN[1] * (now_s - since_s) + 1
+        for _ in range(min(taken, untaken)):
+            passages[which].taken_up()
+            untaken -= 1
+
+
+def test_of_calls_that_grpc_never_hands_over_some_pass_with_time() -> None:
+    passage = Passage(shared=strangers_pace())
+    passage.widen(tenants_pace(), own_pace())
+    passed, wait_s = passage.take(BEGUN + call(1) * 100, 0.0)
+    assert len(passed) == len(BEGUN) + TENANT_UNTAKEN[0] * len(call(1))
+    assert 0.0 < wait_s < 0.1
+    passed, _ = passage.take(b"", wait_s)
+    assert passed == call(1)
 
 
 def test_a_strangers_message_passes_as_far_as_a_window() -> None:
@@ -434,7 +471,7 @@ async def test_a_stranger_at_a_pace_goes_on_and_one_with_a_token_waits_for_nothi
 def test_a_call_with_many_fields_counts_as_several() -> None:
     def through(block: bytes) -> int:
         passage = Passage(shared=strangers_pace())
-        passage.widen(tenants_pace(), own_pace())
+        passage.widen(own_pace(), own_pace())
         one = frame(HEADERS, END_HEADERS, 1, block)
         passed, _ = passage.take(BEGUN + one * 2_000, 0.0)
         return (len(passed) - len(BEGUN)) // len(one)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import json
+import random
 import re
 import socket
 from typing import TYPE_CHECKING, Any
@@ -25,7 +28,9 @@ from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
 from assay.edge.connections import places
+from assay.edge.connections.answers import JOINED_BYTES_MAX, HeadWithBody
 from assay.edge.connections.places import Connections
+from assay.edge.connections.turns import Turns
 from assay.edge.door import Door, DoorLimits
 from assay.edge.http_listener import HttpListener, TlsFiles
 from assay.edge.status import STATUS
@@ -380,6 +385,23 @@ def test_a_connection_is_kept_for_longer_than_its_client_keeps_it() -> None:
     assert http_listener.KEEP_ALIVE_S > 10 * clients > 0
 
 
+@pytest.mark.parametrize("framing", ["content-length: 100", "transfer-encoding: chunked"])
+async def test_a_body_that_did_not_come_whole_is_not_acted_upon(
+    puppet: Puppet, http: httpx.AsyncClient, framing: str
+) -> None:
+    """Even one that could be read."""
+    head = f"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n{framing}"
+    body = '{"a": 1}' if "length" in framing else '8\r\n{"a": 1}\r\n'
+    _, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    writer.write(f"{head}\r\n\r\n{body}".encode())
+    await writer.drain()
+    await _handled()
+    writer.close()
+    await until(lambda: bool(puppet.calls))
+    assert puppet.calls == [("POST /v1/things/a", "invalid_request")]
+    assert puppet.entered.locked(), "it was not called"
+
+
 async def test_a_saturated_caller_is_answered_without_its_body(
     puppet: Puppet, http: httpx.AsyncClient
 ) -> None:
@@ -457,11 +479,11 @@ class Written(asyncio.Transport):
 
 
 def test_a_head_and_the_body_that_follows_it_are_one_write() -> None:
-    answer, large = b"HTTP/1.1 200 OK\r\n\r\n", b"b" * (http_listener.JOINED_BYTES_MAX + 1)
+    answer, large = b"HTTP/1.1 200 OK\r\n\r\n", b"b" * (JOINED_BYTES_MAX + 1)
 
     async def written(*parts: bytes, end: str = "") -> list[bytes]:
         sink = Written()
-        transport = http_listener.HeadWithBody(sink, asyncio.get_running_loop())
+        transport = HeadWithBody(sink, asyncio.get_running_loop(), goes_on=lambda: False)
         for part in parts:
             transport.write(part)
         if end:
@@ -551,6 +573,7 @@ CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 FLOODS = {
     "headers": HEAD + b"a:b\r\n" * 40_000,
     "tiny chunks": CHUNKED + b"1\r\n \r\n" * 40_000,
+    "words beside chunks": CHUNKED + (b"1;" + b"e" * 4_000 + b"\r\n \r\n") * 1_000,
     "trailers": CHUNKED + b"0\r\n" + b"a:b\r\n" * 40_000,
     "requests that wait for no answer": b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n" * 6_000,
 }
@@ -638,3 +661,81 @@ async def test_small_chunks_and_a_few_requests_ahead_are_served(http: httpx.Asyn
     last = b"GET /open HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
     answers = await _told(http, ahead + last)
     assert answers.count(b"HTTP/1.1 200") == http_listener.PIPELINED_MAX // 2 + 1
+
+
+def _post(randomness: random.Random, thing: int) -> bytes:
+    """A call with a body of a declared length, or in chunks, some with words beside them."""
+    head = f"POST /v1/things/{thing} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+    head += f"x-filling: {'f' * randomness.choice((100, 2_000))}\r\n"
+    body = json.dumps({"a": 1}) + " " * randomness.choice((0, 10, BYTES_MAX // 2))
+    if randomness.random() < 0.5:
+        return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
+    chunks = ""
+    while body:
+        part = body[: randomness.randint(1, 300)]
+        words = randomness.choice(("", ";a=b", ";" + "w" * 40))
+        chunks += f"{len(part):x}{words}\r\n{part}\r\n"
+        body = body[len(part) :]
+    return f"{head}transfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_requests_are_answered_in_turn_however_they_are_cut(
+    http: httpx.AsyncClient, seed: int
+) -> None:
+    """Also forty that were sent before the first is answered."""
+    randomness = random.Random(seed)
+    sent = b"".join(_post(randomness, thing) for thing in range(40))
+    sent += b"GET /open HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+    cuts = sorted(randomness.randrange(len(sent)) for _ in range(randomness.choice((0, 5, 200))))
+    parts = [sent[a:b] for a, b in itertools.pairwise([0, *cuts, len(sent)])]
+    answers = await _told(http, *parts)
+    assert [int(found) for found in re.findall(rb'"thing":"(\d+)"', answers)] == list(range(40))
+    assert answers.count(b"HTTP/1.1 200") == 41
+
+
+async def test_no_chunk_of_a_call_that_is_refused_is_parsed(
+    puppet: Puppet, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But those in the piece that ends its headers."""
+    parsed = 0
+    receive = http_listener.Bounded.on_body
+
+    def counted(protocol: http_listener.Bounded, body: bytes) -> None:
+        nonlocal parsed
+        parsed += 1
+        receive(protocol, body)
+
+    monkeypatch.setattr(http_listener.Bounded, "on_body", counted)
+    puppet.release.clear()
+    first = asyncio.create_task(http.post("/v1/things/a", json={}))
+    await puppet.entered.acquire()
+    chunk = b"11\r\n" + b" " * 17 + b"\r\n"
+    parsed = 0
+    answer = await _told(http, CHUNKED + chunk * 2_000)
+    puppet.release.set()
+    await first
+    assert answer.startswith(b"HTTP/1.1 429"), answer
+    assert parsed <= http_listener.PIECE_BYTES // len(chunk)
+
+
+async def test_acts_that_wait_are_called_one_per_turn_of_the_loop() -> None:
+    turns, called, seen = Turns(), [], []
+
+    def act(number: int) -> None:
+        called.append(number)
+        if number == 2:
+            raise ValueError("the others go on")
+        if number == 3:
+            turns.wait(lambda: act(9))
+
+    loop, faults = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _loop, context: faults.append(context["exception"]))
+    for number in range(5):
+        turns.wait(lambda number=number: act(number))  # type: ignore[misc]
+    while len(called) < 6:
+        seen.append(len(called))
+        await asyncio.sleep(0)
+    assert called == [0, 1, 2, 3, 4, 9]
+    assert max(b - a for a, b in itertools.pairwise(seen)) == 1
+    assert [str(fault) for fault in faults] == ["the others go on"]

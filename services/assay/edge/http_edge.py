@@ -164,6 +164,7 @@ class _HttpEdge:
         """Read the whole body. If it is large, `load` already holds its declared bytes.
 
         Raises:
+            InvalidRequest: its caller is gone in the middle of it.
             TooLarge: it is over its limit.
             Saturated: too many bytes are in flight.
         """
@@ -174,6 +175,9 @@ class _HttpEdge:
         more = True
         while more and size <= DISCARD_FACTOR * bytes_max:
             message = await receive()
+            if message["type"] != "http.request":  # its caller is gone
+                text = "body: the connection ended before it did"
+                raise InvalidRequest(text, field="body")
             part = message.get("body", b"")
             size += len(part)
             if size <= bytes_max:
@@ -183,7 +187,7 @@ class _HttpEdge:
             else:
                 pieces.taken()
                 load.release()
-            more = message["type"] == "http.request" and message.get("more_body", False)
+            more = message.get("more_body", False)
         if size > bytes_max:
             text = f"body: more than {bytes_max} bytes"
             raise TooLarge(text, field="body")

@@ -6,11 +6,13 @@ arrive, and how large the headers may be. A connection over a limit is closed wi
 client that sends slowly does not listen. Before one is refused for the number of connections, one
 without a call is closed in its place: the peer's own, or one of the peer that has the most.
 
-What has arrived is parsed in one go, up to 256 KB, and all other calls wait meanwhile. So the parts
-that cost much more to parse than to send are counted as they are found (headers, requests that do
-not wait for their answers, tiny chunks), and the first one too many ends the parsing: 400. Such a
-connection is not read any further and is closed at its turn, a bounded number per second: a caller
-whose connections are refused at once would open the next ones as fast as they are refused.
+What has arrived, up to 256 KB, is parsed in pieces, and what is beyond the first few waits for the
+connection's turn. Nothing is parsed behind a request that waits for its answer, and no chunk of a
+body before its call is admitted. The parts that cost much more to parse than to send are counted as
+they are found (headers, tiny chunks, what chunks carry besides a body), and the first one too many
+ends the parsing: 400. Such a connection is not read any further and is closed at its turn, a
+bounded number per second: a caller whose connections are refused at once would open the next ones
+as fast as they are refused.
 
 A peer's address is that of its connection. What a caller writes about itself in `Forwarded` or
 `X-Forwarded-*` is not read, wherever it connects from; nothing here needs it.
@@ -31,7 +33,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.edge.auth import in_url
+from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
+from assay.edge.connections.turns import Turns
 from assay.edge.http_edge import CERTIFICATE
 
 HEAD_S_MAX: Final = 10.0
@@ -41,14 +45,23 @@ HEADERS_MAX: Final = 128
 """Headers of a request, with the trailers of its body."""
 PIPELINED_MAX: Final = 8
 """Requests of a connection that wait for the answer of an earlier one."""
+PIECE_BYTES: Final = 1_024
+"""Parsed at once of what begins a request; a body of a declared length is one piece."""
+CHUNKS_PIECE_BYTES: Final = 4 * 1024
+"""The same of a body in chunks."""
+FIRST_BYTES: Final = 4 * 1024
+"""Of pieces that are parsed when they arrive."""
+TURN_BYTES: Final = 8 * 1024
+"""Of pieces that are parsed in a turn: half a millisecond of the smallest chunks."""
+HELD_BYTES_MAX: Final = 64 * 1024
+"""Not parsed yet. Closing a connection of which all was read loses no answer."""
+CHUNKS_SLACK_BYTES: Final = 64 * 1024
+"""Bytes around the chunks of a body, beyond as many as the body has."""
 CHUNKS_FREE: Final = 1_024
 CHUNK_BYTES_LEAST: Final = 16
 """Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
-STATUS_BEGINS: Final = b"HTTP/1."
-JOINED_BYTES_MAX: Final = 64 * 1024
-"""Of a body that is copied behind its head."""
 KEEP_ALIVE_S: Final = 75.0
 """More than clients and proxies keep a connection without a call (httpx 5 s, aiohttp 15 s, nginx
 60 s): none sends a call on one that is being closed, which its caller would see as cut."""
@@ -83,73 +96,11 @@ class TooManyParts(Exception):
     """A request costs too much to parse."""
 
 
-class HeadWithBody(asyncio.Transport):
-    """Sends the head of an answer together with the first of its body, if that is there at once.
-
-    uvicorn writes them one after the other, and each write is a call of the system that wakes the
-    reader. A head that no body follows is sent in the loop's next turn.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        """Send through `transport`."""
-        super().__init__()
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
-        self._due: asyncio.Handle | None = None
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._due is not None:
-            self._send(data)
-        elif bytes(data[: len(STATUS_BEGINS)]) == STATUS_BEGINS:
-            self._head, self._due = bytes(data), self._loop.call_soon(self._send)
-        else:
-            self._transport.write(data)
-
-    def _send(self, data: bytes | bytearray | memoryview = b"") -> None:
-        """Send the head that waits, and these bytes after it."""
-        head = self._taken()
-        if len(data) > JOINED_BYTES_MAX:  # copying it would take longer than another call
-            self._transport.write(head)
-            self._transport.write(data)
-        else:
-            self._transport.write(head + data)
-
-    def _taken(self) -> bytes:
-        """The head that waits; it does so no longer."""
-        if self._due is not None:
-            self._due.cancel()
-        head, self._head, self._due = self._head, b"", None
-        return head
-
-    def close(self) -> None:
-        """Close after what was written."""
-        if self._due is not None:
-            self._send()
-        self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._taken()
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 as asyncio's
-        return self._transport.get_extra_info(name, default)
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-
 class Bounded(HttpToolsProtocol):
     """uvicorn's protocol with our limits; `bounded_protocol` makes one per listener."""
 
     bounds: Connections
+    turns: Turns
 
     _due: asyncio.TimerHandle | None = None
     _closing: asyncio.TimerHandle | None = None
@@ -160,7 +111,14 @@ class Bounded(HttpToolsProtocol):
     _headers = 0
     _chunks = 0
     _chunk_bytes = 0
+    _around_bytes = 0
+    """Received of a body in chunks, the chunks' own bytes included."""
+    _declared_bytes = 0
+    """Of a body of a declared length that are not here yet."""
     _body: list[bytes]
+    _held: memoryview = memoryview(b"")
+    """Received and not parsed yet."""
+    _waits = False
     _names: tuple[str, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -169,7 +127,7 @@ class Bounded(HttpToolsProtocol):
             transport.abort()  # before anything is made for it: a stranger pays more than we do
             return
         self._peer, self._has_place = peer, True
-        super().connection_made(HeadWithBody(transport, self.loop))
+        super().connection_made(HeadWithBody(transport, self.loop, goes_on=self._goes_on))
         self._body = []
         self._names = certificate_names(transport.get_extra_info("peercert"))
         self._expect(HEAD_S_MAX)
@@ -199,6 +157,7 @@ class Bounded(HttpToolsProtocol):
         super().on_response_complete()
         if self._peer is not None and self.timeout_keep_alive_task is not None:
             self.bounds.rests(self._peer, self)
+        self._goes_on()
 
     def data_received(self, data: bytes) -> None:
         if self._peer is not None:
@@ -206,11 +165,53 @@ class Bounded(HttpToolsProtocol):
         if self._closing is not None:  # a call that waits for its body lets it continue
             self.transport.pause_reading()
             return
-        self._head_bytes += len(data)
-        super().data_received(data)
+        self._held = memoryview(bytes(self._held) + data if self._held else data)
+        self._parse(FIRST_BYTES)
+
+    def _goes_on(self) -> bool:
+        """Parse on what was received, at its turn; returns whether there is any."""
+        if self._held and not self._waits:
+            self._waits = True
+            self.turns.wait(self._parse_in_turn)
+        return bool(self._held)
+
+    def _parse_in_turn(self) -> None:
+        self._waits = False
+        self._parse(TURN_BYTES)
+
+    def _parse(self, bytes_max: int) -> None:
+        """Parse pieces of at most so many bytes; while much of the rest waits, no more is read."""
+        while self._held and bytes_max > 0 and not self._stands:
+            size = self._declared_bytes
+            if not size:
+                size = PIECE_BYTES if self._in_head else CHUNKS_PIECE_BYTES
+                bytes_max -= size
+            piece, self._held = self._held[:size], self._held[size:]
+            self._parse_piece(piece)
+        if len(self._held) > HELD_BYTES_MAX:
+            self.transport.pause_reading()
+        if not self._stands:
+            self.transport.resume_reading()
+
+    @property
+    def _stands(self) -> bool:
+        """Whether nothing is to be parsed now."""
+        ends = self._closing is not None or self.transport.is_closing()
+        return ends or self.flow.read_paused or bool(self.pipeline)
+
+    def _parse_piece(self, piece: memoryview) -> None:
+        if self._in_head:
+            self._head_bytes += len(piece)
+        elif not self._declared_bytes:
+            self._around_bytes += len(piece)
+        super().data_received(piece)  # type: ignore[arg-type]  # the parser takes any buffer
         self._pass_on()
-        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and self._closing is None:
+        if self._closing is not None:
+            return
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
             self._close_in_turn(self.transport.abort)
+        elif self._around_bytes > CHUNKS_SLACK_BYTES + 2 * self._chunk_bytes:
+            self.send_400_response("Too much around the chunks of a body.")
 
     def send_400_response(self, msg: str) -> None:
         self._close_in_turn(partial(super().send_400_response, msg))
@@ -223,7 +224,8 @@ class Bounded(HttpToolsProtocol):
         super().on_message_begin()
         if self._names:
             self.scope["extensions"] = {CERTIFICATE: self._names}  # type: ignore[dict-item]  # ours
-        self._headers = self._chunks = self._chunk_bytes = 0
+        self._headers = self._chunks = self._chunk_bytes = self._around_bytes = 0
+        self._declared_bytes = 0
         self._in_head = True
         self._expect(HEAD_S_MAX)
 
@@ -239,12 +241,17 @@ class Bounded(HttpToolsProtocol):
         self._in_head = False
         self._expect(self.bounds.body_s_max + BODY_SLACK_S)
         super().on_headers_complete()
+        names = dict(self.headers)
+        if b"transfer-encoding" in names:
+            self.flow.read_paused = True  # until the call is admitted and asks for its body
+        else:
+            self._declared_bytes = int(names.get(b"content-length", 0))
 
     def on_body(self, body: bytes) -> None:
         self._chunks += 1
         self._chunk_bytes += len(body)
-        least = (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST
-        if self._chunk_bytes < least:
+        self._declared_bytes = max(0, self._declared_bytes - len(body))
+        if self._chunk_bytes < (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST:
             raise TooManyParts
         self._body.append(body)
 
@@ -257,7 +264,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._pass_on()
-        self._head_bytes = 0
+        self._head_bytes = self._around_bytes = self._declared_bytes = 0
         self._in_head = True
         self._expect(None)
         super().on_message_complete()
@@ -282,7 +289,7 @@ def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `
 
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
-    return type("Bounded", (Bounded,), {"bounds": connections})
+    return type("Bounded", (Bounded,), {"bounds": connections, "turns": Turns()})
 
 
 class HttpListener:

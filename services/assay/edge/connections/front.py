@@ -369,6 +369,11 @@ class _Client(asyncio.BufferedProtocol):
             self._passage.widen(shared, own)
             self._pass_on()
 
+    def taken_up(self) -> None:
+        """A call of it with a valid token is taken up."""
+        if self._passage is not None:
+            self._passage.taken_up()
+
     # -- from gRPC -----------------------------------------------------------------------------
     @property
     def names(self) -> tuple[str, ...]:

@@ -59,6 +59,10 @@ TENANT_STREAMS: Final = 64.0, 2_048.0
 """Of all connections of a tenant; more than one process handles."""
 TENANT_FRAMES: Final = 2_048.0, 8_192.0
 """Looking at one takes some 2 us."""
+TENANT_UNTAKEN: Final = 16.0, 128.0
+"""Of all connections of a tenant: calls that have passed and that the event loop has not taken up.
+gRPC hands over calls in the order in which they came, so those of all others wait for these. One
+that is taken up makes room at once; those that gRPC refuses by itself make it with time."""
 ENDLESS: Final = 1e12, 1e12
 FREE_AFTER_S: Final = 10.0
 """A connection without calls for this long waits for no others: health checks go on."""
@@ -96,6 +100,10 @@ class TokenBucket:
         self._refill(now_s)
         self.spent = min(self.spent + amount, 2 * self.at_once)
 
+    def give_back(self, amount: float) -> None:
+        """Make room for this much, before its time."""
+        self.spent = max(0.0, self.spent - amount)
+
     def _refill(self, now_s: float) -> None:
         self.spent = max(0.0, self.spent - max(0.0, now_s - self.at_s) * self.per_s)
         self.at_s = max(self.at_s, now_s)
@@ -123,6 +131,7 @@ class Buckets:
     frames: TokenBucket | None = None
     bytes: TokenBucket | None = None
     begins: TokenBucket | None = None
+    untaken: TokenBucket | None = None
 
     def wait_s(self, unit: Unit, now_s: float) -> float:
         """How long until a unit may pass."""
@@ -138,6 +147,8 @@ class Buckets:
     def _costs(self, unit: Unit) -> Iterator[tuple[TokenBucket, float]]:
         if unit.streams:
             yield self.streams, unit.streams
+        if unit.streams and self.untaken is not None:
+            yield self.untaken, 1
         if unit.frames and self.frames is not None:
             yield self.frames, unit.frames
         if self.bytes is not None:
@@ -169,7 +180,11 @@ def endless_pace() -> Buckets:
 
 def tenants_pace() -> Buckets:
     """The pace of all connections of one tenant together."""
-    return Buckets(streams=TokenBucket(*TENANT_STREAMS), frames=TokenBucket(*TENANT_FRAMES))
+    return Buckets(
+        streams=TokenBucket(*TENANT_STREAMS),
+        frames=TokenBucket(*TENANT_FRAMES),
+        untaken=TokenBucket(*TENANT_UNTAKEN),
+    )
 
 
 class Passage:
@@ -203,6 +218,11 @@ class Passage:
         self._shared = shared
         if not self.known:
             self.known, self._pace = True, own
+
+    def taken_up(self) -> None:
+        """A call that has passed, with a valid token, is taken up."""
+        if self._shared.untaken is not None:
+            self._shared.untaken.give_back(1)
 
     @property
     def held(self) -> int:

@@ -53,6 +53,8 @@ class Traffic:
     """The client's."""
     opened: Callable[[Hashable], None] | None = None
     """Called with each of `callers`."""
+    on_known_call: Callable[[], None] | None = None
+    """Called for each call with a valid token."""
     known: bool = False
     """A call with a valid token came over it."""
     explained_bytes: int = 0
@@ -90,6 +92,8 @@ class Traffic:
             self.callers.add(caller)
             if self.opened is not None:
                 self.opened(caller)
+        if self.on_known_call is not None:
+            self.on_known_call()
 
     def cancel(self) -> None:
         """A call over it was cancelled before a message of it was read."""

@@ -101,6 +101,9 @@ class Origin(Protocol):
     def opened(self, caller: Hashable) -> None:
         """A call of it is the first to show this caller's token."""
 
+    def taken_up(self) -> None:
+        """A call of it has shown a valid token."""
+
 
 @dataclass(slots=True, kw_only=True)
 class SeenConnection:
@@ -200,6 +203,7 @@ class GrpcConnections:
             found = self._accounts[peer] = Traffic(since_s=self._time_s(), address=peer[0])
         if (origin := self.origins.get(peer)) is not None:  # it may come after a first look
             found.address, found.opened = origin.address, origin.opened
+            found.on_known_call = origin.taken_up
         return found
 
     @property
