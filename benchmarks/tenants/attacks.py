@@ -11,6 +11,7 @@ import httpx
 
 from assay.v1 import reward_pb2
 from benchmarks.tenants.attacker import Attacker
+from benchmarks.tenants.page_attacks import PAGE_ATTACKS
 from benchmarks.tenants.transport_attacks import TRANSPORT_ATTACKS
 
 MIB = 1024**2
@@ -374,6 +375,7 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
         upgrades,
         unread_streams,
         *TRANSPORT_ATTACKS,
+        *PAGE_ATTACKS,
         large_metadata,
         tiny_deadlines,
         deadline_flood,

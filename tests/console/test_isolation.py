@@ -23,7 +23,7 @@ from tests.console.scene import (
 
 from assay.config.access import OperatorSettings, Role
 from assay.console import routes
-from assay.console.routes import API
+from assay.console.page import API
 from assay.edge.access import rules
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from fastapi import FastAPI, HTTPException
 from fastapi.responses import Response
 
 PATH: Final = "/console"
+API: Final = f"{PATH}/api/"
+"""Prefix of the paths that ask for a token."""
 ASSETS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "console.css": "text/css",

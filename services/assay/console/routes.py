@@ -19,13 +19,12 @@ from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import Door, DoorLimits, limited
 from assay.edge.status import detail_of
 
-API: Final = f"{page.PATH}/api/"
 BODY_BYTES_MAX: Final = 1_024
 """Its calls have no bodies."""
 PATHS: Final = http_edge.Paths(
-    prefix=API,
+    prefix=page.API,
     payload=re.compile(r"(?!)"),
-    stream=re.compile(re.escape(API) + "stream"),
+    stream=re.compile(re.escape(page.API) + "stream"),
     rule_of=CONSOLE.get,
 )
 PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -55,7 +54,7 @@ def _viewer() -> Viewer:
 
 
 def _router(feed: Feed, lookup: Lookup, door: Door) -> APIRouter:
-    router = APIRouter(prefix=API.rstrip("/"), include_in_schema=False)
+    router = APIRouter(prefix=page.API.rstrip("/"), include_in_schema=False)
 
     @router.get("/stream", name="ConsoleStream")
     async def stream() -> StreamingResponse:

@@ -25,11 +25,13 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
 
 from assay.config.settings import RewardSettings
+from assay.console.page import API as CONSOLE_API
 from assay.core.answers import StoredArtifact
 from assay.core.errors import AssayError
 from assay.core.group import GroupSummary
 from assay.core.records import ResultRecord
 from assay.edge import http_edge
+from assay.edge.access.open_paths import OpenPaths
 from assay.edge.auth import MetricsReader, Tenant
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
@@ -53,6 +55,7 @@ PATHS: Final = http_edge.Paths(
     payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|artifacts/[^/]+|{mounting.PAYLOADS})"),
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 JSON: Final = "application/json"
 OCTETS: Final = "application/octet-stream"
 RESULTS_AT_ONCE: Final = 8
@@ -95,6 +98,7 @@ def build_app(
         description=__doc__,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
         redirect_slashes=False,  # its address is made of the caller's headers, and may be http
         responses={"default": {"model": answers.ErrorBody, "description": "Why not."}},
     )
@@ -106,6 +110,7 @@ def build_app(
     mounting.mount(app, service, readers, kept, shelf, settings)
     docs_page.install(app)
     http_edge.install(app, guard=guard, paths=PATHS, body_bytes_max=body_bytes_max)
+    app.add_middleware(OpenPaths, guarded=(PATHS.prefix, CONSOLE_API), probes=PROBES)
     mounting.speak_dialects(app)
     return app
 

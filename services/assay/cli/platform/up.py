@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from assay.cli.console import DataDir, settings_with
+from assay.cli.operate.snapshot import Snapshot
 from assay.cli.operate.status_client import Asking, observe
 from assay.cli.operate.tables import render
 from assay.cli.platform.addresses import Addresses, planner_address
@@ -92,38 +95,59 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
 
 
 async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
+    """Draw the live table until cancelled; while there is no work, seldom."""
     news = asyncio.Event()
     watching = asyncio.create_task(_note_news(store, news, clock), name="news of work")
     try:
         with Live(console=out, auto_refresh=False, transient=True) as live:
-            shown = None
             async with Asking() as asking:
+                look = partial(_look, store, addresses, settings, clock, asking)
+                shown = None
                 while True:
                     news.clear()
-                    try:
-                        seen = await observe(
-                            store,
-                            addresses.control,
-                            clock=clock,
-                            planner=planner_address(settings),
-                            all_stages_served=not settings.worker.stages,
-                            asking=asking,
-                        )
-                        if shown is None or not seen.looks_like(shown):
-                            live.update(render(seen), refresh=True)
-                        shown = seen
-                    except AssayError as error:
-                        what = Text(printable(f"{error.reason}: {error.message}"), style="red")
-                        live.update(what, refresh=True)
-                        shown = None
+                    shown = await _redrawn(live, look, shown)
                     await clock.sleep(REFRESH_S)
                     if shown is not None and shown.is_calm:
-                        with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(CALM_REFRESH_S):
-                                await news.wait()
+                        await _at_most(CALM_REFRESH_S, news)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _look(
+    store: Store, addresses: Addresses, settings: Settings, clock: Clock, asking: Asking
+) -> Snapshot:
+    """Take a snapshot; the planner may have another address after its restart."""
+    return await observe(
+        store,
+        addresses.control,
+        clock=clock,
+        planner=planner_address(settings),
+        all_stages_served=not settings.worker.stages,
+        asking=asking,
+    )
+
+
+async def _redrawn(
+    live: Live, look: Callable[[], Awaitable[Snapshot]], shown: Snapshot | None
+) -> Snapshot | None:
+    """Take a snapshot and draw it if it looks different; `None`: there is an error in its place."""
+    try:
+        seen = await look()
+    except AssayError as error:
+        what = Text(printable(f"{error.reason}: {error.message}"), style="red")
+        live.update(what, refresh=True)
+        return None
+    if shown is None or not seen.looks_like(shown):
+        live.update(render(seen), refresh=True)
+    return seen
+
+
+async def _at_most(seconds: float, event: asyncio.Event) -> None:
+    """Wait for the event, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def _note_news(store: Store, news: asyncio.Event, clock: Clock) -> None:

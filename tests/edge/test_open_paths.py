@@ -1,0 +1,90 @@
+"""Paths without a token: a pace per address, whatever is asked for and from how many addresses."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.edge.access import open_paths
+from assay.edge.access.open_paths import BURST_S, AddressPace, OpenPaths, network_of
+
+ADDRESSES = st.sampled_from(["10.0.0.1", "10.0.0.2", "2001:db8::/64"])
+
+
+@given(st.lists(st.tuples(ADDRESSES, st.floats(0, 0.2)), max_size=200), st.floats(0.5, 100))
+def test_an_address_has_its_pace_and_waits_for_no_other(
+    asked: list[tuple[str, float]], per_s: float
+) -> None:
+    pace, now_s = AddressPace(per_s), 1e6
+    due: dict[str, list[float]] = {}
+    for address, pause_s in asked:
+        now_s += pause_s
+        alone = AddressPace(per_s)
+        wait_s = pace.wait_s(address, now_s)
+        due.setdefault(address, []).append(now_s + wait_s)
+        if len(due[address]) == 1:
+            assert wait_s == alone.wait_s(address, now_s) == 0
+    for times in due.values():
+        assert times == sorted(times), "first come, first served"
+        for count, at_s in enumerate(times):
+            assert count <= (at_s - times[0] + BURST_S) * per_s + 1 + 1e-3
+
+
+def test_addresses_that_are_remembered_are_bounded_and_the_busiest_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(open_paths, "ADDRESSES_MAX", 64)
+    pace = AddressPace(1.0)
+    for _ in range(10):
+        pace.wait_s("busy", 100.0)
+    for number in range(1_000):
+        assert pace.wait_s(str(number), 100.0) == 0
+    assert len(pace._free_s) <= 64
+    assert pace.wait_s("busy", 100.0) > 8
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:2", "2001:db8::/64"),
+        ("2001:db8:0:1::2", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_addresses_of_one_network_of_ipv6_have_one_pace(host: str, network: str) -> None:
+    assert network_of(host) == network
+
+
+async def test_only_paths_without_a_token_wait_and_probes_for_no_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def app(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    paths = OpenPaths(app, guarded=("/v1/",), probes={"/healthz"}, time_s=lambda: 50.0)
+
+    async def ask(path: str, host: str = "10.0.0.1") -> int:
+        before = len(waited)
+        scope = {"type": "http", "path": path, "client": (host, 1)}
+        nothing: Any = None
+        await paths(scope, nothing, nothing)
+        return len(waited) - before
+
+    pages = [await ask(path) for path in ("/docs", "/console", "/none", "/v1") * 20]
+    assert pages.count(0) == open_paths.PAGES_PER_S * BURST_S + 1
+    assert not any([await ask("/v1/score") for _ in range(500)])
+    assert not await ask("/docs", host="10.0.0.2")
+    probes = [await ask("/healthz") for _ in range(100)]
+    assert probes.count(0) == open_paths.PROBES_PER_S * BURST_S + 1
