@@ -9,6 +9,8 @@ import json
 import random
 import re
 import socket
+import ssl
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -18,6 +20,7 @@ from fastapi.responses import StreamingResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.certificates import certificate
 from tests.edge.jumps import Ahead, until
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -92,19 +95,24 @@ def puppet() -> Puppet:
     return Puppet()
 
 
-@pytest.fixture
-async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a listening server."""
+@asynccontextmanager
+async def _listening(puppet: Puppet, tls: TlsFiles | None = None) -> AsyncIterator[httpx.URL]:
     connections = Connections(connections_max=20, per_peer_max=8, body_s_max=BODY_S_MAX)
     listener = HttpListener(
-        puppet.app, setting="test.http_port", connections=connections, drain_s=1.0
+        puppet.app, setting="test.http_port", connections=connections, drain_s=1.0, tls=tls
     )
     url = listener.bind("127.0.0.1", 0)
     await listener.serve()
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        yield http
+    yield httpx.URL(url)
     listener.stop_accepting()
     await listener.stopped()
+
+
+@pytest.fixture
+async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a listening server."""
+    async with _listening(puppet) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+        yield http
 
 
 @pytest.mark.parametrize("kind", STATUS)
@@ -212,9 +220,12 @@ async def test_what_a_caller_forwards_about_itself_changes_nothing(
     assert seen == [("127.0.0.1", "http")] * 2
 
 
-async def _told(http: httpx.AsyncClient, *parts: bytes) -> bytes:
+async def _told(
+    where: httpx.AsyncClient | httpx.URL, *parts: bytes, context: ssl.SSLContext | None = None
+) -> bytes:
     """Send parts over a connection of its own; return all that comes until it is closed."""
-    reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    url = where if isinstance(where, httpx.URL) else where.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
     try:
         for part in parts:
             writer.write(part)
@@ -679,9 +690,10 @@ def _post(randomness: random.Random, thing: int) -> bytes:
     return f"{head}transfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n".encode()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("seed", range(6))
 async def test_requests_are_answered_in_turn_however_they_are_cut(
-    http: httpx.AsyncClient, seed: int
+    puppet: Puppet, tmp_path: Path, seed: int, *, secure: bool
 ) -> None:
     """Also forty that were sent before the first is answered."""
     randomness = random.Random(seed)
@@ -689,7 +701,13 @@ async def test_requests_are_answered_in_turn_however_they_are_cut(
     sent += b"GET /open HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
     cuts = sorted(randomness.randrange(len(sent)) for _ in range(randomness.choice((0, 5, 200))))
     parts = [sent[a:b] for a, b in itertools.pairwise([0, *cuts, len(sent)])]
-    answers = await _told(http, *parts)
+    files, context = TlsFiles(), None
+    if secure:
+        authority, key = certificate(tmp_path)
+        files = TlsFiles(certificate=authority, key=key)
+        context = ssl.create_default_context(cafile=authority)
+    async with _listening(puppet, files) as url:
+        answers = await _told(url, *parts, context=context)
     assert [int(found) for found in re.findall(rb'"thing":"(\d+)"', answers)] == list(range(40))
     assert answers.count(b"HTTP/1.1 200") == 41
 
