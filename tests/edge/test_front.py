@@ -33,6 +33,7 @@ from assay.edge.connections.passage import (
     TENANT_FRAMES,
     TENANT_UNTAKEN,
     Broken,
+    Buckets,
     Passage,
     lone_strangers_pace,
     own_pace,
@@ -520,6 +521,26 @@ async def test_tenants_behind_one_address_do_not_wait_for_each_other(
 
     assert 1 <= await calls_answered(api, "a", 7) < 7
     assert await calls_answered(api, "b", 4) == 4
+
+
+async def test_a_call_that_is_taken_up_makes_room_for_the_next(
+    run_api: RunApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: time makes none in this test."""
+    monkeypatch.setattr(passage_module, "TENANT_UNTAKEN", (64.0, 1e-9))
+    made: list[Buckets] = []
+
+    def recorded() -> Buckets:
+        made.append(tenants_pace())
+        return made[-1]
+
+    monkeypatch.setattr(front_module, "tenants_pace", recorded)
+    tenants = {name: {"token_sha256": sha256(name.encode()).hexdigest()} for name in "ab"}
+    api = await run_api(tenants=tenants)
+    assert await calls_answered(api, "a", 40) == 40
+    assert len(made) == 1
+    assert made[0].untaken is not None
+    assert made[0].untaken.spent < 1e-3
 
 
 async def begun(api: Running, count: int) -> int:

@@ -33,7 +33,7 @@ from assay.edge.clock import Clock
 from assay.edge.connections import places
 from assay.edge.connections.answers import JOINED_BYTES_MAX, HeadWithBody
 from assay.edge.connections.places import Connections
-from assay.edge.connections.turns import Turns
+from assay.edge.connections.turns import PieceTurns
 from assay.edge.door import Door, DoorLimits
 from assay.edge.http_listener import HttpListener, TlsFiles
 from assay.edge.status import STATUS
@@ -712,6 +712,26 @@ async def test_requests_are_answered_in_turn_however_they_are_cut(
     assert answers.count(b"HTTP/1.1 200") == 41
 
 
+async def test_a_body_of_a_declared_length_is_parsed_at_once(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces are for what costs more to parse than to send."""
+    sizes: list[int] = []
+    feed = HttpToolsProtocol.data_received
+
+    def counted(protocol: HttpToolsProtocol, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(protocol, data)
+
+    monkeypatch.setattr(HttpToolsProtocol, "data_received", counted)
+    body = b'{"a": 1}' + b" " * 9_000
+    answer = await http.post(
+        "/v1/things/a", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 200
+    assert max(sizes) > len(body) - http_listener.PIECE_BYTES
+
+
 async def test_no_chunk_of_a_call_that_is_refused_is_parsed(
     puppet: Puppet, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -738,7 +758,7 @@ async def test_no_chunk_of_a_call_that_is_refused_is_parsed(
 
 
 async def test_acts_that_wait_are_called_one_per_turn_of_the_loop() -> None:
-    turns, called, seen = Turns(), [], []
+    turns, called, seen = PieceTurns(), [], []
 
     def act(number: int) -> None:
         called.append(number)

@@ -37,6 +37,26 @@ def test_a_side_of_a_strict_relation_to_an_unknown_is_no_answer(
         assert not _passes(bench, str(value), place.format(said)), said
 
 
+TAGS = ("<b>", "<strong>", "<p>", "<td>", '<span class="x">', "<br/>", "</i>", "<x-y>")
+INSIDE = (
+    *("\\boxed{{{}}}", "$\\boxed{{{}}}$", " $\\boxed{{{}}}$", "$$ \\boxed{{{}}} $$"),
+    *("**\\boxed{{{}}}**", "\\(\\boxed{{{}}}\\)", "$\\displaystyle \\boxed{{{}}}$"),
+)
+
+
+@FEW
+@given(VALUES, st.sampled_from(TAGS), st.sampled_from(INSIDE))
+def test_a_tag_before_a_formula_is_no_relation(
+    bench: LocalPipelines, value: int, tag: str, inside: str
+) -> None:
+    """Its box is an answer like any other: alone, or as a second one."""
+    said = f"The answer is {tag}{inside.format(value)}"
+    assert _passes(bench, str(value), said), said
+    for first in (f"\\boxed{{{value}}}", f"The answer is ${value}$"):
+        two = f"{first}\n{tag}{inside.format(value + 1)}"
+        assert not _passes(bench, str(value), two), two
+
+
 @FEW
 @given(VALUES, st.sampled_from(STRICT + WEAK), st.sampled_from(PLACES))
 def test_a_bound_of_something_bounded_twice_is_no_answer(

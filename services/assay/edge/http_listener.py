@@ -35,7 +35,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from assay.edge.auth import in_url
 from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
-from assay.edge.connections.turns import Turns
+from assay.edge.connections.turns import PieceTurns
 from assay.edge.http_edge import CERTIFICATE
 
 HEAD_S_MAX: Final = 10.0
@@ -100,7 +100,7 @@ class Bounded(HttpToolsProtocol):
     """uvicorn's protocol with our limits; `bounded_protocol` makes one per listener."""
 
     bounds: Connections
-    turns: Turns
+    turns: PieceTurns
 
     _due: asyncio.TimerHandle | None = None
     _closing: asyncio.TimerHandle | None = None
@@ -289,7 +289,7 @@ def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `
 
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
-    return type("Bounded", (Bounded,), {"bounds": connections, "turns": Turns()})
+    return type("Bounded", (Bounded,), {"bounds": connections, "turns": PieceTurns()})
 
 
 class HttpListener:

@@ -95,7 +95,7 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
 
 
 async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
-    """Draw the live table until cancelled; while there is no work, seldom."""
+    """Draw the live table until cancelled; while there is no work, rarely."""
     news = asyncio.Event()
     watching = asyncio.create_task(_note_news(store, news, clock), name="news of work")
     try:

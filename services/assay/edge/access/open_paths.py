@@ -1,8 +1,8 @@
 """Paths for which no token is asked for (pages, probes, what does not exist): a pace per address.
 
-A page costs the event loop as much as a call does, and is no tenant's: without a pace, whoever asks
-for pages as fast as they come makes all calls wait. One that is asked for too early waits. Probes
-have a pace of their own, so that those of a proxy do not wait for pages that it passes on.
+A page costs the event loop as much as a call does, and is no tenant's: without a pace, a stranger
+who asks for pages as fast as they come makes all calls wait. One that is asked for too early waits.
+Probes have a pace of their own, so that those of a proxy do not wait for pages that it passes on.
 
 Invariant: at most `ADDRESSES_MAX` addresses are remembered, those that would wait longest.
 """
@@ -24,7 +24,7 @@ BURST_S: Final = 1.0
 """What an address may ask for at once, in seconds of its pace."""
 ADDRESSES_MAX: Final = 4_096
 IPV6_BITS: Final = 64
-"""Whoever has one address of a network of IPv6 has all of them."""
+"""A client that has one address of a network of IPv6 has all of them."""
 
 
 class AddressPace:

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Turns:
+class PieceTurns:
     """Acts that wait, first come, first served; each is called once."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Nothing waits for its turn yet."""
         self._waiting: deque[Callable[[], None]] = deque()
 
     def wait(self, act: Callable[[], None]) -> None:

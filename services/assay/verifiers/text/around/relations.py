@@ -79,7 +79,7 @@ def _is_right_side(before: str, said: frozenset[str]) -> bool:
     if sign is None:
         return False
     left = before[: sign.start()]
-    if sign[0].startswith(">") and (_TAG.search(before.rstrip()) or _QUOTED.search(left)):
+    if sign[0].startswith(">") and (_TAG.search(left + ">") or _QUOTED.search(left)):
         return False
     begun = list(_LEFT_BEGINS.finditer(left))
     side = left[begun[-1].end() :] if begun else left
