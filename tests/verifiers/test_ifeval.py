@@ -148,7 +148,9 @@ def test_words_in_capitals_are_tokens() -> None:
         ("language:response_language", {}, "language: not a language"),
         ("keywords:existence", {}, "keywords: not a list of words"),
         ("keywords:existence", {"keywords": ["("]}, "keywords: not a regular expression"),
-        ("keywords:frequency", {"keyword": "a", "frequency": -1}, "frequency: not a number"),
+        ("keywords:frequency", {"keyword": "a", "frequency": -1}, "frequency: not between 0 and"),
+        ("keywords:frequency", {"keyword": "a", "frequency": 1.5}, "frequency: not a whole number"),
+        ("detectable_content:number_placeholders", {}, "num_placeholders: not a whole number"),
         ("length_constraints:number_words", {"num_words": 1, "relation": "about"}, "relation: an"),
         ("length_constraints:number_sentences", {"num_sentences": 1.5}, "num_sentences: not a"),
         (
@@ -163,6 +165,24 @@ def test_arguments_that_do_not_fit_are_named(
 ) -> None:
     with pytest.raises(ArgumentError, match=problem):
         RULES[name].read(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("keywords:frequency", {"keyword": "a", "frequency": 2}),
+        ("keywords:letter_frequency", {"letter": "a", "let_frequency": 2}),
+        ("length_constraints:number_words", {"num_words": 2}),
+        ("detectable_content:number_placeholders", {"num_placeholders": 2}),
+    ],
+)
+def test_a_whole_number_may_be_written_as_a_float(name: str, arguments: dict[str, Any]) -> None:
+    """As tables write a column of whole numbers with gaps."""
+    floats = {
+        key: float(value) if isinstance(value, int) else value for key, value in arguments.items()
+    }
+    for said in ("[a] a [b] a", "[a]", "b"):
+        assert followed(name, said, **arguments) == followed(name, said, **floats)
 
 
 def test_a_prompt_of_several_instructions_is_judged_one_by_one(bench: Any) -> None:

@@ -15,12 +15,12 @@ class ArgumentError(ValueError):
     """An argument that its instruction does not take, or lacks."""
 
 
-def count(value: object) -> int:
-    """A whole number; the published files write some as 5.0."""
+def count(value: object, *, most: int = COUNT_MAX) -> int:
+    """A whole number; published files, and tables with gaps, write some as 5.0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
         raise ArgumentError("not a whole number")
-    if not 0 <= value <= COUNT_MAX:
-        raise ArgumentError(f"not between 0 and {COUNT_MAX:,}")
+    if not 0 <= value <= most:
+        raise ArgumentError(f"not between 0 and {most:,}")
     return int(value)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from assay.verifiers.instructions.arguments import ArgumentError, Arguments
+from assay.verifiers.instructions.arguments import ArgumentError, Arguments, count
 
 _COUNT_MAX: Final = 100_000
 _SPLITS_MAX: Final = 30
@@ -50,10 +50,10 @@ def _word(given: Arguments, key: str) -> str:
 
 
 def _number(given: Arguments, key: str) -> int:
-    value = given.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MAX:
-        raise ArgumentError(f"{key}: not a number")
-    return value
+    try:
+        return count(given.get(key), most=_COUNT_MAX)
+    except ArgumentError as error:
+        raise ArgumentError(f"{key}: {error}") from None
 
 
 def _times(one: str, given: Arguments, count: str, relation: str) -> str:
@@ -95,7 +95,8 @@ def _placeholders(given: Arguments) -> str:
     """An unclosed bracket is skipped with the rest of its line."""
     unclosed = r"(?:[^\[]*+\[[^\]\n]*+(?=\n|\Z))*+"
     one = rf"{unclosed}[^\[]*+\[[^\]\n]*+\]"
-    return _times(one, {"n": given.get("num_placeholders")}, "n", "relation")
+    asked = {"num_placeholders": given.get("num_placeholders")}
+    return _times(one, asked, "num_placeholders", "relation")
 
 
 def _postscript(given: Arguments) -> str:
