@@ -34,6 +34,12 @@ async def probes(attacker: Attacker) -> None:
     await attacker.again(64, lambda: attacker.flood(b"", itertools.repeat(requests)))
 
 
+async def probe_crowd(attacker: Attacker) -> None:
+    """Probes of health and readiness without a token, on as many connections as an address has."""
+    requests = _stranger_requests("/healthz", "/readyz") * 2
+    await attacker.again(256, lambda: attacker.flood(b"", itertools.repeat(requests)))
+
+
 async def console_streams(attacker: Attacker) -> None:
     """Streams of the console that no one reads, on 256 connections."""
     head = attacker.head("GET /console/api/stream")
@@ -141,6 +147,7 @@ PAGE_ATTACKS: tuple[Callable[[Attacker], Awaitable[None]], ...] = (
     open_pages,
     unread_pages,
     probes,
+    probe_crowd,
     console_streams,
     hints,
     cancels,

@@ -55,7 +55,7 @@ PATHS: Final = http_edge.Paths(
     payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|artifacts/[^/]+|{mounting.PAYLOADS})"),
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
-PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+PROBES: Final = frozenset({"/healthz", "/readyz"})
 JSON: Final = "application/json"
 OCTETS: Final = "application/octet-stream"
 RESULTS_AT_ONCE: Final = 8

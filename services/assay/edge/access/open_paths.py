@@ -2,7 +2,8 @@
 
 A page costs the event loop as much as a call does, and is no tenant's: without a pace, a stranger
 who asks for pages as fast as they come makes all calls wait. One that is asked for too early waits.
-Probes have a pace of their own, so that those of a proxy do not wait for pages that it passes on.
+Probes have a pace of their own, so that those of a proxy do not wait for pages that it passes on,
+and the wait is bounded: whatever an address asks for, a probe from it is answered in its time.
 
 Invariant: at most `ADDRESSES_MAX` addresses are remembered, those that would wait longest.
 """
@@ -22,6 +23,9 @@ PROBES_PER_S: Final = 64.0
 """One costs a fifth of a page."""
 BURST_S: Final = 1.0
 """What an address may ask for at once, in seconds of its pace."""
+PAGE_WAIT_S_MAX: Final = 5.0
+PROBE_WAIT_S_MAX: Final = 0.5
+"""Well below the patience of a liveness probe; the connections of an address are bounded, too."""
 ADDRESSES_MAX: Final = 4_096
 IPV6_BITS: Final = 64
 """A client that has one address of a network of IPv6 has all of them."""
@@ -30,14 +34,16 @@ IPV6_BITS: Final = 64
 class AddressPace:
     """So many per second from each address."""
 
-    def __init__(self, per_s: float) -> None:
+    def __init__(self, per_s: float, *, wait_s_max: float) -> None:
         """Nothing was asked for yet."""
         self._per_s = per_s
+        self._wait_s_max = wait_s_max
         self._free_s: dict[str, float] = {}
 
     def wait_s(self, address: str, now_s: float) -> float:
         """Take a turn; returns how many seconds to wait first."""
         free_s = max(self._free_s.get(address, 0.0), now_s - BURST_S)
+        free_s = min(free_s, now_s + self._wait_s_max)
         self._free_s[address] = free_s + 1 / self._per_s
         if len(self._free_s) > ADDRESSES_MAX:
             kept = heapq.nlargest(ADDRESSES_MAX // 2, self._free_s, key=self._free_s.__getitem__)
@@ -68,13 +74,14 @@ class OpenPaths:
         self._guarded = tuple(guarded)
         self._probes = probes
         self._time_s = time_s
-        self._paces = {False: AddressPace(PAGES_PER_S), True: AddressPace(PROBES_PER_S)}
+        self._pages = AddressPace(PAGES_PER_S, wait_s_max=PAGE_WAIT_S_MAX)
+        self._probing = AddressPace(PROBES_PER_S, wait_s_max=PROBE_WAIT_S_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the turn of an open path, then call the application."""
         if scope["type"] == "http" and not scope["path"].startswith(self._guarded):
             time_s = self._time_s or asyncio.get_running_loop().time
-            pace = self._paces[scope["path"] in self._probes]
+            pace = self._probing if scope["path"] in self._probes else self._pages
             host, _ = scope.get("client") or ("", 0)
             if wait_s := pace.wait_s(network_of(host), time_s()):
                 await asyncio.sleep(wait_s)
