@@ -269,3 +269,47 @@ def test_right_answers_pass_and_wrong_ones_do_not(pairs: Pairs) -> None:
 def test_a_power_written_with_stars_is_no_bold_type(lead: str, power: str) -> None:
     assert _passes("2x^2 + 9x - 7", lead.format(power))
     assert not _passes("2x^3 + 9x - 7", lead.format(power))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h3>Final Answer: {}</h3>",
+        "<li>Answer: {}</li>",
+        '<font color="red">Answer: {}</font>',
+        "<p class='a'>The answer is <span style=\"x\">{}</span>.</p>",
+        "<center>The answer is <mark>{}</mark></center>",
+        "The answer is&nbsp;{}",
+        "<td>Answer: {}</td>",
+    ],
+)
+@pytest.mark.parametrize(
+    ("gold", "wrong"), [("85", "86"), ("3/4", "3/5"), ("x^2+1", "x^2-1"), ("(1, 2)", "(1, 3)")]
+)
+def test_tags_of_html_around_an_answer_say_nothing(page: str, gold: str, wrong: str) -> None:
+    assert _passes(gold, page.format(gold))
+    assert not _passes(gold, page.format(wrong))
+    assert not _passes(gold, page.format(f"{gold} <b>or</b> {wrong}"))
+    assert not _passes(gold, f"{page.format(gold)}\n{page.format(wrong)}")
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "wrong"),
+    [
+        ("x^2", "x<sup>2</sup>", "x<sup>3</sup>"),
+        ("10^{-3}", "10<sup>-3</sup>", "10<sup>3</sup>"),
+        ("85", "85", "85<sup>2</sup>"),
+        ("x_1", "x<sub>1</sub>", "x<sub>2</sub>"),
+        ("x>5", "5 &lt; x", "5 &gt; x"),
+        ("12", "3 &times; 4", "3 &times; 5"),
+        (r"2\pi", "2&pi;", "3&pi;"),
+        (r"\sqrt{2}", "&radic;2", "&radic;3"),
+        ("1/2", "&frac12;", "&frac14;"),
+        ("-7", "&minus;7", "&plusmn;7"),
+        (r"45^\circ", "45&deg;", "46&#176;"),
+    ],
+)
+def test_what_html_names_is_read_as_it_looks(gold: str, said: str, wrong: str) -> None:
+    for place in ("Answer: {}", "The answer is <b>{}</b>."):
+        assert _passes(gold, place.format(said))
+        assert not _passes(gold, place.format(wrong))

@@ -6,6 +6,7 @@ length, which is bounded.
 """
 
 import re
+from html import unescape
 from typing import Final, NamedTuple
 
 from assay.verifiers.math import notation
@@ -49,10 +50,17 @@ _TOLD: Final = re.compile(
 """`(B) no`, which denies no label but is what it stands for."""
 _EMPHASIS: Final = ("**", "__")
 _DECORATION: Final = re.compile(
-    r"</?(?:b|strong|i|em|u|p|span|div|code|br)\s?/?>|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
+    r"</?(?:b|strong|i|em|u|p|span|div|code|br|hr|h[1-6]|li|ul|ol|t[dhr]|table|font|center|mark|big"
+    r"|small|pre|tt|kbd|math|details|section|blockquote|final|result)(?:\s[^<>\n]{0,80})?/?>"
+    r"|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
     r"|^[^\S\n]*(?:#{1,6}\s+|>\s+(?=\*\*))",
     re.IGNORECASE | re.MULTILINE,
 )
+_RAISED: Final = re.compile(
+    r"<(?P<tag>su[pb])>\s*(?P<said>[^<>\n]{1,40}?)\s*</(?P=tag)>", re.IGNORECASE
+)
+_ENTITY: Final = re.compile(r"&(?:[A-Za-z]{2,8}\d{0,2}|#\d{2,6}|#[xX][0-9A-Fa-f]{2,5});")
+"""Of HTML; in LaTeX nothing is written so."""
 _BOLD: Final = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]+)(?<=\S)\*\*(?![\w(*])")
 _SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f642\U0001f680\u2728"
 _BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
@@ -115,7 +123,11 @@ _PROVED: Final = re.compile(
 
 
 def without_decoration(text: str) -> str:
-    """Without tags, bold type, code fences, headings, cheerful symbols; bullets as a list."""
+    """Without tags, bold type, code fences, headings, cheerful symbols; bullets as a list.
+
+    What HTML writes above and below the line, and characters that it names, are read as they look.
+    """
+    text = _RAISED.sub(_raised, _ENTITY.sub(lambda name: unescape(name[0]), text))
     text = _DECORATION.sub(" ", text).strip().rstrip(_SYMBOLS).rstrip().removesuffix("</s>")
     text = _PROVED.sub("", _BOLD.sub(r"\1", text).strip())
     bullets = _BULLET.findall(text)
@@ -125,6 +137,10 @@ def without_decoration(text: str) -> str:
     if len(bullets) != len(lines):
         return text
     return ", ".join(_BULLET.sub("", line).rstrip(" .,;") for line in lines)
+
+
+def _raised(said: re.Match[str]) -> str:
+    return f"{'^' if said['tag'].lower() == 'sup' else '_'}{{{said['said']}}}"
 
 
 def without_lead(text: str) -> str:

@@ -36,7 +36,8 @@ _OFFERING_WORD: Final = (
 """Of a clause that only leads to another value: `I'm torn between this and 5`."""
 _MARKUP: Final = (
     r"\\(?:begin|end)\s?\{(?:align(?:ed)?|equation|gather(?:ed)?|multline|eqnarray|displaymath|math|center|split)\*?\}"
-    r"|</?(?:br|hr|[bipu]|em|strong|div|span|code|h\d|li|[uo]l)\s?/?>"
+    r"|</?(?:br|hr|[bipu]|em|strong|div|span|code|h[1-6]|li|[uo]l|t[dhr]|table|font|center|mark|big|small|pre)"
+    r"(?:\s[^<>\n]{0,60})?/?>|&nbsp;"
 )
 """Environments of formulas, and tags of HTML."""
 _JOINT: Final = re.compile(
