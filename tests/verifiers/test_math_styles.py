@@ -313,3 +313,28 @@ def test_what_html_names_is_read_as_it_looks(gold: str, said: str, wrong: str) -
     for place in ("Answer: {}", "The answer is <b>{}</b>."):
         assert _passes(gold, place.format(said))
         assert not _passes(gold, place.format(wrong))
+
+
+@pytest.mark.parametrize("gold", ["85", "3/4", "x^2+1", r"\frac{3}{4}"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "[ANSWER]{}[/ANSWER]",
+        r"\textbf{{Answer: {}}}",
+        r"\textbf{{The answer is ${}$}}",
+        "**Answer:**\n> {}",
+        "Answer:\n\n> **{}**",
+        "Answer:\n>> ${}$",
+        r"Answer: $\therefore {}$",
+        "The answer is \u2234 {}",
+    ],
+)
+def test_what_surrounds_an_answer_is_no_part_of_it(page: str, gold: str) -> None:
+    assert _passes(gold, "We work.\n\n" + page.format(gold))
+    assert not _passes(gold, "We work.\n\n" + page.format(f"{gold} + 1"))
+    assert not _passes(gold, "We work.\n\n" + page.format(f"{gold} or {gold}5"))
+
+
+@pytest.mark.parametrize("said", ["Answer: > 85", "Answer:\n>= 85", "Answer:\n$> 85$"])
+def test_a_relation_is_no_mark_of_a_quotation(said: str) -> None:
+    assert not _passes("85", "We work.\n\n" + said)

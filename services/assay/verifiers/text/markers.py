@@ -24,6 +24,7 @@ class Statement(NamedTuple):
 _STATEMENTS_MAX: Final = 16
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
+_QUOTE_MARKS: Final = re.compile(r"\A(?:>\s?){1,4}(?=[^\s>=])")
 _FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _ENDS_BOLD: Final = re.compile(r"(?<=\S)\*\*(?=[\s.,;:!?)*_]|\Z)")
@@ -308,9 +309,14 @@ def lines_at(text: str, start: int) -> str:
         if _FENCE.fullmatch(said) and newline >= 0:
             start, said = newline + 1, ""
         if newline < 0 or (said and _is_closed(said)):
-            return said
+            return _unquoted(text, start, said)
         end = newline + 1
     return line_at(text, start)
+
+
+def _unquoted(text: str, start: int, said: str) -> str:
+    """Without the marks of a quotation, which a line begins with, but a relation does not."""
+    return _QUOTE_MARKS.sub("", said) if "\n" in text[start : text.find(said, start)] else said
 
 
 def _is_closed(text: str) -> bool:

@@ -52,7 +52,7 @@ _EMPHASIS: Final = ("**", "__")
 _DECORATION: Final = re.compile(
     r"</?(?:b|strong|i|em|u|p|span|div|code|br|hr|h[1-6]|li|ul|ol|t[dhr]|table|font|center|mark|big"
     r"|small|pre|tt|kbd|math|details|section|blockquote|final|result)(?:\s[^<>\n]{0,80})?/?>"
-    r"|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
+    r"|\[/[A-Za-z]{3,20}\]|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
     r"|^[^\S\n]*(?:#{1,6}\s+|>\s+(?=\*\*))",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -61,6 +61,7 @@ _RAISED: Final = re.compile(
 )
 _ENTITY: Final = re.compile(r"&(?:[A-Za-z]{2,8}\d{0,2}|#\d{2,6}|#[xX][0-9A-Fa-f]{2,5});")
 """Of HTML; in LaTeX nothing is written so."""
+_THEREFORE: Final = re.compile(r"\A(\s*\$*\s*)(?:\\therefore(?![A-Za-z])|\u2234)\s*")
 _BOLD: Final = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]+)(?<=\S)\*\*(?![\w(*])")
 _SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f642\U0001f680\u2728"
 _BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
@@ -128,6 +129,7 @@ def without_decoration(text: str) -> str:
     What HTML writes above and below the line, and characters that it names, are read as they look.
     """
     text = _RAISED.sub(_raised, _ENTITY.sub(lambda name: unescape(name[0]), text))
+    text = _THEREFORE.sub(r"\1", _closed_before(text))
     text = _DECORATION.sub(" ", text).strip().rstrip(_SYMBOLS).rstrip().removesuffix("</s>")
     text = _PROVED.sub("", _BOLD.sub(r"\1", text).strip())
     bullets = _BULLET.findall(text)
@@ -137,6 +139,14 @@ def without_decoration(text: str) -> str:
     if len(bullets) != len(lines):
         return text
     return ", ".join(_BULLET.sub("", line).rstrip(" .,;") for line in lines)
+
+
+def _closed_before(text: str) -> str:
+    r"""Without the end of a bracket that began before the answer: `\textbf{The answer is $5$}`."""
+    said = text.strip()
+    if said.count("}") == said.count("{") + 1:
+        return said[:-1] if said.endswith("}") else said.removeprefix("}")
+    return text
 
 
 def _raised(said: re.Match[str]) -> str:
