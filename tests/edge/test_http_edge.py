@@ -96,8 +96,12 @@ def puppet() -> Puppet:
 
 
 @asynccontextmanager
-async def _listening(puppet: Puppet, tls: TlsFiles | None = None) -> AsyncIterator[httpx.URL]:
-    connections = Connections(connections_max=20, per_peer_max=8, body_s_max=BODY_S_MAX)
+async def _listening(
+    puppet: Puppet, tls: TlsFiles | None = None, *, connections: Connections | None = None
+) -> AsyncIterator[httpx.URL]:
+    connections = connections or Connections(
+        connections_max=20, per_peer_max=8, body_s_max=BODY_S_MAX
+    )
     listener = HttpListener(
         puppet.app, setting="test.http_port", connections=connections, drain_s=1.0, tls=tls
     )
@@ -710,6 +714,26 @@ async def test_requests_are_answered_in_turn_however_they_are_cut(
         answers = await _told(url, *parts, context=context)
     assert [int(found) for found in re.findall(rb'"thing":"(\d+)"', answers)] == list(range(40))
     assert answers.count(b"HTTP/1.1 200") == 41
+
+
+async def test_a_connection_whose_next_request_had_come_before_does_not_rest(
+    puppet: Puppet,
+) -> None:
+    """One that rests gives way to others: its call would be cut."""
+    connections = Connections(connections_max=20, per_peer_max=8, body_s_max=BODY_S_MAX)
+    async with _listening(puppet, connections=connections) as url:
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        filling = b"x-filling: " + b"f" * 2_000
+        body = b'{"a": 1}'
+        first = b"GET /open HTTP/1.1\r\nhost: a\r\n" + filling + b"\r\n\r\n"
+        head = b"content-length: %d\r\n" % len(body)
+        puppet.release.clear()
+        writer.write(first + HEAD + head + filling + b"\r\n\r\n" + body)
+        await puppet.entered.acquire()
+        assert not any(connections.idle.values())
+        puppet.release.set()
+        await until(lambda: any(connections.idle.values()))
+        writer.close()
 
 
 async def test_a_body_of_a_declared_length_is_parsed_at_once(

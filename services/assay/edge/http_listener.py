@@ -177,6 +177,8 @@ class Bounded(HttpToolsProtocol):
 
     def _parse_in_turn(self) -> None:
         self._waits = False
+        if self._peer is not None:  # it has rested since its last answer
+            self.bounds.works(self._peer, self)
         self._parse(TURN_BYTES)
 
     def _parse(self, bytes_max: int) -> None:

@@ -187,8 +187,6 @@ def _is_balanced(said: str, pairs: Sequence[str]) -> bool:
 def bare(said: str) -> str:
     """Without marks around it, and without the end of a bracket that began before it."""
     text = said.lstrip("}" + _MARKS).rstrip(_MARKS)
-    if text.endswith("}") and text.count("}") == text.count("{") + 1:
-        text = text[:-1].rstrip(_MARKS)
     if text.count("$") % 2:
         text = text.strip("$")
     return text if "(" in text or "[" in text else text.rstrip(")]*_")
