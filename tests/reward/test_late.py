@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -34,11 +35,30 @@ async def test_a_caller_that_goes_away_leaves_the_answer_to_the_others() -> None
     assert first.cancelled()
 
 
-async def test_what_making_it_raises_every_caller_gets() -> None:
-    def make() -> int:
-        raise ValueError("no form")
+async def test_what_making_it_raises_those_who_wait_get_and_it_is_not_kept() -> None:
+    left = [ValueError("no form"), ValueError("no form yet")]
+
+    def make() -> str:
+        if left:
+            raise left.pop()
+        return "made"
 
     late = Late(make)
     for _ in range(2):
-        with pytest.raises(ValueError, match="no form"):
-            await late.get()
+        failed = await asyncio.gather(late.get(), late.get(), return_exceptions=True)
+        assert all(isinstance(one, ValueError) for one in failed)
+    assert await late.get() == "made"
+
+
+async def test_no_two_answers_are_made_at_once() -> None:
+    at_work = most = 0
+
+    def make() -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        time.sleep(0.02)
+        at_work -= 1
+
+    await asyncio.gather(*(Late(make).get() for _ in range(4)))
+    assert most == 1
