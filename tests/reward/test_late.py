@@ -4,8 +4,6 @@ import asyncio
 import threading
 import time
 
-import pytest
-
 from assay.reward.late import Late
 
 
