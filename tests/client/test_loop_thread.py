@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from assay.client import Batch, Client, SyncBatch, SyncClient
 from assay.client.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
 
 def test_an_interrupt_in_the_middle_of_a_stream_ends_it_and_the_loop_goes_on() -> None:
@@ -74,3 +75,37 @@ def test_the_client_without_an_event_loop_has_the_docstrings_of_the_other() -> N
         for name in shared & vars(without_loop).keys():
             assert getattr(without_loop, name).__doc__, name
     assert SyncBatch.submit.__doc__ == Batch.submit.__doc__
+
+
+@pytest.mark.parametrize("end", [LoopThread.close, LoopThread.stop])
+def test_no_task_is_pending_when_its_loop_closes(
+    end: Callable[[LoopThread], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that ends by itself has a little time to, and one that does not is cancelled."""
+    ended: list[str] = []
+    kept: list[asyncio.Task[None]] = []
+
+    async def last(name: str, seconds: float) -> None:
+        try:
+            await asyncio.sleep(seconds)
+            ended.append(f"{name} ended")
+        except asyncio.CancelledError:
+            ended.append(f"{name} cancelled")
+            raise
+
+    async def begin() -> None:
+        kept.extend(asyncio.create_task(last(*one)) for one in (("soon", 0.05), ("never", 1e6)))
+
+    loop = LoopThread()
+    thread = loop._thread
+    loop.run(begin())
+    if end is LoopThread.stop:
+        loop._loop.call_soon_threadsafe(loop.stop)
+    else:
+        end(loop)
+    assert thread is not None
+    thread.join(10)
+    assert sorted(ended) == ["never cancelled", "soon ended"]
+    kept.clear()
+    gc.collect()
+    assert "destroyed" not in caplog.text

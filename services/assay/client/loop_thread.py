@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from assay.client import forks
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+END_S_MAX: Final = 0.5
+"""How long tasks may take to end after the loop was stopped."""
 
 
 class LoopThread:
@@ -102,8 +105,22 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped."""
     try:
         loop.run_forever()
+        _end_tasks(loop)
     finally:
         loop.close()
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Let the last tasks end, as gRPC's own of a call that is over; cancel those that do not.
+
+    One that is pending when its loop closes is reported on the user's terminal.
+    """
+    if left := asyncio.all_tasks(loop):
+        loop.run_until_complete(asyncio.wait(left, timeout=END_S_MAX))
+    if left := asyncio.all_tasks(loop):
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(left, timeout=END_S_MAX))
 
 
 class _Steps(Generic[T]):
