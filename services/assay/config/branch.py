@@ -6,12 +6,17 @@ Reads no file and no environment.
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+PARSE_TRIES_MAX: Final = 5
+"""All threads of CPython 3.11 share the depth that `ast` counts: one that parses while another does
+may end with a SystemError, although nothing is wrong with the source."""
 
 
 class Described(BaseModel):
@@ -46,16 +51,27 @@ def _docstrings(described: type[Described]) -> Iterator[tuple[str, str]]:
     for one in described.__mro__:
         if not issubclass(one, Described) or one in {Described, Branch}:
             continue
-        try:
-            source = inspect.getsource(one)
-        except (OSError, TypeError):  # defined in a console: it has none
-            continue
-        (definition,) = ast.parse(textwrap.dedent(source)).body
-        assert isinstance(definition, ast.ClassDef)  # noqa: S101 for the type checker
-        for field, below in pairwise(definition.body):
+        for field, below in pairwise(_statements(one)):
             match field, below:
                 case (
                     ast.AnnAssign(target=ast.Name(id=name)),
                     ast.Expr(value=ast.Constant(value=str() as text)),
                 ):
                     yield name, inspect.cleandoc(text)
+
+
+def _statements(described: type[Described]) -> Sequence[ast.stmt]:
+    """The statements of a class; none of one that was defined in a console."""
+    for tries_left in reversed(range(PARSE_TRIES_MAX)):
+        try:
+            source = textwrap.dedent(inspect.getsource(described))
+            (definition,) = ast.parse(source).body
+        except (OSError, TypeError):
+            break
+        except SystemError:
+            if not tries_left:
+                raise
+        else:
+            assert isinstance(definition, ast.ClassDef)  # noqa: S101 for the type checker
+            return definition.body
+    return ()
