@@ -61,7 +61,7 @@ _RAISED: Final = re.compile(
 )
 _ENTITY: Final = re.compile(r"&(?:[A-Za-z]{2,8}\d{0,2}|#\d{2,6}|#[xX][0-9A-Fa-f]{2,5});")
 """Of HTML; in LaTeX nothing is written so."""
-_THEREFORE: Final = re.compile(r"\A(\s*\$*\s*)(?:\\therefore(?![A-Za-z])|\u2234)\s*")
+_THEREFORE: Final = re.compile(r"\A(\s*(?:\$+\s*)?)(?:\\therefore(?![A-Za-z])|\u2234)\s*")
 _BOLD: Final = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]+)(?<=\S)\*\*(?![\w(*])")
 _SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f642\U0001f680\u2728"
 _BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
