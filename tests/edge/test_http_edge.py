@@ -492,6 +492,9 @@ class Written(asyncio.Transport):
     def abort(self) -> None:
         self.ended = "aborted"
 
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
 
 def test_a_head_and_the_body_that_follows_it_are_one_write() -> None:
     answer, large = b"HTTP/1.1 200 OK\r\n\r\n", b"b" * (JOINED_BYTES_MAX + 1)
@@ -515,6 +518,21 @@ def test_a_head_and_the_body_that_follows_it_are_one_write() -> None:
     assert run(written(answer, end="abort")) == []
     assert run(written(answer, large)) == [answer, large]
     assert run(written(answer, b"a", answer, b"b")) == [answer + b"a", answer + b"b"]
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2])
+async def test_nothing_is_written_to_a_connection_that_is_closed(sent: int) -> None:
+    sink = Written()
+    transport = HeadWithBody(sink, asyncio.get_running_loop(), goes_on=lambda: False)
+    parts = (b"HTTP/1.1 200 OK\r\n\r\n", b"body", b"more")
+    for part in parts[:sent]:
+        transport.write(part)
+    before = list(sink.writes)
+    sink.close()
+    for part in parts[sent:]:
+        transport.write(part)
+    await asyncio.sleep(0)
+    assert sink.writes == before
 
 
 @pytest.mark.parametrize("body", [b"", b"text", b"large" * 100_000])

@@ -1,6 +1,7 @@
 """Paths without a token: a pace per address, whatever is asked for and from how many addresses."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,10 +31,20 @@ def test_an_address_has_its_pace_and_waits_for_no_other(
         due.setdefault(address, []).append(now_s + wait_s)
         if len(due[address]) == 1:
             assert wait_s == 0
-    for times in due.values():
+    for times in due.values() if wait_s_max > 1e3 else ():
         assert times == sorted(times), "first come, first served"
-        for count, at_s in enumerate(times if wait_s_max > 1e3 else ()):
+        for count, at_s in enumerate(times):
             assert count <= (at_s - times[0] + BURST_S) * per_s + 1 + 1e-3
+
+
+@pytest.mark.parametrize("count", [100, 256, 1_000])
+def test_those_whose_wait_is_cut_short_do_not_go_on_together(count: int) -> None:
+    pace = AddressPace(1.0, wait_s_max=1.0)
+    pace.wait_s("crowd", 50.0)
+    waits = sorted(pace.wait_s("crowd", 50.0) for _ in range(count))[2:]
+    assert 0.5 <= waits[0] <= waits[-1] <= 1
+    for at in (0.5, 0.6, 0.7, 0.8, 0.9):
+        assert sum(at <= wait <= at + 0.1 for wait in waits) <= count / 5 + 4
 
 
 def test_addresses_that_are_remembered_are_bounded_and_the_busiest_stay(
@@ -92,3 +103,24 @@ async def test_only_paths_without_a_token_wait_and_probes_for_no_pages(
     assert not await ask("/docs", host="10.0.0.2")
     probes = [await ask("/healthz") for _ in range(100)]
     assert probes.count(0) == open_paths.PROBES_PER_S * BURST_S + 1
+
+
+async def test_those_that_waited_go_on_one_per_turn_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(open_paths, "PROBE_WAIT_S_MAX", 0.0)
+    monkeypatch.setattr(AddressPace, "wait_s", lambda *_: 1e-9)
+    answered, seen = 0, []
+
+    async def app(*_: object) -> None:
+        nonlocal answered
+        answered += 1
+
+    paths = OpenPaths(app, guarded=("/v1/",), probes={"/healthz"})
+    scope = {"type": "http", "path": "/healthz", "client": ("10.0.0.1", 1)}
+    nothing: Any = None
+    crowd = [asyncio.ensure_future(paths(scope, nothing, nothing)) for _ in range(64)]
+    while answered < len(crowd):
+        await asyncio.sleep(0)
+        seen.append(answered)
+    assert max(after - before for before, after in pairwise(seen)) == 1

@@ -94,9 +94,11 @@ class Readiness:
             raise DependencyDown("this service is stopping")
         if self._pinging is None or self._pinging.done():
             self._pinging = asyncio.create_task(self._ping(), name="ping")
-        # Concurrent callers share one round trip, because anyone may ask.
-        await asyncio.wait((self._pinging,))
-        return self._pinging.result()
+        # Concurrent callers share one round trip, because anyone may ask. The next one may have
+        # begun before this caller goes on.
+        pinging = self._pinging
+        await asyncio.wait((pinging,))
+        return pinging.result()
 
     async def _ping(self) -> float:
         try:

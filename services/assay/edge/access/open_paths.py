@@ -4,6 +4,7 @@ A page costs the event loop as much as a call does, and is no tenant's: without 
 who asks for pages as fast as they come makes all calls wait. One that is asked for too early waits.
 Probes have a pace of their own, so that those of a proxy do not wait for pages that it passes on,
 and the wait is bounded: whatever an address asks for, a probe from it is answered in its time.
+Waits that end together are followed one per turn of the event loop: calls are answered in between.
 
 Invariant: at most `ADDRESSES_MAX` addresses are remembered, those that would wait longest.
 """
@@ -17,6 +18,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from assay.edge.connections.sockets import plain_host
+from assay.edge.connections.turns import PieceTurns
 
 PAGES_PER_S: Final = 32.0
 PROBES_PER_S: Final = 64.0
@@ -26,6 +28,8 @@ BURST_S: Final = 1.0
 PAGE_WAIT_S_MAX: Final = 5.0
 PROBE_WAIT_S_MAX: Final = 0.5
 """Well below the patience of a liveness probe; the connections of an address are bounded, too."""
+GOLDEN_RATIO: Final = 0.6180339887498949
+"""Its multiples, without their whole parts, are spread evenly however many they are."""
 ADDRESSES_MAX: Final = 4_096
 IPV6_BITS: Final = 64
 """A client that has one address of a network of IPv6 has all of them."""
@@ -39,16 +43,22 @@ class AddressPace:
         self._per_s = per_s
         self._wait_s_max = wait_s_max
         self._free_s: dict[str, float] = {}
+        self._spread = 0.0
 
     def wait_s(self, address: str, now_s: float) -> float:
         """Take a turn; returns how many seconds to wait first."""
         free_s = max(self._free_s.get(address, 0.0), now_s - BURST_S)
-        free_s = min(free_s, now_s + self._wait_s_max)
+        free_s = min(free_s, now_s + self._longest_s())
         self._free_s[address] = free_s + 1 / self._per_s
         if len(self._free_s) > ADDRESSES_MAX:
             kept = heapq.nlargest(ADDRESSES_MAX // 2, self._free_s, key=self._free_s.__getitem__)
             self._free_s = {one: self._free_s[one] for one in kept}
         return max(0.0, free_s - now_s)
+
+    def _longest_s(self) -> float:
+        """The longest wait or down to half of it: who asks together does not go on together."""
+        self._spread = (self._spread + GOLDEN_RATIO) % 1.0
+        return self._wait_s_max * (1 - self._spread / 2)
 
 
 class OpenPaths:
@@ -76,6 +86,7 @@ class OpenPaths:
         self._time_s = time_s
         self._pages = AddressPace(PAGES_PER_S, wait_s_max=PAGE_WAIT_S_MAX)
         self._probing = AddressPace(PROBES_PER_S, wait_s_max=PROBE_WAIT_S_MAX)
+        self._turns = PieceTurns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the turn of an open path, then call the application."""
@@ -85,6 +96,7 @@ class OpenPaths:
             host, _ = scope.get("client") or ("", 0)
             if wait_s := pace.wait_s(network_of(host), time_s()):
                 await asyncio.sleep(wait_s)
+                await self._turns.turn()
         await self._app(scope, receive, send)
 
 

@@ -12,6 +12,8 @@ JOINED_BYTES_MAX: Final = 64 * 1024
 class HeadWithBody(asyncio.Transport):
     """Sends the head of an answer together with the first of its body, if that is there at once.
 
+    What is written to a connection that is closed already is dropped: it may close while its call
+    is answered, and the loop's own transport would raise, which fills the log with tracebacks.
     uvicorn writes them one after the other, and each write is a call of the system that wakes the
     reader. A head that no body follows is sent in the loop's next turn.
     """
@@ -32,6 +34,8 @@ class HeadWithBody(asyncio.Transport):
         self._due: asyncio.Handle | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._transport.is_closing():
+            return
         if self._due is not None:
             self._send(data)
         elif bytes(data[: len(STATUS_BEGINS)]) == STATUS_BEGINS:
@@ -42,6 +46,8 @@ class HeadWithBody(asyncio.Transport):
     def _send(self, data: bytes | bytearray | memoryview = b"") -> None:
         """Send the head that waits, and these bytes after it."""
         head = self._taken()
+        if self._transport.is_closing():
+            return
         if len(data) > JOINED_BYTES_MAX:  # copying it would take longer than another call
             self._transport.write(head)
             self._transport.write(data)

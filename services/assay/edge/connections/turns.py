@@ -22,6 +22,12 @@ class PieceTurns:
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._next)
 
+    async def turn(self) -> None:
+        """Return at the caller's turn."""
+        has_turn = asyncio.Event()
+        self.wait(has_turn.set)
+        await has_turn.wait()
+
     def _next(self) -> None:
         act = self._waiting[0]
         try:
