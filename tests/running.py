@@ -6,13 +6,14 @@ import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.config.access import OperatorSettings
 from assay.config.settings import RewardSettings, Settings, StoreSettings
 from assay.core.codec import pack_body
+from assay.core.errors import DependencyDown
 from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish, StageReport
@@ -28,6 +29,8 @@ from assay.store.valkey import ValkeyStore
 Judge = Callable[[Claim], Finish]
 
 PROCESS_S_MAX = 120.0
+PAUSE_S = 0.05
+"""Of a stand-in for a worker, before it asks a store again that did not answer."""
 
 
 def own_shard(valkey: EmbeddedValkey) -> StoreSettings:
@@ -103,18 +106,28 @@ async def working(
         work.cancel()
         await asyncio.wait([work])
         await store.close()
+        if not work.cancelled():
+            work.result()
 
 
 async def _work(store: Store, judge: Judge, stage: StageName) -> None:
+    """Goes on after a store that did not answer, as a worker host does."""
+    while True:
+        with suppress(DependencyDown):
+            await _work_once(store, judge, stage)
+            continue
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _work_once(store: Store, judge: Judge, stage: StageName) -> None:
     worker = WorkerId("stand-in")
     report = StageReport(worker=worker, started_after_ns=1_000, finished_after_ns=2_000)
-    while True:
-        claims = await store.claim(stage, claims_max=64, lease_s=30.0, worker=worker)
-        if claims:
-            reports = [Report(lease=c.lease, report=report, finish=judge(c)) for c in claims]
-            await store.finish(stage, reports, attempts_max=3)
-        else:
-            await store.wait_for_work([stage], timeout_s=1.0)
+    claims = await store.claim(stage, claims_max=64, lease_s=30.0, worker=worker)
+    if claims:
+        reports = [Report(lease=c.lease, report=report, finish=judge(c)) for c in claims]
+        await store.finish(stage, reports, attempts_max=3)
+    else:
+        await store.wait_for_work([stage], timeout_s=1.0)
 
 
 @asynccontextmanager
