@@ -91,6 +91,8 @@ def test_a_value_of_its_kind_behind_an_answer_is_another_one(judge: Judge, joint
         ("The answer is $\\fbox{18x^2 \u2212 12}$ P.S. $\\fbox{18x^2}$", "18x^2 \u2212 12", False),
         ("$\\boxed{85} - 5 = 80$", "85", True),
         ("\\boxed{85} - no, 39", "39", True),
+        ("<answer>\u2212 85</answer>\nor\nFinal Answer: - 85", "-85", True),
+        ("<answer>85</answer>\nor\nFinal Answer: - 85", "85", False),
     ],
 )
 def test_what_is_said_behind_an_answer_is_read_with_its_sign(
@@ -188,6 +190,40 @@ def test_a_number_without_a_unit_is_of_the_kind_of_any(judge: Judge, said: str, 
 )
 def test_parts_of_one_answer_are_one(judge: Judge, said: str, gold: str) -> None:
     assert judge("math", said, {"answers": [gold]}).reward == 1.0
+
+
+@pytest.mark.parametrize("name", ["a", "i", "o", "x", "A", "\\alpha"])
+@pytest.mark.parametrize("joint", [" and ${}$", " and {}", "\nEdit: **${}$**", " or {}", ", ${}$"])
+def test_a_letter_with_a_value_is_a_name_and_no_word(judge: Judge, name: str, joint: str) -> None:
+    said, gold = f"$\\boxed{{{name} = 701}}$", {"answers": [f"{name} = 701"]}
+    assert judge("math", said + joint.format(f"{name} = 702"), gold).reward == 0.0
+    assert judge("math", said + joint.format(f"{name} = 701"), gold).reward == 1.0
+
+
+@pytest.mark.parametrize("word", ["Edit:", "Wait,", "Actually,", "Correction:", "Oops,", "No,"])
+@pytest.mark.parametrize("name", ["x", "a", "n", "\\theta"])
+@pytest.mark.parametrize("between", [". ", "\n", "\n\n**"])
+def test_a_correction_with_a_name_takes_the_place_of_a_number(
+    judge: Judge, word: str, name: str, between: str
+) -> None:
+    said = f"$\\boxed{{77}}${between}{word} ${name} = -77$"
+    assert judge("math", said, {"answers": ["77"]}).reward == 0.0
+    assert judge("math", said, {"answers": ["-77"]}).reward == 1.0
+    again = f"$\\boxed{{77}}${between}{word} ${name} = 77$"
+    assert judge("math", again, {"answers": ["77"]}).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "So $n = 12$.",
+        "Actually, $7 \\cdot 11 = 77$",
+        "where $x = 12$",
+        "Actually, $x = 7 \\cdot 11$",
+    ],
+)
+def test_an_equation_that_explains_an_answer_corrects_nothing(judge: Judge, rest: str) -> None:
+    assert judge("math", f"$\\boxed{{77}}$. {rest}", {"answers": ["77"]}).reward == 1.0
 
 
 def test_a_value_of_the_same_name_with_another_index_is_another_one(judge: Judge) -> None:

@@ -29,7 +29,7 @@ _LEAD: Final = re.compile(
     rf"|(?<![A-Za-z])(?:{_CORRECTS}|{_JOINS})(?![A-Za-z]))*+",
     re.IGNORECASE,
 )
-_TAKES_BACK: Final = re.compile(rf"(?<![A-Za-z])(?:{_CORRECTS})(?![A-Za-z])", re.IGNORECASE)
+TAKES_BACK: Final = re.compile(rf"(?<![A-Za-z])(?:{_CORRECTS})(?![A-Za-z])", re.IGNORECASE)
 _LOOKS_AGAIN: Final = re.compile(
     rf"(?:[.!?]\s|\n)[\s*_$]{{0,4}}(?:but\s|oh,?\s|hmm,?\s)?(?:{_CORRECTS})(?![A-Za-z])",
     re.IGNORECASE,
@@ -54,7 +54,7 @@ _WITHIN: Final = re.compile(
 def takes_back(text: str, end: int, start: int) -> bool:
     """Whether between two statements nothing is said but that the first one is wrong."""
     lead = _LEAD.match(text, end, min(start, end + _LEAD_CHARS_MAX))
-    return lead is not None and lead.end() == start and _TAKES_BACK.search(lead[0]) is not None
+    return lead is not None and lead.end() == start and TAKES_BACK.search(lead[0]) is not None
 
 
 def bare(text: str, end: int) -> Statement | None:
@@ -62,7 +62,7 @@ def bare(text: str, end: int) -> Statement | None:
     lead = _LEAD.match(text, end, end + _LEAD_CHARS_MAX)
     if lead is None or lead.end() == end:
         return None
-    words_max = 1 if _TAKES_BACK.search(lead[0]) or _OR.match(lead[0]) else 0
+    words_max = 1 if TAKES_BACK.search(lead[0]) or _OR.match(lead[0]) else 0
     if not words_max and _AND.match(lead[0]) is None:
         return None
     begin = lead.end()

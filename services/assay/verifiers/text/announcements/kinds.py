@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from assay.verifiers.text.announcements import corrections
+
 _CHARS_MAX: Final = 160
 _VALUE_CHARS_MAX: Final = 100
 _MARKED_CHARS_MAX: Final = 200
+_NO_NAME: Final = r"(?![A-Za-z]\s?(?:[=_^<>\u2264\u2265]|\\[lg]eq?(?![a-z])))"
+r"""A letter before a relation is no word: `a` of `\boxed{a = 5} and a = 6`."""
 _LABEL: Final = (
     r"(?<![A-Za-z\d(\[])[(\[]?(?:[a-h]|[ivx]{1,4}|\d{1,2})[)\]](?=[ ~]+\S)"
     r"|(?<![A-Za-z])(?:part|case|q(?:uestion)?|problem|exercise|method|item|step|option|choice|answer|guess"
@@ -20,13 +24,13 @@ _LABEL: Final = (
     r"|(?<![A-Za-z.])(?!i\.e\.|e\.g\.)(?:[A-Z]\.){2,3}(?=\s)"
 )
 """A place in a list, or an abbreviation; `e.g.` gives an example and `i.e.` explains."""
-_LEADING_WORD: Final = (
+_LEADING_WORD: Final = _NO_NAME + (
     r"\b(?:and|or|also|resp(?:ectively|\.)?|vs\.?|versus|else|otherwise|alternatively|instead"
     r"|possibly|perhaps|maybe|either|xor|then|to|alt|alternative|another|second|2nd"
     r"|p?ps|nb|viz|ans|note|bonus|edit|update|next|plus|minus|times|besides|furthermore|additionally|moreover"
     r"|so|thus|hence|therefore|ou|oder|oppure|o|eller|lub|\u0438\u043b\u0438)\b|\u6216\u8005?|\u307e\u305f\u306f|\ub610\ub294"
 )
-_OFFERING_WORD: Final = (
+_OFFERING_WORD: Final = _NO_NAME + (
     r"\b(?:i(?:'m|'d)?|am|torn|between|this|that(?!\sis[,:])|it(?:'s)?|is|are|be|was|would|could|might|may|can|should"
     r"|also|well|even|just|my|the|an?|others?|best|back-?up|fallback|candidates?|guess(?:es)?|possibilit(?:y|ies)"
     r"|possible|possibly|plausible|alternatives?|answers?|correction|corrected|wait|hmm+|um|uh|oh|no(?=\s?[,:;\u2014-])|nope|oops"
@@ -67,7 +71,7 @@ HAS_TERMS: Final = re.compile(r"(?:[-+*/^\d)}\u2212\u00d7\u00f7]|\\(?:cdot|times
 _OPERATORS: Final = re.compile(r"[-+/\u2212](?![->])(?<!<-)")
 _LINE_BEGINS: Final = re.compile(r"\n[\s>]*-")
 _OPENED: Final = re.compile(r"[(\[{\\$+-]{1,2}\Z")
-_SIGN: Final = re.compile(r"[$({;,|&]\s?(?P<sign>[-\u2212])\s?\Z")
+_SIGN: Final = re.compile(r"[$({;,|&:]\s?(?P<sign>[-\u2212])\s?\Z")
 """A minus, and no dash."""
 _ENDS: Final = " .!?$*_`,;|&\"'\u2018\u2019\u201c\u201d\xab\xbb"
 _CLOSED: Final = re.compile(rf"(?:{_MARKUP}|\\[)\]])\Z", re.IGNORECASE)
@@ -92,6 +96,7 @@ _OTHER_RELATION: Final = re.compile(
     r"\\(?:neq?|in|notin|approx|equiv|sim|forall|p?mod|infty|text)(?![A-Za-z])|[\u2260\u2208\u2248\u2261\u221e]"
 )
 _WORD: Final = re.compile(r"[A-Za-z]{2,20}(?: [A-Za-z]{2,20})?")
+_PLAIN_NAME: Final = re.compile(r"\\?[A-Za-z]{1,7}")
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _NO_EXPRESSION: Final = re.compile(
     r"[<>=\u2264\u2265\u2190-\u21ff]|\\[lg](?:eq?|eqslant|t)(?![A-Za-z])|[^\W\d_A-Za-z\u0370-\u03ff]"
@@ -170,6 +175,7 @@ def another(text: str, start: int, end: int, name: str, said: str = "") -> tuple
     line_end = text.find("\n", joint.end())
     line_end = len(text) if line_end < 0 else line_end
     is_equated = _EQUALS.search(joint[0]) is not None
+    is_corrected = corrections.TAKES_BACK.search(joint[0]) is not None
     ends = [line_end]
     if _OFFERS.search(joint[0]) and (over := _OFFERED_ENDS.search(text, joint.end(), line_end)):
         # A comma in `or (1, 2)` ends no value.
@@ -183,7 +189,8 @@ def another(text: str, start: int, end: int, name: str, said: str = "") -> tuple
             value = _without_end(text[begin:stop])
             if is_equated and not _may_differ(said or text[start:end], value):
                 continue
-            if _is_among(_kinds(value), answer):
+            kinds = _kinds(value)
+            if _is_among(kinds, answer) or (is_corrected and _names_number(kinds, answer)):
                 return begin, begin + len(value)
     return None
 
@@ -224,6 +231,12 @@ def _is_among(said: set[ValueKind], answer: set[ValueKind]) -> bool:
     """A number without a mark is of the kind of any number."""
     is_number = any(kind[0] == "number" for kind in answer)
     return bool(said & answer) or (_PLAIN_NUMBER in said and is_number)
+
+
+def _names_number(said: set[ValueKind], answer: set[ValueKind]) -> bool:
+    r"""`x = 5` where the answer is a number: behind `\boxed{85}`, `Wait,` it takes its place."""
+    names = [str(kind[1]) for kind in said if kind[0] == "relation" and kind[2]]
+    return any(map(_PLAIN_NAME.fullmatch, names)) and any(kind[0] == "number" for kind in answer)
 
 
 def _may_join(text: str, joint: re.Match[str], answer: set[ValueKind], *, has_terms: bool) -> bool:
