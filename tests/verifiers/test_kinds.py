@@ -219,6 +219,8 @@ def test_a_correction_with_a_name_takes_the_place_of_a_number(
         "So $n = 12$.",
         "Actually, $7 \\cdot 11 = 77$",
         "where $x = 12$",
+        "Actually, $77 + 3 = 80$",
+        "Actually, $2x = 154$",
         "Actually, $x = 7 \\cdot 11$",
     ],
 )
