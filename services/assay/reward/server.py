@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
 from assay.edge.auth import in_url
-from assay.edge.calls import CallGuard
+from assay.edge.calls import CallGuard, heard, joined
 from assay.edge.clock import Clock
 from assay.edge.connections.front import LOOPBACK, Front
 from assay.edge.connections.places import Connections
@@ -93,12 +93,10 @@ class Readiness:
         if self._stopping:
             raise DependencyDown("this service is stopping")
         if self._pinging is None or self._pinging.done():
-            self._pinging = asyncio.create_task(self._ping(), name="ping")
+            self._pinging = heard(asyncio.create_task(self._ping(), name="ping"))
         # Concurrent callers share one round trip, because anyone may ask. The next one may have
         # begun before this caller goes on.
-        pinging = self._pinging
-        await asyncio.wait((pinging,))
-        return pinging.result()
+        return await joined(self._pinging)
 
     async def _ping(self) -> float:
         try:

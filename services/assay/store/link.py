@@ -97,6 +97,8 @@ class Link:
             pipe = self._calls
             if pipe is None or not pipe.is_open:
                 pipe = await self._connect_once()
+                if not pipe.is_open:  # the server ended it at once, as it will the next one
+                    raise LostConnection(pipe.why_closed)
             if not pipe.is_free:
                 await pipe.has_room()
             if pipe.is_open:
@@ -107,7 +109,9 @@ class Link:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._open_pipe(), name="store-connect")
             self._connecting.add_done_callback(self._connected)
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting  # not shielded: see `assay.edge.calls.joined`
+        await asyncio.wait((connecting,))
+        return connecting.result()
 
     def _connected(self, task: asyncio.Task[Pipe]) -> None:
         self._connecting = None

@@ -28,6 +28,7 @@ from assay.core.errors import (
 from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, StageDepth, TaskRecord
 from assay.core.tools.lru import LruCache
+from assay.edge.calls import to_its_end
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
@@ -179,10 +180,8 @@ class Controller:
         """
         if self.plan is None:
             raise FailedPrecondition("no work is planned here now")
-        # Shielded: a question that is cancelled with its caller would kill the process.
-        asking = asyncio.create_task(self._process.what_if(change), name="what if")
-        try:
-            return await asyncio.shield(asking)
+        try:  # a question that is cancelled with its caller would kill the process
+            return await to_its_end(self._process.what_if(change))
         except PlanningDown as error:
             message = f"the planning process does not answer: {error}"
             raise DependencyDown(message) from error
