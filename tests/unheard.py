@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from assay.edge.logs import is_no_lost_client
+
 LOGGERS = ("asyncio", "uvicorn.error", "grpc")
 
 
@@ -20,6 +22,7 @@ class _Kept(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.said: list[str] = []
+        self.addFilter(is_no_lost_client)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.said.append(self.format(record))

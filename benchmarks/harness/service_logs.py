@@ -5,6 +5,7 @@ says so in a line. A traceback means an error that no one foresaw, and one that 
 lets them fill the disk.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -51,14 +52,30 @@ def _faults(lines: list[str]) -> Iterator[str]:
     """One text per fault: of a traceback the error that it ends with."""
     begun = ""
     for line in lines:
-        if not begun:
-            if FAULT.search(line):
+        if begun:
+            if line and not line[0].isspace():
+                yield line[:FAULT_CHARS]
+                begun = ""
+        elif line.startswith("{"):
+            yield from _fault_of(line)
+        elif FAULT.search(line):
+            if "Traceback" in line:
                 begun = line
-                if "Traceback" not in line or line.startswith("{"):
-                    yield line[-FAULT_CHARS:]
-                    begun = ""
-        elif line and not line[0].isspace():
-            yield line[:FAULT_CHARS]
-            begun = ""
+            else:
+                yield line[:FAULT_CHARS]
     if begun:
         yield begun[:FAULT_CHARS]
+
+
+def _fault_of(line: str) -> Iterator[str]:
+    """Of an event: what it is called, and the error that it shows."""
+    if FAULT.search(line) is None:
+        return
+    try:
+        event = json.loads(line)
+    except ValueError:  # it was cut off
+        yield line[:FAULT_CHARS]
+        return
+    shown = str(event.get("exception") or event.get("traceback") or "").strip()
+    said = str(event["event"]).strip().partition("\n")[0]
+    yield f"{said}: {shown.rpartition(chr(10))[2]}"[:FAULT_CHARS]
