@@ -7,7 +7,7 @@ import pytest
 from tests.unheard import failing, leave
 
 from assay.core.errors import DependencyDown
-from assay.edge.calls import heard, joined, to_its_end
+from assay.edge.calls import going_on, heard, joined, to_its_end
 
 DOWN = DependencyDown("no answer")
 
@@ -54,3 +54,24 @@ async def test_a_caller_that_leaves_does_not_end_the_work_of_others() -> None:
     await leave(joined(shared))
     assert await joined(shared) == "done"
     assert await joined(shared) == "done", "also when it is over"
+
+
+async def test_work_whose_call_is_cancelled_under_it_has_failed() -> None:
+    """Not ended: a loop of a service would be over, and nothing would say so."""
+    call: asyncio.Future[None] = asyncio.Future()
+
+    async def loop() -> None:
+        await call
+
+    cancelled = asyncio.create_task(going_on(loop()))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait((cancelled,))
+    assert cancelled.cancelled()
+
+    call = asyncio.Future()
+    failed = asyncio.create_task(going_on(loop()))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(RuntimeError):
+        await failed

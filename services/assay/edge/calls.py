@@ -301,6 +301,22 @@ def heard(work: FutureT) -> FutureT:
     return work
 
 
+async def going_on(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that ends only when it is cancelled, or fails.
+
+    Raises:
+        RuntimeError: something that it waited for was cancelled under it. Its task would end like
+            one that was to end, and no one would know.
+    """
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            raise RuntimeError("what it waited for was cancelled") from None
+        raise
+
+
 def _hear(work: asyncio.Future[Any]) -> None:
     if not work.cancelled():
         work.exception()

@@ -56,7 +56,12 @@ class BackgroundTasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
-        if task.cancelled() or (error := task.exception()) is None:
+        error: BaseException | None
+        if not task.cancelled():
+            error = task.exception()
+        else:  # nothing of it was done if what it waited for was cancelled, not the task itself
+            error = None if task.cancelling() else HostFailed("what it waited for was cancelled")
+        if error is None:
             return
         log.error("task_failed", task=task.get_name(), exc_info=error)
         if not self.failed.done():

@@ -28,7 +28,7 @@ from assay.core.errors import (
 from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, StageDepth, TaskRecord
 from assay.core.tools.lru import LruCache
-from assay.edge.calls import to_its_end
+from assay.edge.calls import going_on, to_its_end
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
@@ -190,11 +190,11 @@ class Controller:
     async def run(self) -> None:
         """Plan until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._lease.keep())
-            tasks.create_task(self._watch())
-            tasks.create_task(self._watch_lease())
-            tasks.create_task(self._step_forever())
-            tasks.create_task(self._hold_floor())
+            for loop in (
+                *(self._lease.keep, self._watch, self._watch_lease),
+                *(self._step_forever, self._hold_floor),
+            ):
+                tasks.create_task(going_on(loop()))
 
     def look_again(self) -> None:
         """Something has changed that the store does not report."""
