@@ -19,7 +19,7 @@ FAULT: Final = re.compile(
     r"|unhandled exception|ResourceWarning"
 )
 """What CPython, asyncio, gRPC and uvicorn write about an error that nothing has caught."""
-ERROR: Final = re.compile(r'"level": "(error|critical)"|\[(\x1b\[\w+)?(error|critical) ')
+ERROR: Final = re.compile(r'"level": "(error|critical)"|\[(\x1b\[\w+)*(error|critical) ')
 """The level of a line, in both forms of `ASSAY_TELEMETRY__LOG_JSON`."""
 FAULT_CHARS: Final = 300
 
