@@ -1,6 +1,7 @@
 """One connection that many calls share: each gets its own reply, whatever happens to the others."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -177,6 +178,8 @@ async def test_a_link_does_not_connect_for_ever_to_a_server_that_refuses_at_once
         refused += 1
         writer.write(b"-ERR max number of clients reached\r\n")
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     listening = await asyncio.start_unix_server(refuse, tmp_path / "s")
     link = Link(f"unix://{tmp_path / 's'}", prefix="p:", timeout_s=TIMEOUT_S)
@@ -185,4 +188,5 @@ async def test_a_link_does_not_connect_for_ever_to_a_server_that_refuses_at_once
             await link.call("GET", "a")
     assert refused <= 20
     await link.close()
+    await asyncio.sleep(0.01)
     listening.close()
