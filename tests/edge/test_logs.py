@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 import structlog
-from grpc._cython import cygrpc
+from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs
 
 from assay.config.telemetry import TelemetrySettings
 from assay.edge import logs

@@ -1,4 +1,4 @@
-"""Places in reader processes: given to those who wait, whoever goes away meanwhile."""
+"""Places in reader processes: given to those who still wait."""
 
 import asyncio
 

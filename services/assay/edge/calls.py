@@ -8,11 +8,11 @@ of a call is read before it is admitted. A handler finds its caller in `current_
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -34,10 +34,6 @@ REFUSED: Final = frozenset({Unauthenticated.reason, PermissionDenied.reason})
 """Reasons that are audited for every call."""
 CHECK_AGAIN_S: Final = 5.0
 """How long a stream may outlive its token."""
-
-T = TypeVar("T")
-_OUTLIVING: Final[set[asyncio.Task[Any]]] = set()
-"""Work whose caller may have gone; the event loop itself keeps no task alive."""
 
 log = structlog.get_logger(__name__)
 
@@ -271,55 +267,6 @@ class CallGuard:
             **call.about,
         }
         audit.record(fields, refused=refused)
-
-
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that goes on to its end when its caller leaves."""
-    task = heard(asyncio.create_task(work))
-    _OUTLIVING.add(task)
-    task.add_done_callback(_OUTLIVING.discard)
-    return await joined(task)
-
-
-async def joined(shared: asyncio.Future[T]) -> T:
-    """The result of work that several may wait for, and that goes on when this caller leaves.
-
-    Not `asyncio.shield`: of an error that its caller does not wait for, the event loop logs a
-    traceback.
-    """
-    if not shared.done():
-        await asyncio.wait((shared,))
-    return shared.result()
-
-
-FutureT = TypeVar("FutureT", bound=asyncio.Future[Any])
-
-
-def heard(work: FutureT) -> FutureT:
-    """Take an error of this work for heard, whether or not those who wait for it still do."""
-    work.add_done_callback(_hear)
-    return work
-
-
-async def going_on(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that ends only when it is cancelled, or fails.
-
-    Raises:
-        RuntimeError: something that it waited for was cancelled under it. Its task would end like
-            one that was to end, and no one would know.
-    """
-    try:
-        return await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or not task.cancelling():
-            raise RuntimeError("what it waited for was cancelled") from None
-        raise
-
-
-def _hear(work: asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()
 
 
 def _keep_owner(call: Call, tenant: Tenant) -> None:

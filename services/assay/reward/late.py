@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from assay.edge.calls import heard, joined
+from assay.edge.lifecycle import heard, joined
 
 MadeT = TypeVar("MadeT")
 

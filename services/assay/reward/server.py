@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
 from assay.edge.auth import in_url
-from assay.edge.calls import CallGuard, heard, joined
+from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.connections.front import LOOPBACK, Front
 from assay.edge.connections.places import Connections
@@ -34,6 +34,7 @@ from assay.edge.grpc_edge import (
     take_port,
 )
 from assay.edge.http_listener import HttpListener, TlsFiles
+from assay.edge.lifecycle import heard, joined
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.reward.readers import Readers

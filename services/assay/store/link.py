@@ -110,7 +110,7 @@ class Link:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._open_pipe(), name="store-connect")
             self._connecting.add_done_callback(self._connected)
-        connecting = self._connecting  # not shielded: see `assay.edge.calls.joined`
+        connecting = self._connecting  # not shielded: see `assay.edge.lifecycle.joined`
         await asyncio.wait((connecting,))
         return connecting.result()
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from assay.core.errors import Conflict, FailedPrecondition, InvalidRequest, Saturated
-from assay.edge.calls import to_its_end
+from assay.edge.lifecycle import to_its_end
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import PauseMode
 

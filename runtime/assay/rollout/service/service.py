@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
-from assay.edge.calls import to_its_end
+from assay.edge.lifecycle import to_its_end
 from assay.edge.metrics import Metrics
 from assay.rollout.layout import PauseMode
 from assay.rollout.service.flights import Flights

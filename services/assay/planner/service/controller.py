@@ -28,8 +28,8 @@ from assay.core.errors import (
 from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, StageDepth, TaskRecord
 from assay.core.tools.lru import LruCache
-from assay.edge.calls import going_on, to_its_end
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import going_on, to_its_end
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
 from assay.planner.service.floor import (

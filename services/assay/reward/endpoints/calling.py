@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from assay.core.codec import unpack_body
 from assay.core.errors import DependencyDown, InvalidRequest, TooLarge
 from assay.core.outcome import Outcome
-from assay.edge.calls import current_call, heard, joined
+from assay.edge.calls import current_call
+from assay.edge.lifecycle import heard, joined
 from assay.reward.drafts import BatchDraft, ScoreDraft, TaskDraft
 from assay.reward.reading import Form
 

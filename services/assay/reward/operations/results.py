@@ -11,8 +11,8 @@ from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, RequestId, TenantId
 from assay.core.records import BatchRecord, LogEntry, ResultRecord
 from assay.edge.auth import Tenant
-from assay.edge.calls import heard
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import heard
 from assay.reward import admission
 from assay.reward.drafts import ResultsPage, Scored
 from assay.store.port import Store

@@ -30,8 +30,8 @@ from assay.core.records import (
     StageReport,
     payload_bytes,
 )
-from assay.edge.calls import joined
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import joined
 from assay.edge.work.addresses import refuse_own_address
 from assay.edge.work.tokens import NAME_FORM, WorkerKeys, WorkerPass
 from assay.edge.work.wire import Next

@@ -7,7 +7,7 @@ import pytest
 from tests.unheard import failing, leave
 
 from assay.core.errors import DependencyDown
-from assay.edge.calls import going_on, heard, joined, to_its_end
+from assay.edge.lifecycle import going_on, heard, joined, to_its_end
 
 DOWN = DependencyDown("no answer")
 
