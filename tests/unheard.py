@@ -16,6 +16,8 @@ import pytest
 from assay.edge.logs import is_no_lost_client
 
 LOGGERS = ("asyncio", "uvicorn.error", "grpc")
+POLLER = "PollerCompletionQueue"
+"""gRPC's own callback, which fails now and then where tests have had several event loops."""
 
 
 class _Kept(logging.Handler):
@@ -25,7 +27,8 @@ class _Kept(logging.Handler):
         self.addFilter(is_no_lost_client)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(self.format(record))
+        if POLLER not in record.getMessage():
+            self.said.append(self.format(record))
 
 
 @pytest.fixture(autouse=True)
