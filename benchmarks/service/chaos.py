@@ -4,9 +4,9 @@
 
 Sends requests with known rewards in batches, kills worker hosts, their children and sandboxed
 programs at random during the run, kills the API once and the store once, and then checks: every
-request has exactly one result, every reward is correct, and the store holds nothing of them after
-the results' retention. Exits non-zero when a check fails, when a kind of kill did not happen, or
-when the platform gave up.
+request has exactly one result, every reward is correct, the store holds nothing of them after
+the results' retention, and no part has logged a traceback. Exits non-zero when a check fails, when
+a kind of kill did not happen, or when the platform gave up.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from redis.asyncio import Redis
 from assay.client import Backoff, Client, Request, Result
 from benchmarks.harness.platform_run import Run, local_platform, processes_below
 from benchmarks.harness.report import Report
+from benchmarks.harness.service_logs import Logged
 from benchmarks.harness.workloads import Case, exact, gsm8k, ten_test_cpp, trivial_python
 
 BATCH = 500
@@ -194,11 +195,18 @@ async def main(requests: int, seed: int, *, as_json: bool) -> int:
                 killer.cancel()
             await asyncio.gather(*killers, return_exceptions=True)
         left = await leftovers(run)
-    return tell(requests, tally, left, elapsed_s, as_json=as_json)
+        logged = Logged.of(run.settings.data_dir)
+    return tell(requests, tally, left, elapsed_s, logged, as_json=as_json)
 
 
 def tell(
-    requests: int, tally: Tally, left: Sequence[str], elapsed_s: float, *, as_json: bool
+    requests: int,
+    tally: Tally,
+    left: Sequence[str],
+    elapsed_s: float,
+    logged: Logged,
+    *,
+    as_json: bool,
 ) -> int:
     """Print the counts; non-zero when a check failed."""
     twice = sum(1 for count in tally.results.values() if count > 1)
@@ -213,15 +221,18 @@ def tell(
     for what, count in sorted(tally.kills.items()):
         report.add(what=f"kill -9: {what}", count=count)
     report.add(what="keys left over", count=len(left))
+    report.add(what="tracebacks and the like", count=logged.faults.total())
+    report.add(what="log KB", count=round(logged.size_bytes / 1e3))
     report.add(what="seconds", count=round(elapsed_s, 1))
     report.show(as_json=as_json)
-    for line in [*tally.wrong[:10], *left[:10]]:
+    for line in [*tally.wrong[:10], *left[:10], *list(logged.faults)[:10]]:
         print(line, file=sys.stderr)
     spared = {API, STORE, *TURNS} - set(tally.kills)
     if spared:
         print(f"not killed: {', '.join(sorted(spared))}", file=sys.stderr)
     lost = len(tally.results) != requests
-    return int(lost or twice > 0 or bool(tally.wrong) or bool(left) or bool(spared))
+    wrong = bool(tally.wrong or left or spared or logged.faults)
+    return int(lost or twice > 0 or wrong)
 
 
 if __name__ == "__main__":

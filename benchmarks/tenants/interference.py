@@ -21,7 +21,9 @@ is in them, also not what it leaves behind.
 
 Per attack: p99 under attack over p99 quiet, with the interval in which 95 of 100 ratios lie when
 calls are drawn again from those measured; p50 and p99; the victim's refused calls and lost results;
-the peak memory of the API and the processes it started (PSS); cores used by API, store and host.
+the peak memory of the API and the processes it started (PSS); cores used by API, store and host;
+how much all services logged, how many of these lines are errors, and how many tracebacks and the
+like are among them (with `--json`, which): an attack should cause none.
 
 Everything is real: services and store are processes of their own on this machine.
 """
@@ -53,6 +55,7 @@ from assay.reward.reading import run_in_background
 from assay.v1 import reward_pb2, reward_pb2_grpc
 from benchmarks.harness.platform_run import Run, local_platform
 from benchmarks.harness.report import OUT, Report, bar_plot, percentile
+from benchmarks.harness.service_logs import Logged
 from benchmarks.service.paired import PARTS, cpu_s
 from benchmarks.tenants.attacker import Attacker
 from benchmarks.tenants.attacks import ATTACKS
@@ -68,6 +71,8 @@ QUIET_SHARE = 2.0
 RESAMPLES = 1_000
 MEMORY_EVERY_S = 0.2
 TOLD_EVERY_S = 0.5
+FAULTS_SHOWN = 10
+"""Texts of faults in the JSON, the most frequent ones."""
 ATTACKING = "mallory"
 """The name of the tenant that attacks."""
 CPU_GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
@@ -276,7 +281,8 @@ def show(found: Sequence[Measured], *, as_json: bool) -> None:
         columns=(
             *("attack", "calls", "p99 ratio", "95 %", "p95 ratio"),
             *("p50 ms", "p95 ms", "p99 ms", "refused", "lost"),
-            *("API MB", "with readers MB", "cores API/store/host", "idle", "attacker saw"),
+            *("API MB", "with readers MB", "cores API/store/host", "idle"),
+            *("log KB", "error lines", "faults logged", "attacker saw"),
         ),
     )
     report.add(attack="(quiet)", **latency_columns(quiet))
@@ -304,6 +310,16 @@ def latency_columns(latencies: Sequence[float]) -> dict[str, float]:
         "p50 ms": percentile(latencies, 0.5) * 1e3,
         "p95 ms": percentile(latencies, 0.95) * 1e3,
         "p99 ms": percentile(latencies, 0.99) * 1e3,
+    }
+
+
+def log_columns(logged: Logged) -> dict[str, Any]:
+    """What the platform's parts logged, from their start to the end of the attack."""
+    return {
+        "log KB": logged.size_bytes / 1e3,
+        "error lines": logged.error_lines,
+        "faults logged": logged.faults.total(),
+        "faults": dict(logged.faults.most_common(FAULTS_SHOWN)),
     }
 
 
@@ -344,6 +360,7 @@ async def one(name: str, quiet_s: float, options: argparse.Namespace) -> Measure
                 run, tokens, options, quiet_s, ("--attack", name, *urgency)
             )
             row["idle"] = "yes" if group else "no"
+            row |= log_columns(Logged.of(run.settings.data_dir))
             return Measured(attack=name, quiet=quiet, attacked=attacked, row=row)
 
 

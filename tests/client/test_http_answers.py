@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from assay.client import Backoff
 from assay.client.http.calls import Call
+from assay.client.http.exchange import HttpConnection
 from assay.client.http.streams import AsyncTransport, lines
 from assay.core.errors import AssayError, DependencyDown, TooLarge
 
@@ -214,3 +216,15 @@ async def test_a_refusal_is_read_while_the_body_is_still_being_sent() -> None:
         with pytest.raises(TooLarge):
             await transport.call(Call(method="PUT", path="/v1/x", body=b"x" * 32 * 1024**2))
         told.set()
+
+
+async def test_a_connection_that_is_reset_while_it_rests_writes_no_error_to_the_terminal() -> None:
+    reader = asyncio.StreamReader()
+    connection = HttpConnection(reader, cast("asyncio.StreamWriter", None))
+    connection.rest()
+    await asyncio.sleep(0)
+    reader.set_exception(ConnectionResetError("reset by the peer"))
+    await asyncio.sleep(0.01)
+    assert not await connection.wake()
+    del connection, reader
+    gc.collect()

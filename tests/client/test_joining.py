@@ -1,6 +1,7 @@
 """Submissions that are joined into one message end as they would alone."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 
 from hypothesis import given, settings
@@ -212,3 +213,22 @@ def test_many_wait_for_more() -> None:
 
     asyncio.run(scenario())
     assert service.sizes == [1, FEW + 2]
+
+
+def test_an_error_that_no_one_foresaw_reaches_all_callers_and_no_log() -> None:
+    service = Service()
+
+    async def broken(sent: Sequence[RewardRequest]) -> Submitted:
+        if len(sent) > 1:
+            raise RuntimeError("the channel is closed")
+        return await service.send(sent)
+
+    async def scenario() -> list[Submitted | BaseException]:
+        joining = Joining(broken, join_s=JOIN_S)
+        made = [joining.submit(messages([one])) for one in "abc"]
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    first, *others = asyncio.run(scenario())
+    assert first == Submitted(accepted=1, duplicates=0)
+    assert all(isinstance(one, RuntimeError) for one in others)
+    gc.collect()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from pydantic import SecretStr
 from structlog.testing import capture_logs
@@ -16,7 +17,7 @@ from tests.edge.jumps import Ahead, until
 from assay.config.access import TenantSettings
 from assay.core.errors import AssayError, InvalidRequest, Saturated
 from assay.edge.auth import Tenants
-from assay.edge.calls import CallGuard, current_call
+from assay.edge.calls import Arrival, CallGuard, current_call
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits, Kind
 from assay.edge.grpc_edge import GrpcEdge, open_server, server_options
@@ -78,10 +79,15 @@ class Rig:
     """A server with the edge, a channel to it, and what the edge reported."""
 
     def __init__(
-        self, puppet: Puppet, channel: grpc.aio.Channel, calls: list[tuple[str, str]], door: Door
+        self,
+        puppet: Puppet,
+        channel: grpc.aio.Channel,
+        calls: list[tuple[str, str]],
+        guard: CallGuard,
     ) -> None:
         self.puppet = puppet
-        self.door = door
+        self.guard = guard
+        self.door = guard.door
         self.channel = channel
         self.stub = reward_pb2_grpc.RewardServiceStub(channel)
         self.calls = calls
@@ -120,7 +126,7 @@ async def rig(tenants: Tenants) -> AsyncIterator[Rig]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        yield Rig(puppet, channel, calls, guard.door)
+        yield Rig(puppet, channel, calls, guard)
     await server.stop(0)
 
 
@@ -402,3 +408,39 @@ class TestWithTenants:
         watch = stub.Watch(request, metadata=(("authorization", "Bearer r3d"),))
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
         watch.cancel()
+
+
+class Gone:
+    """The context of a call whose client has just gone: gRPC does not know it yet."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def write(self, message: object) -> None:
+        raise self._error
+
+    async def abort(self, *status: object, **trailers: object) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("raised", "ends"),
+    [
+        (cygrpc.ExecuteBatchError("Failed"), asyncio.CancelledError),
+        (cygrpc._ServerStoppedError("Server already stopped"), asyncio.CancelledError),
+        (grpc.aio.UsageError("a fault of ours"), grpc.aio.UsageError),
+        (grpc.aio.AbortError("locally aborted"), grpc.aio.AbortError),
+    ],
+)
+async def test_what_cannot_be_sent_to_a_client_that_has_gone_ends_its_call_as_cancelled(
+    rig: Rig, raised: Exception, ends: type[BaseException]
+) -> None:
+    edge = GrpcEdge(guard=rig.guard, message_bytes_max=BYTES_MAX)
+    context: Any = Gone(raised)
+    with pytest.raises(ends):
+        await edge._written(b"", context)
+    with capture_logs() as logs, rig.guard.call(Arrival(method="m", authorization="")) as call:
+        raise InvalidRequest("no")
+    with pytest.raises(ends):
+        await edge._refuse(call, Arrival(method="m", authorization=""), context, context)
+    assert [line["event"] for line in logs] == ["call_refused"]

@@ -601,6 +601,67 @@ async def test_a_call_that_a_stop_cuts_short_is_answered_to_be_made_again(puppet
     assert puppet.calls == [("DoThing", "cancelled")]
 
 
+async def test_a_page_that_a_stop_cuts_short_is_answered_likewise(puppet: Puppet) -> None:
+    connections = Connections(connections_max=9, per_peer_max=9, body_s_max=BODY_S_MAX)
+    listener = HttpListener(puppet.app, setting="a.port", connections=connections, drain_s=1.0)
+
+    @puppet.app.get("/slow")
+    async def slow() -> None:
+        puppet.entered.release()
+        await asyncio.Event().wait()
+
+    url = listener.bind("127.0.0.1", 0)
+    await listener.serve()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        calling = asyncio.create_task(client.get("/slow"))
+        await puppet.entered.acquire()
+        listener.stop_accepting()
+        await listener.stopped()
+        answer = await calling
+    assert answer.status_code == 503
+    assert answer.json()["error"]["message"] == http_edge.CUT_SHORT
+
+
+async def test_a_call_whose_caller_is_gone_ends_without_a_word_in_the_log(
+    puppet: Puppet, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As `while_connected` ends it; a traceback for each would fill the log."""
+    puppet.raises = asyncio.CancelledError()
+    with capture_logs() as logs:
+        await http.post("/v1/things/a", json={})
+    assert logs == []
+    assert caplog.records == []
+
+
+async def test_an_answer_that_breaks_off_says_nothing_of_uvicorns(
+    puppet: Puppet, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def parts() -> AsyncIterator[str]:
+        yield "a part"
+        raise asyncio.CancelledError
+
+    @puppet.app.get("/broken")
+    async def broken() -> StreamingResponse:
+        return StreamingResponse(parts())
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        await http.get("/broken")
+    assert caplog.records == []
+
+
+async def test_a_bug_outside_of_the_guard_is_logged_once_and_answered_by_500(
+    puppet: Puppet, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    @puppet.app.get("/bug")
+    async def bug() -> None:
+        raise KeyError("a bug")
+
+    with capture_logs() as logs:
+        assert (await http.get("/bug")).status_code == 500
+    assert [line["event"] for line in logs] == ["http_call_failed"]
+    assert caplog.records == []
+
+
 HEAD = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 FLOODS = {

@@ -7,8 +7,10 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 import structlog
+from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs
 
 from assay.config.telemetry import TelemetrySettings
 from assay.edge import logs
@@ -25,6 +27,7 @@ def _restored() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger(logs.GRPC).filters.clear()
     structlog.reset_defaults()
 
 
@@ -104,3 +107,20 @@ def test_texts_of_callers_cannot_forge_a_line() -> None:
     stream = _configured()
     structlog.get_logger("test").info("call_refused", why='x"}\n{"event": "forged"}')
     assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("log_json", [True, False])
+def test_an_answer_that_grpc_could_not_send_to_a_client_that_left_is_no_line(
+    log_json: bool,
+) -> None:
+    stream = _configured(log_json=log_json)
+    logger = logging.getLogger(logs.GRPC)
+    for error in (cygrpc.ExecuteBatchError("Failed"), grpc.aio.UsageError("RPC finished")):
+        try:
+            raise error
+        except grpc.aio.BaseError:
+            logger.exception("raised by servicer method [/assay.v1.RewardService/Score]")
+    text = stream.getvalue()
+    assert "ExecuteBatchError" not in text
+    assert "RPC finished" in text, "a fault of ours is"

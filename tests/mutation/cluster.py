@@ -102,7 +102,7 @@ CLUSTER_MUTANTS: Final = (
         "keda",
         "keda",
         ("if not self._leader.is_here():", "if False:"),
-        ("None if passed_on else await", "await"),
+        ("None if passed_on else self._leader.there()", "self._leader.there()"),
         ("                if active != before:", "                if before is None:"),
     ),
     *_pods(

@@ -4,12 +4,14 @@ import itertools
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.planner import snapshots
 from tests.planner.leading import HandClock, lead
 from tests.planner.snapshots import COMPILE, RUN, S
 from tests.store.driver import request
+from tests.unheard import failing, leave
 
 from assay.config.settings import PlannerSettings
 from assay.core.errors import InvalidRequest
@@ -20,6 +22,7 @@ from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningProcess, ProcessState
 from assay.planner.service.controller import Controller
 from assay.planner.session.messages import (
+    Change,
     Decision,
     PoolState,
     SetSlots,
@@ -27,6 +30,9 @@ from assay.planner.session.messages import (
 )
 from assay.planner.session.refusals import AGAIN_S, AGAIN_S_MAX, Refusals
 from assay.testing.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from assay.planner.session.plan_view import PlanView
 
 
 class LosingScaler:
@@ -229,3 +235,22 @@ async def test_a_plan_that_comes_late_takes_back_no_slot_that_was_started_withou
     await opened(store, waiting=3)
     await planner.step()
     assert scaler.sizes[COMPILE] == 3
+
+
+class BrokenProcess(AwaitingProcess):
+    """Refuses what it is asked."""
+
+    async def what_if(self, change):
+        await failing(InvalidRequest("slots: 0 or more", field="slots"))
+
+
+async def test_a_question_whose_caller_has_left_writes_no_error_to_the_log():
+    clock = HandClock()
+    store, metrics = MemoryStore(clock), Metrics()
+    planner = Controller(
+        store=store, scaler=LosingScaler(clock, 0), lease=lead(store, clock, "a"),
+        process=BrokenProcess([], clock), limits_of=lambda pools: (), history_batches=4,
+        clock=clock, metrics=metrics,
+    )  # fmt: skip
+    planner.plan = cast("PlanView", object())
+    await leave(planner.what_if(Change()))

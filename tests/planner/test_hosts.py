@@ -623,3 +623,21 @@ async def test_slots_that_start_late_are_placed_elsewhere_meanwhile(scene: Scene
     assert (late.asked, honest.asked) == ([5], [6]), "it goes on starting them"
     late.pools[0].slots_ready = 5
     assert await scene.desired() == 11
+
+
+async def test_a_look_that_fails_ends_no_other_call_of_its_host(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their channel is closed when both are over: a task whose call is cancelled under it ends."""
+    monkeypatch.setattr(hosts_module, "LOOK_S_MAX", 0.2)
+    monkeypatch.setattr(hosts_module, "CALL_S_MAX", 1.0)
+    frozen, _ = await scene.host("a-frozen", cores=64), await scene.host("b-honest")
+    await scene.scaler.pools()
+    frozen.hangs_on_sizes = True
+    resizing = asyncio.create_task(scene.scaler.resize(ONE, 6))
+    while not frozen.waiting:
+        await asyncio.sleep(0.01)
+    frozen.hangs_on_sizes, frozen.hangs = False, True
+    await scene.scaler.pools()
+    assert frozen.waiting == 2, "it hangs at both"
+    assert (await resizing).desired >= 5

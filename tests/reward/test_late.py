@@ -4,6 +4,8 @@ import asyncio
 import threading
 import time
 
+from tests.unheard import leave
+
 from assay.reward.late import Late
 
 
@@ -60,3 +62,14 @@ async def test_no_two_answers_are_made_at_once() -> None:
 
     await asyncio.gather(*(Late(make).get() for _ in range(4)))
     assert most == 1
+
+
+async def test_a_failure_that_its_only_caller_does_not_wait_for_is_not_logged() -> None:
+    made = threading.Event()
+
+    def make() -> str:
+        made.set()
+        raise ValueError("no form")
+
+    await leave(Late(make).get())
+    await asyncio.to_thread(made.wait)

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from tests.unheard import leave
 
 from assay.core.errors import DependencyDown
 from assay.edge.metrics import Metrics
@@ -53,3 +54,7 @@ async def test_a_caller_that_goes_away_takes_no_answer_from_the_others() -> None
     await asyncio.sleep(0)
     first.cancel()
     assert await second == 1.0
+
+
+async def test_a_failure_that_its_only_caller_does_not_wait_for_is_not_logged() -> None:
+    await leave(Readiness(cast("Store", Far(is_down=True)), Metrics()).ping())

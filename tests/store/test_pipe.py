@@ -1,6 +1,7 @@
 """One connection that many calls share: each gets its own reply, whatever happens to the others."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.core.errors import DependencyDown
+from assay.store.link import Link
 from assay.store.pipe import Pipe
 from assay.store.server import LostConnection, ResponseError
 
@@ -142,3 +145,48 @@ async def test_a_server_that_does_not_read_makes_calls_wait(tmp_path: Path) -> N
         for call in made:
             with pytest.raises(LostConnection):
                 await call
+
+
+async def test_a_server_that_refuses_a_connection_unasked_ends_it_and_says_why(
+    tmp_path: Path,
+) -> None:
+    async with piped(tmp_path / "s") as (pipe, server):
+        await server.say(b"-DENIED protected mode\r\n")
+        while pipe.is_open:
+            await asyncio.sleep(0.001)
+        with pytest.raises(LostConnection, match="DENIED protected mode"):
+            await pipe.call(("GET", "a"))
+        assert pipe.is_over
+
+
+async def test_a_call_on_a_closed_connection_fails_like_one_that_lost_it(tmp_path: Path) -> None:
+    async with piped(tmp_path / "s") as (pipe, _):
+        pipe.close()
+        await asyncio.sleep(0)
+        with pytest.raises(LostConnection, match="closed"):
+            await pipe.call(("GET", "a"))
+        assert pipe.is_over
+
+
+async def test_a_link_does_not_connect_for_ever_to_a_server_that_refuses_at_once(
+    tmp_path: Path,
+) -> None:
+    refused = 0
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal refused
+        refused += 1
+        writer.write(b"-ERR max number of clients reached\r\n")
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    listening = await asyncio.start_unix_server(refuse, tmp_path / "s")
+    link = Link(f"unix://{tmp_path / 's'}", prefix="p:", timeout_s=TIMEOUT_S)
+    for _ in range(20):
+        with pytest.raises(DependencyDown):
+            await link.call("GET", "a")
+    assert refused <= 20
+    await link.close()
+    await asyncio.sleep(0.01)
+    listening.close()

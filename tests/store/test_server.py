@@ -1,5 +1,7 @@
 """What a URL says of a server, and what its errors are: as the server's own library reads them."""
 
+import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -126,3 +128,42 @@ async def test_a_wrong_password_and_another_database(store_settings: StoreSettin
         await five.call("DEL", "only-here")
         for link in (refused, zero, five):
             await link.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "raised"),
+    [
+        ("MISCONF Errors writing to the AOF file: No space left on device", DependencyDown),
+        ("BUSY Valkey is busy running a script.", DependencyDown),
+        ("UNBLOCKED force unblock, instance state changed (master -> replica?)", DependencyDown),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", DependencyDown),
+        ("HOSTED the instance is being moved", DependencyDown),
+        ("READONLY You can't write against a read only replica.", DependencyDown),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", server.ResponseError),
+        ("ERR value is not an integer or out of range", server.ResponseError),
+        ("ERR user_script:1: attempt to index a nil value", server.ResponseError),
+    ],
+)
+async def test_a_state_of_the_server_is_no_fault_of_the_call(
+    tmp_path: Path, said: str, raised: type[Exception]
+) -> None:
+    ended = asyncio.Semaphore(0)
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1_000):
+                writer.write(f"-{said}\r\n".encode())
+        writer.close()
+        ended.release()
+
+    listening = await asyncio.start_unix_server(refuse, tmp_path / "s")
+    link = Link(f"unix://{tmp_path / 's'}", prefix="x:", timeout_s=5.0)
+    with pytest.raises(raised):
+        await link.call("GET", "a")
+    with pytest.raises(raised):
+        await link.wait("BLPOP", "a", 1, timeout_s=1.0)
+    await link.close()
+    for _ in range(2):
+        await ended.acquire()
+    await asyncio.sleep(0.01)
+    listening.close()

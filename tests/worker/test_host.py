@@ -32,7 +32,7 @@ from assay.store.valkey import ValkeyStore
 from assay.verifiers.registry import load_pipelines, stages_of
 from assay.worker.build import host_settings
 from assay.worker.forking import processes
-from assay.worker.host import WAIT_S, HostFailed
+from assay.worker.host import WAIT_S, BackgroundTasks, HostFailed
 
 if TYPE_CHECKING:
     from assay.edge.tracing import Tracer
@@ -728,3 +728,23 @@ async def test_work_that_outlasts_the_drain_is_given_back_without_an_attempt(
     go.touch()
     await run_host("patient", slots=1)
     assert attempts(await trainer.results(batch)) == [1]
+
+
+async def test_a_task_whose_call_is_cancelled_under_it_has_failed() -> None:
+    tasks = BackgroundTasks()
+    call: asyncio.Future[None] = asyncio.Future()
+
+    async def loop() -> None:
+        await call
+
+    ended = tasks.spawn(loop(), name="ended")
+    await asyncio.sleep(0)
+    ended.cancel()
+    await asyncio.wait((ended,))
+    assert not tasks.failed.done()
+    call = asyncio.Future()
+    tasks.spawn(loop(), name="failed")
+    await asyncio.sleep(0)
+    call.cancel()
+    async with asyncio.timeout(60):
+        assert isinstance(await tasks.failed, RuntimeError)

@@ -114,13 +114,11 @@ class Joining:
                 results = await asyncio.gather(*sending, return_exceptions=True)
             for (_, answer), result in zip(waiting, results, strict=True):
                 _settle(answer, result)
-        except DependencyDown as error:
-            for _, answer in waiting:
-                _settle(answer, error)
         except BaseException as error:
             for _, answer in waiting:
                 _settle(answer, error)
-            raise
+            if not isinstance(error, Exception):  # any other its callers have
+                raise
         finally:
             self._answered()
 

@@ -85,7 +85,7 @@ class Feed:
         """Yield server-sent events, the first within a moment, until the service stops."""
         self._viewers[viewer] += 1
         self._joined.set()
-        if self._reading is None:
+        if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_on(), name="console")
         seen = self._published.number
         try:

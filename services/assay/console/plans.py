@@ -9,7 +9,7 @@ from assay.console.look import Outlook, PlannerLook
 from assay.core.errors import DependencyDown
 from assay.core.ids import BatchId, TenantId
 from assay.core.store_limits import no_batch
-from assay.edge.access.channels import OperatorChannels
+from assay.edge.access.channels import LeftChannels, OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
@@ -27,10 +27,11 @@ class PlannerClient:
         self._connect = OperatorChannels(operator.tls)
         self._channel: grpc.aio.Channel | None = None
         self._called = ""
+        self._left = LeftChannels()
 
     async def look(self) -> PlannerLook | None:
         """The planner's state, plan and pools; `None`: none answers."""
-        stub = await self._stub()
+        stub = self._stub()
         if stub is None:
             return None
         try:
@@ -42,7 +43,10 @@ class PlannerClient:
         except grpc.aio.AioRpcError:
             return None
         if not answer.leading:  # of several behind one address, the next connection may find it
-            await self.close()
+            self._leave()
+            return look_of(answer)
+        stub = self._stub()  # another call may have found that its address has changed
+        if stub is None:
             return look_of(answer)
         try:
             everywhere = await stub.GetPools(
@@ -61,7 +65,7 @@ class PlannerClient:
             DependencyDown: no planner answers.
             NotFound: the batch is no longer kept.
         """
-        stub = await self._stub()
+        stub = self._stub()
         if stub is None:
             raise DependencyDown(NO_PLANNER)
         request = planner_pb2.ExplainPlanRequest(batch_id=batch_id, tenant=tenant)
@@ -84,14 +88,18 @@ class PlannerClient:
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = None
+        self._leave()
+        await self._left.close()
 
-    async def _stub(self) -> "planner_pb2_grpc.PlannerServiceAsyncStub | None":
+    def _leave(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._left.leave(channel)
+
+    def _stub(self) -> "planner_pb2_grpc.PlannerServiceAsyncStub | None":
         address = self._address()
         if address != self._called:
-            await self.close()
+            self._leave()
             self._called = address
         if not address:
             return None

@@ -18,7 +18,7 @@ first, within bounds (`DISCARD_S_MAX`); a stranger's is not.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Iterable,
+        Iterator,
         Mapping,
         Sequence,
     )
@@ -312,11 +313,12 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         await self._guard.before_refusal(call)
         if arrival.kind is Kind.UPLOAD and call.tenant is not None:
             await self._discard(call.tenant.tenant_id, incoming)
-        await context.abort(
-            call.error.status.grpc,
-            call.error.message,
-            trailing_metadata=(*call.error.trailers(), ("call-id", call.call_id)),
-        )
+        with _unless_gone():
+            await context.abort(
+                call.error.status.grpc,
+                call.error.message,
+                trailing_metadata=(*call.error.trailers(), ("call-id", call.call_id)),
+            )
 
     async def _discard(self, tenant: TenantId, incoming: Incoming) -> None:
         """Read what a refused stream still sends; its tenant's streams do so in turn."""
@@ -333,7 +335,8 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
     async def _written(self, message: Any, context: Context) -> None:  # noqa: ANN401 a message
         writing = context.write(message)
-        await within(writing, seconds=self._limits.body_s_max, what=READING)
+        with _unless_gone():
+            await within(writing, seconds=self._limits.body_s_max, what=READING)
 
     async def _given(
         self, handler: Handler, arrival: Arrival, admitted: Call, incoming: Incoming
@@ -406,6 +409,21 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         message = parsed_message(handler.request_deserializer, body)
         admitted.about.update(_named(message))
         return message
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Send to a client; if it has just gone, or the server stops, the call ends as a cancelled one.
+
+    gRPC cancels the call of a client that is gone, but what is being sent at that moment fails with
+    an error of its own, which would be a traceback in the log.
+    """
+    try:
+        yield
+    except grpc.aio.BaseError as error:
+        if isinstance(error, grpc.aio.AbortError | grpc.aio.UsageError):
+            raise
+        raise asyncio.CancelledError from None
 
 
 def _named(message: Any) -> dict[str, str]:  # noqa: ANN401 a message

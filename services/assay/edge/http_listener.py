@@ -28,15 +28,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from assay.core.errors import DependencyDown
 from assay.edge.auth import in_url
 from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
 from assay.edge.connections.turns import PieceTurns
-from assay.edge.http_edge import CERTIFICATE
+from assay.edge.http_edge import CERTIFICATE, CUT_SHORT
+from assay.edge.status import detail_of
 
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
@@ -71,6 +75,8 @@ TICK_S: Final = 1.0
 """Interval at which the date in responses is renewed."""
 ENDING_S: Final = 1.0
 """How long calls that were cut short may take to say so."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +286,33 @@ class Bounded(HttpToolsProtocol):
             self._due = self.loop.call_later(seconds, self.transport.abort)
 
 
+class _Ended:
+    """An application whose calls end without a word of uvicorn's, which would be a traceback for
+    each caller that is gone and each call that a stop cuts short."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not started:  # a caller that is gone hears nothing; one of a service that stops does
+                body = detail_of(DependencyDown(CUT_SHORT)).body()
+                headers = {"Connection": "close"}
+                await JSONResponse(body, status_code=503, headers=headers)(scope, receive, send)
+        except Exception:
+            log.exception("http_call_failed", path=scope["path"])
+            raise  # uvicorn answers 500, or closes the connection
+
+
 def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `ssl` gives it
     """The common name and the alternative names of a peer's certificate; none without one."""
     if not certificate:
@@ -324,11 +357,11 @@ class HttpListener:
         self._serving: asyncio.Task[None] | None = None
         self._server = _Uvicorn(
             uvicorn.Config(
-                app,
+                _Ended(app),
                 http=bounded_protocol(connections),
                 ws="none",
                 log_config=None,
-                log_level="error",  # its warnings are a line or two per bad request of anyone
+                log_level="critical",  # what it logs, anyone can cause; see `_Ended`
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

@@ -3,6 +3,9 @@
 One SIGTERM, SIGINT or SIGHUP stops a service; a second signal kills it as usual. While a service
 listens, a file holds its addresses, so that ports may be any free ones. A failed start is one line
 on stderr and an exit code, never a traceback.
+
+Also how tasks end: work that goes on when its caller leaves (`to_its_end`, `joined`), errors that
+no one may be left to hear (`heard`), and loops that never end (`going_on`).
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from pydantic import ValidationError
@@ -46,6 +49,12 @@ PAUSE: Final = 500
 PARTIAL_LEAST: Final = 10
 """Partial collections after which there may be enough to find for a full one."""
 NEVER: Final = 2**31 - 1
+
+T = TypeVar("T")
+FutureT = TypeVar("FutureT", bound=asyncio.Future[Any])
+
+_OUTLIVING: Final[set[asyncio.Task[Any]]] = set()
+"""Work whose caller may have gone; the event loop itself keeps no task alive."""
 
 log = structlog.get_logger(__name__)
 
@@ -289,3 +298,50 @@ def _version() -> str:
     from importlib.metadata import version  # here: only what ends at once needs it
 
     return version("assay")
+
+
+# -- work that outlives its caller, or never ends --------------------------------------------------
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that goes on to its end when its caller leaves."""
+    task = heard(asyncio.create_task(work))
+    _OUTLIVING.add(task)
+    task.add_done_callback(_OUTLIVING.discard)
+    return await joined(task)
+
+
+async def joined(shared: asyncio.Future[T]) -> T:
+    """The result of work that several may wait for, and that goes on when this caller leaves.
+
+    Not `asyncio.shield`: of an error that its caller does not wait for, the event loop logs a
+    traceback.
+    """
+    if not shared.done():
+        await asyncio.wait((shared,))
+    return shared.result()
+
+
+def heard(work: FutureT) -> FutureT:
+    """Take an error of this work for heard, whether or not those who wait for it still do."""
+    work.add_done_callback(_hear)
+    return work
+
+
+async def going_on(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that ends only when it is cancelled, or fails.
+
+    Raises:
+        RuntimeError: something that it waited for was cancelled under it. Its task would end like
+            one that was to end, and no one would know.
+    """
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            raise RuntimeError("what it waited for was cancelled") from None
+        raise
+
+
+def _hear(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()

@@ -8,12 +8,17 @@ import logging
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
 
 from assay.config.telemetry import TelemetrySettings
 from assay.edge.tracing import NoTracer, Tracer
+
+GRPC: Final = "grpc._cython.cygrpc"
+"""The logger of gRPC's event loop."""
+NOT_SENT: Final = "ExecuteBatchError"
+"""Its error of an answer that it could not send, because the client had just gone."""
 
 Event = MutableMapping[str, Any]
 Processor = Callable[[Any, str, Event], Any]
@@ -52,11 +57,19 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.getLogger(GRPC).addFilter(is_no_lost_client)
 
 
 def bound(**fields: str) -> AbstractContextManager[object]:
     """Put fields on every log line inside the block (and in the tasks started there)."""
     return structlog.contextvars.bound_contextvars(**fields)
+
+
+def is_no_lost_client(record: logging.LogRecord) -> bool:
+    """Whether it is about something else than a client that has gone: gRPC writes a traceback for
+    each one that it has not yet noticed, so that clients could fill the log."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__name__ != NOT_SENT
 
 
 def _shared_processors(tracer: Tracer) -> list[Processor]:

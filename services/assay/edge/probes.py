@@ -10,7 +10,7 @@ the kubelet may have the address of all callers from outside of the cluster.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -53,7 +53,7 @@ class Probes:
         self._setting = setting
         self._tls = None if operator is None else operator.tls
         self._asks_certificate = self._tls is not None and self._tls.tls_client_ca is not None
-        self._connections = 0
+        self._serving: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -78,11 +78,19 @@ class Probes:
         """Close the listener and all connections."""
         if self._server is not None:
             self._server.close()
+        for task in self._serving:
+            task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        if (task := asyncio.current_task()) is not None:
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        with contextlib.suppress(asyncio.CancelledError):  # a stop; asyncio would log it
+            await self._answered(reader, writer)
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if self._connections > CONNECTIONS_MAX:
+            if len(self._serving) > CONNECTIONS_MAX:
                 return
             async with asyncio.timeout(TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -92,7 +100,6 @@ class Probes:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             pass  # it sent nothing that can be answered
         finally:
-            self._connections -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

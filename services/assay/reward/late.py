@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from assay.edge.lifecycle import heard, joined
+
 MadeT = TypeVar("MadeT")
 
 _MAKING: Final = threading.Lock()
@@ -23,8 +25,8 @@ class Late(Generic[MadeT]):
     async def get(self) -> MadeT:
         """The answer; a caller that goes away does not stop the others' wait."""
         if self._made is None or _failed(self._made):
-            self._made = asyncio.create_task(asyncio.to_thread(self._make_alone))
-        return await asyncio.shield(self._made)
+            self._made = heard(asyncio.create_task(asyncio.to_thread(self._make_alone)))
+        return await joined(self._made)
 
     def _make_alone(self) -> MadeT:
         with _MAKING:

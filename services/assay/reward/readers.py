@@ -144,7 +144,8 @@ class Places:
 
     def _hand_out(self) -> None:
         while self._running.total() < self._places_max:
-            may = [place for place in self._waiting if self._may(place)]
+            # One whose call was cancelled is still here until that call goes on.
+            may = [one for one in self._waiting if not one.free.done() and self._may(one)]
             if not may:
                 return
             place = min(may, key=lambda p: self._running[p.tenant])

@@ -34,6 +34,7 @@ from assay.edge.grpc_edge import (
     take_port,
 )
 from assay.edge.http_listener import HttpListener, TlsFiles
+from assay.edge.lifecycle import heard, joined
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.reward.readers import Readers
@@ -93,12 +94,10 @@ class Readiness:
         if self._stopping:
             raise DependencyDown("this service is stopping")
         if self._pinging is None or self._pinging.done():
-            self._pinging = asyncio.create_task(self._ping(), name="ping")
+            self._pinging = heard(asyncio.create_task(self._ping(), name="ping"))
         # Concurrent callers share one round trip, because anyone may ask. The next one may have
         # begun before this caller goes on.
-        pinging = self._pinging
-        await asyncio.wait((pinging,))
-        return pinging.result()
+        return await joined(self._pinging)
 
     async def _ping(self) -> float:
         try:

@@ -37,8 +37,9 @@ BLOCK_GRACE_S: Final = 5.0
 """How much longer than its own timeout a blocking call may take."""
 RELEASES_MAX: Final = 8
 """Versions of a function that a server keeps."""
-_SERVER_UNFIT: Final = ("MISCONF", "NOREPLICAS", "BUSY")
-"""Prefixes of errors that are about the server's state, not about the call."""
+_FAULTS: Final = frozenset({"WRONGTYPE", "EXECABORT", "NOPROTO", "NOGROUP", "BUSYGROUP", "BUSYKEY"})
+"""Codes of errors that are about the call. All others are about the server's state, as `MISCONF`,
+`NOREPLICAS`, `BUSY`, or `UNBLOCKED` at a failover; hosted servers have some of their own."""
 _NOT_REACHED: Final = (
     *(LostConnection, TimeoutError, OSError),
     *(NoPermissionError, ReadOnlyError),  # only the operator can fix these
@@ -97,6 +98,8 @@ class Link:
             pipe = self._calls
             if pipe is None or not pipe.is_open:
                 pipe = await self._connect_once()
+                if not pipe.is_open:  # the server ended it at once, as it will the next one
+                    raise LostConnection(pipe.why_closed)
             if not pipe.is_free:
                 await pipe.has_room()
             if pipe.is_open:
@@ -107,7 +110,9 @@ class Link:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._open_pipe(), name="store-connect")
             self._connecting.add_done_callback(self._connected)
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting  # not shielded: see `assay.edge.lifecycle.joined`
+        await asyncio.wait((connecting,))
+        return connecting.result()
 
     def _connected(self, task: asyncio.Task[Pipe]) -> None:
         self._connecting = None
@@ -207,7 +212,7 @@ class Link:
         if isinstance(error, OutOfMemoryError):
             message = "the store's memory is full"
             raise Saturated(message, retry_after_s=5.0) from error
-        if isinstance(error, ResponseError) and str(error).startswith(_SERVER_UNFIT):
+        if isinstance(error, ResponseError) and _is_of_the_server(error):
             message = f"store: {error}"
             raise DependencyDown(message) from error
 
@@ -221,6 +226,12 @@ class Link:
         self._waits_idle.clear()
         self._calls = None
         await asyncio.sleep(0)  # the transports end in the next turn of the loop
+
+
+def _is_of_the_server(error: ResponseError) -> bool:
+    """Whether its text begins with a code, which is not that of a fault of ours."""
+    code = str(error).partition(" ")[0]
+    return code.isalpha() and code.isupper() and code not in _FAULTS
 
 
 def _is_unknown(error: ResponseError) -> bool:

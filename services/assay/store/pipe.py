@@ -19,6 +19,8 @@ from assay.store.server import LostConnection, reply_error
 CALLS_IN_FLIGHT_MAX: Final = 1_024
 """Calls that wait for their reply on one connection; further calls wait before they are sent."""
 
+SAID_CHARS_MAX: Final = 200
+
 Reply = Any  # A RESP reply: bytes, int, None or lists of them; each caller knows its shape.
 Argument = bytes | str | int | float
 Command = tuple[Any, ...]  # of Arguments
@@ -50,6 +52,7 @@ class Pipe(asyncio.Protocol):
         self._room = asyncio.Event()
         self.is_open = True
         """Takes calls."""
+        self.why_closed = "the connection was closed"
         self._transport = stream.transport
         self._transport.set_protocol(self)
 
@@ -77,10 +80,12 @@ class Pipe(asyncio.Protocol):
     def call(self, *commands: Command, timeout_s: float | None = None) -> asyncio.Future[Reply]:
         """Send commands; the future has the reply of the only one, or the list of all replies.
 
-        The pipe must be open. The future fails with the first error reply, LostConnection or
-        TimeoutError.
+        The future fails with the first error reply, LostConnection or TimeoutError.
         """
         future = self._loop.create_future()
+        if not self.is_open or self._transport.is_closing():  # it would raise if written to
+            future.set_exception(LostConnection(self.why_closed))
+            return future
         due_s = self._loop.time() + (timeout_s or self._timeout_s)
         for command in commands:
             self._transport.write(hiredis.pack_command(command))
@@ -100,6 +105,9 @@ class Pipe(asyncio.Protocol):
             self._lose(LostConnection(f"not a reply of a server: {error}"))
 
     def _take(self, reply: Reply) -> None:
+        if not self._pending:  # why it takes no calls: too many clients, or not from there
+            self._lose(LostConnection(f"the server said: {str(reply)[:SAID_CHARS_MAX]}"))
+            return
         future, count, _ = self._pending[0]
         if count == 1:
             self._pending.popleft()
@@ -150,6 +158,8 @@ class Pipe(asyncio.Protocol):
 
     def _lose(self, error: LostConnection) -> None:
         was_open, self.is_open = self.is_open, False
+        if was_open:
+            self.why_closed = str(error)
         self._fail(error)
         self.close()
         if was_open:

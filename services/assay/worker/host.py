@@ -19,6 +19,7 @@ from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
 from assay.core.records import StageDepth  # noqa: TC001 - seen by mypy and readers alike
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import going_on
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
 from assay.worker.forking.client import SlotForks
@@ -49,7 +50,7 @@ class BackgroundTasks:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
+        task = asyncio.create_task(going_on(work), name=name)
         self._running[task] = None
         task.add_done_callback(self._done)
         return task

@@ -15,9 +15,11 @@ pytest.importorskip("numpy")
 from tests.rollout.chaos.remote import Relay
 from tests.rollout.service.served import SHORT
 from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
+from tests.unheard import leave
 
 from assay.client.rollouts import RolloutClient, SamplingParams
 from assay.core.errors import Conflict, DeadlinePassed, FailedPrecondition, InvalidRequest
+from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import PauseMode
 from assay.rollout.service import pauses
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tests.rollout.service.served import Rollouts, RunRollouts
 
     from assay.client.rollouts import RolloutSession
+    from assay.rollout.interface.rollout_engine import RolloutEngine
 
 SHORTLY_S = 0.2
 SOON_S = 20.0
@@ -309,3 +312,18 @@ async def test_a_pause_on_a_service_of_an_earlier_release_holds_and_says_for_how
     await own.client.resume(held)
     with pytest.raises(FailedPrecondition):  # it held until here
         await own.client.resume(held)
+
+
+class Stalled:
+    """An engine that is not held in time."""
+
+    def pause(self, wait_s: float, *, mode: PauseMode) -> None:
+        raise WorkerStalled(f"{mode}: no token in {wait_s} s")
+
+
+async def test_a_pause_that_fails_when_its_caller_has_left_writes_no_error_to_the_log() -> None:
+    held = pauses.Pauses(cast("RolloutEngine", Stalled()), lambda: "id")
+    await leave(held.hold(PauseMode.FINISH))
+    async with asyncio.timeout(SOON_S):
+        with pytest.raises(FailedPrecondition):
+            await anext(held.keep("id"))

@@ -140,11 +140,12 @@ class Transport:
         request = self._client.build_request(method, path, json=body, timeout=waits)
         sending = asyncio.ensure_future(self._client.send(request, stream=True))
         try:
-            return await asyncio.shield(sending)
+            await asyncio.wait((sending,))
         except asyncio.CancelledError:
             self._abandoned.add(sending)
             sending.add_done_callback(self._close_abandoned)
             raise
+        return sending.result()
 
     def _close_abandoned(self, sending: asyncio.Future[httpx.Response]) -> None:
         self._abandoned.discard(sending)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from assay.core.errors import Conflict, FailedPrecondition, InvalidRequest, Saturated
+from assay.edge.lifecycle import to_its_end
 from assay.rollout.errors import WorkerStalled
 from assay.rollout.layout import PauseMode
 
@@ -106,9 +107,8 @@ class Pauses:
             message = f"at most {PAUSES_MAX} pauses"
             raise Saturated(message, field="pause_id", retry_after_s=1.0)
         asked = self._asked[pause_id] = _Asked(mode, asyncio.Event())
-        holding = asyncio.create_task(self._hold(pause_id, asked, hold_s))
         try:
-            await asyncio.shield(holding)
+            await to_its_end(self._hold(pause_id, asked, hold_s))
         except asyncio.CancelledError:
             asked.abandoned = True
             raise

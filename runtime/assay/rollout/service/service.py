@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from assay.core.errors import Conflict, DependencyDown, InvalidRequest, NotFound
+from assay.edge.lifecycle import to_its_end
 from assay.edge.metrics import Metrics
 from assay.rollout.layout import PauseMode
 from assay.rollout.service.flights import Flights
@@ -218,7 +219,7 @@ class RolloutService:
 
         It is done to its end, also if its caller vanishes meanwhile.
         """
-        return await asyncio.shield(asyncio.create_task(self._close(key)))
+        return await to_its_end(self._close(key))
 
     async def _close(self, key: SessionKey) -> int:
         async with self._lock_of(key):

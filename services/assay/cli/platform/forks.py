@@ -166,18 +166,21 @@ class PartForks:
             DependencyDown: the warm process does not serve.
         """
         self.begin()
-        if self._control is None or self._warm is None:
+        control, warm = self._control, self._warm
+        if control is None or warm is None:
             raise DependencyDown("the warm process does not run")
         order = {"argv": list(argv), "environment": dict(environment), "drain_s": drain_s}
         answer: asyncio.Future[ForkedPart] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(WARM_S_MAX):
-                await asyncio.shield(self._warm)
+                if not warm.done():
+                    await asyncio.wait((warm,))
+            warm.result()
             with _memory_file(json.dumps(order).encode()) as wanted, _ourselves() as owner:
-                socket.send_fds(self._control, [b"f"], [wanted, owner, lock, log])
+                socket.send_fds(control, [b"f"], [wanted, owner, lock, log])
             self._asked.append(answer)
             async with asyncio.timeout(FORK_S_MAX):
-                return await asyncio.shield(answer)
+                return await answer  # of a caller that is gone, the part is ended
         except (OSError, TimeoutError) as error:
             self._lose()
             raise DependencyDown(f"the warm process does not serve: {error!r}") from error

@@ -45,6 +45,7 @@ class HttpConnection:
     def rest(self) -> None:
         """No call uses the connection: bytes that arrive now are its end, or belong to no call."""
         self.watch = asyncio.ensure_future(self.reader.read(1))
+        self.watch.add_done_callback(_hear)
 
     async def wake(self) -> bool:
         """Whether it may be used again."""
@@ -70,6 +71,12 @@ class HttpConnection:
         if self.watch is not None:
             self.watch.cancel()
         self.writer.transport.abort()
+
+
+def _hear(watch: asyncio.Future[bytes]) -> None:
+    """Of a connection that was reset, the loop would write the error to the user's terminal."""
+    if not watch.cancelled():
+        watch.exception()
 
 
 def head_of(call: Call, host: str, headers: Mapping[str, str]) -> bytes:

@@ -1,14 +1,47 @@
 """TLS of the operator's ports, at both ends: how they are called, and how their HTTP listens."""
 
+import asyncio
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from assay.config.access import OperatorSettings, TlsBranch
 
+CALLS_S_MAX: Final = 30.0
+"""Longer than a call to an operator's port may take."""
+
 Options = Sequence[tuple[str, str | int]]
+
+
+class LeftChannels:
+    """Channels that no further call uses; each is closed when its calls have ended.
+
+    Closed at once it would cancel them, and a task whose call was cancelled under it ends as if it
+    had been cancelled itself: nothing says so, and what it was to do is not done any more.
+    """
+
+    def __init__(self, *, calls_s_max: float = CALLS_S_MAX) -> None:
+        """`calls_s_max`: no call takes longer."""
+        self._calls_s_max = calls_s_max
+        self._closing: dict[asyncio.Task[None], grpc.aio.Channel] = {}
+
+    def leave(self, channel: grpc.aio.Channel) -> None:
+        """Close it when its calls have ended."""
+        task = asyncio.create_task(channel.close(self._calls_s_max), name="left channel")
+        self._closing[task] = channel
+        task.add_done_callback(lambda ended: self._closing.pop(ended, None))
+
+    async def close(self) -> None:
+        """Close all of them now; their calls are cancelled."""
+        left = dict(self._closing)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        open_yet = [channel for task, channel in left.items() if task.cancelled()]
+        await asyncio.gather(*(channel.close() for channel in open_yet))
 
 
 class OperatorChannels:

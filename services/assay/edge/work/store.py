@@ -26,6 +26,7 @@ from assay.core.records import (
     StageDepth,
 )
 from assay.core.store_limits import Fitness
+from assay.edge.access.channels import LeftChannels
 from assay.edge.clock import Clock
 from assay.edge.work import wire
 from assay.edge.work.token_files import RENEW_S_MIN, RENEW_SHARE, TokenFiles
@@ -75,7 +76,7 @@ class RemoteStore:
         self._session = ""
         self._renew_ns = 0
         self._enrolling = asyncio.Lock()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._left = LeftChannels(calls_s_max=ARTIFACT_S_MAX + WAIT_GRACE_S)
         self._depths: dict[StageName, StageDepth] = {}
 
     @property
@@ -159,10 +160,7 @@ class RemoteStore:
         channel, self._channel = self._channel, None
         if channel is not None:
             self._at += 1
-            # Calls that still run on it may end there: they have their own answers.
-            closing = asyncio.create_task(channel.close(CALL_S_MAX))
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._left.leave(channel)
 
     # -- work ----------------------------------------------------------------------------------
     async def claim(
@@ -340,7 +338,7 @@ class RemoteStore:
         """Close the connections; the life has ended in order."""
         self._tokens.end()
         self._leave_channel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._left.close()
 
 
 def _content(answer: worker_pb2.WorkArtifactResponse) -> bytes | None:

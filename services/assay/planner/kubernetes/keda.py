@@ -19,6 +19,7 @@ import grpc
 from assay.config.access import TlsBranch
 from assay.core.errors import DependencyDown, NotFound
 from assay.core.ids import StageName
+from assay.edge.access.channels import LeftChannels
 from assay.edge.connections.port import FrontedPort
 from assay.edge.grpc_edge import GrpcEdge, open_server, server_options
 from assay.planner.kubernetes.scaler import KubernetesScaler
@@ -92,18 +93,19 @@ class Leader:
         self._server_name = server_name
         self._channel: grpc.aio.Channel | None = None
         self._to = ""
+        self._left = LeftChannels()
 
     def __repr__(self) -> str:
         return f"Leader({self._address() or 'unknown'!r})"
 
-    async def there(self) -> externalscaler_pb2_grpc.ExternalScalerAsyncStub | None:
+    def there(self) -> externalscaler_pb2_grpc.ExternalScalerAsyncStub | None:
         """The leader's own answers; `None`: it is not known where it is."""
         address = self._address()
         if address != self._to:
-            old, self._to = self._channel, address
+            if self._channel is not None:
+                self._left.leave(self._channel)
+            self._to = address
             self._channel = self._connect(address) if address else None
-            if old is not None:  # last: other calls come while this one waits
-                await old.close()
         if self._channel is None:
             return None
         return externalscaler_pb2_grpc.ExternalScalerStub(self._channel)
@@ -113,7 +115,8 @@ class Leader:
         channel, self._channel = self._channel, None
         self._to = ""
         if channel is not None:
-            await channel.close()
+            self._left.leave(channel)
+        await self._left.close()
 
     def _connect(self, address: str) -> grpc.aio.Channel:
         tls = self._tls
@@ -192,7 +195,7 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
         self, ref: externalscaler_pb2.ScaledObjectRef, context: Context
     ) -> int:
         passed_on = any(key == PASSED_ON for key, _ in context.invocation_metadata() or ())
-        there = None if passed_on else await self._leader.there()
+        there = None if passed_on else self._leader.there()
         if there is None:
             raise DependencyDown("this planner does not lead")
         request = externalscaler_pb2.GetMetricsRequest(scaledObjectRef=ref, metricName=METRIC)

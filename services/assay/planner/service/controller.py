@@ -29,6 +29,7 @@ from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, StageDepth, TaskRecord
 from assay.core.tools.lru import LruCache
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import going_on, to_its_end
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
 from assay.planner.service.floor import (
@@ -179,10 +180,8 @@ class Controller:
         """
         if self.plan is None:
             raise FailedPrecondition("no work is planned here now")
-        # Shielded: a question that is cancelled with its caller would kill the process.
-        asking = asyncio.create_task(self._process.what_if(change), name="what if")
-        try:
-            return await asyncio.shield(asking)
+        try:  # a question that is cancelled with its caller would kill the process
+            return await to_its_end(self._process.what_if(change))
         except PlanningDown as error:
             message = f"the planning process does not answer: {error}"
             raise DependencyDown(message) from error
@@ -191,11 +190,11 @@ class Controller:
     async def run(self) -> None:
         """Plan until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._lease.keep())
-            tasks.create_task(self._watch())
-            tasks.create_task(self._watch_lease())
-            tasks.create_task(self._step_forever())
-            tasks.create_task(self._hold_floor())
+            for loop in (
+                *(self._lease.keep, self._watch, self._watch_lease),
+                *(self._step_forever, self._hold_floor),
+            ):
+                tasks.create_task(going_on(loop()))
 
     def look_again(self) -> None:
         """Something has changed that the store does not report."""

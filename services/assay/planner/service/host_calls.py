@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from assay.core.errors import InvalidRequest
 from assay.core.hosts.record import HostRecord, address_of
 from assay.core.ids import WorkerId
-from assay.edge.access.channels import OperatorChannels
+from assay.edge.access.channels import LeftChannels, OperatorChannels
 from assay.edge.auth import Operator
 from assay.v1 import worker_pb2_grpc
 
@@ -40,16 +40,15 @@ class HostConnections:
         self._operator = operator
         self._connect = OperatorChannels(operator.tls)
         self._channels: dict[WorkerId, tuple[str, grpc.aio.Channel]] = {}
+        self._left = LeftChannels()
 
-    async def stub(self, host: HostRecord) -> "worker_pb2_grpc.PoolServiceAsyncStub":
+    def stub(self, host: HostRecord) -> "worker_pb2_grpc.PoolServiceAsyncStub":
         """Its pool service; connects when it is called."""
         address, channel = self._channels.get(host.worker, ("", None))
         if channel is None or address != host.address:
-            old = channel
+            self.forget(host.worker)
             channel = self._connect.to(target_of(host.address), OPTIONS)
             self._channels[host.worker] = (host.address, channel)
-            if old is not None:  # last: other calls come while this one waits
-                await old.close()
         return worker_pb2_grpc.PoolServiceStub(channel)
 
     def shown_to(self, host: HostRecord) -> Metadata:
@@ -58,16 +57,17 @@ class HostConnections:
             return self._operator.metadata
         return (("authorization", f"Bearer {host.credential}"),) if host.credential else ()
 
-    async def forget(self, worker: WorkerId) -> None:
-        """Close its connection."""
+    def forget(self, worker: WorkerId) -> None:
+        """Close its connection once the calls on it have ended."""
         _, channel = self._channels.pop(worker, ("", None))
         if channel is not None:
-            await channel.close()
+            self._left.leave(channel)
 
     async def close(self) -> None:
         """Close the connections to all hosts."""
         for worker in list(self._channels):
-            await self.forget(worker)
+            self.forget(worker)
+        await self._left.close()
 
 
 def target_of(address: str) -> str:

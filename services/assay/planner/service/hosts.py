@@ -337,7 +337,7 @@ class HostsScaler:
                 own = unregistered(self._address_in_file() or self._local.fallback)
                 records = {own.worker: own}
             elif records:
-                await self._drop_unregistered()
+                self._drop_unregistered()
             for worker, record in records.items():
                 view = self._views.setdefault(worker, HostView(record=record))
                 view.listed(record)
@@ -373,7 +373,7 @@ class HostsScaler:
         async with lane:
             sizes_asked = view.sizes_asked
             try:
-                stub = await self._hosts.stub(view.record)
+                stub = self._hosts.stub(view.record)
                 request = worker_pb2.ListPoolsRequest()
                 answer = await stub.ListPools(
                     request, timeout=LOOK_S_MAX, metadata=self._hosts.shown_to(view.record)
@@ -392,19 +392,19 @@ class HostsScaler:
 
     async def _missed(self, view: HostView, error: grpc.aio.AioRpcError) -> None:
         record, code = view.record, error.code()
-        await self._hosts.forget(record.worker)
+        self._hosts.forget(record.worker)
         # A life never changes its credential: one that does not know it is another life.
         another = code is grpc.StatusCode.UNAUTHENTICATED and bool(record.credential)
         gone = another or (code is grpc.StatusCode.UNAVAILABLE and await refuses(record.address))
         view.missed(self._clock.monotonic_ns(), gone=gone)
         self._why = f"the worker host at {record.address} does not answer: {code.name}"
 
-    async def _drop_unregistered(self) -> None:
+    def _drop_unregistered(self) -> None:
         """A host that has registered since is one host, not two: its slots would count twice."""
         for worker, view in list(self._views.items()):
             if not view.is_registered:
                 del self._views[worker]
-                await self._hosts.forget(worker)
+                self._hosts.forget(worker)
 
     async def _bury(self, records: Mapping[WorkerId, HostRecord]) -> None:
         """Forget hosts that are gone; those known to be dead give back what they hold."""
@@ -416,7 +416,7 @@ class HostsScaler:
             elif worker in records or view.counts(now_ns):
                 continue
             del self._views[worker]
-            await self._hosts.forget(worker)
+            self._hosts.forget(worker)
 
     # -- calls ---------------------------------------------------------------------------------
     async def _ask_for(self, view: HostView, stage: StageName, slots: int) -> bool:
@@ -450,7 +450,7 @@ class HostsScaler:
             AioRpcError: it does not answer.
         """
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
-        stub = await self._hosts.stub(view.record)
+        stub = self._hosts.stub(view.record)
         shown = self._hosts.shown_to(view.record)
         try:
             answer = await stub.ResizePool(request, timeout=CALL_S_MAX, metadata=shown)

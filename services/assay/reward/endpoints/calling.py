@@ -18,6 +18,7 @@ from assay.core.codec import unpack_body
 from assay.core.errors import DependencyDown, InvalidRequest, TooLarge
 from assay.core.outcome import Outcome
 from assay.edge.calls import current_call
+from assay.edge.lifecycle import heard, joined
 from assay.reward.drafts import BatchDraft, ScoreDraft, TaskDraft
 from assay.reward.reading import Form
 
@@ -237,6 +238,7 @@ class _Shared(asyncio.Future[T]):
         super().__init__()
         self._waiting = 0
         self._on_end = on_end
+        heard(self)
         self._work = asyncio.ensure_future(work)
         self._work.add_done_callback(self._ended)
 
@@ -255,7 +257,7 @@ class _Shared(asyncio.Future[T]):
         """Wait for the result."""
         self._waiting += 1
         try:
-            return await asyncio.shield(self)
+            return await joined(self)
         finally:
             self._waiting -= 1
             if not self._waiting and not self._work.done():
@@ -287,8 +289,8 @@ async def read_message(request: Request, readers: Readers, form: Form) -> Readin
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Run `work`, but cancel it when the caller disconnects."""
-    working = asyncio.ensure_future(work)
-    hanging_up = asyncio.ensure_future(request.receive())
+    working = heard(asyncio.ensure_future(work))
+    hanging_up = heard(asyncio.ensure_future(request.receive()))
     try:
         await asyncio.wait((working, hanging_up), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():

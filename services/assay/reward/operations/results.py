@@ -12,6 +12,7 @@ from assay.core.ids import BatchId, RequestId, TenantId
 from assay.core.records import BatchRecord, LogEntry, ResultRecord
 from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import heard
 from assay.reward import admission
 from assay.reward.drafts import ResultsPage, Scored
 from assay.store.port import Store
@@ -172,7 +173,7 @@ class Results:
             DependencyDown: this service is stopping, or the store's connection was closed.
         """
         stopped = self._stopped = self._stopped or asyncio.get_running_loop().create_future()
-        woken = asyncio.ensure_future(next_change(changes))
+        woken = heard(asyncio.ensure_future(next_change(changes)))
         try:
             await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():

@@ -31,6 +31,7 @@ from assay.core.records import (
     payload_bytes,
 )
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import joined
 from assay.edge.work.addresses import refuse_own_address
 from assay.edge.work.tokens import NAME_FORM, WorkerKeys, WorkerPass
 from assay.edge.work.wire import Next
@@ -275,7 +276,7 @@ class WorkGateway:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
-            return await asyncio.shield(task)
+            return await joined(task)
         except asyncio.CancelledError:
             undoing = asyncio.create_task(_undone(task, undo))
             self._running.add(undoing)

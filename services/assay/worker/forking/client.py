@@ -128,9 +128,11 @@ class ForkClient:
         """
         try:
             async with asyncio.timeout(WARM_S_MAX):
-                await asyncio.shield(self._warm)
+                if not self._warm.done():
+                    await asyncio.wait((self._warm,))
         except TimeoutError:
             raise ForkFailed(f"not warm after {WARM_S_MAX} s") from None
+        self._warm.result()
 
     async def fork(self, name: str, kind: socket.SocketKind) -> Forked:
         """Request a child with a channel of this kind.
@@ -147,13 +149,15 @@ class ForkClient:
                 socket.send_fds(self._control, [name.encode()], [theirs.fileno()])
             self._asked.append(answer)
             async with asyncio.timeout(FORK_S_MAX):
-                pid, pidfd = await asyncio.shield(answer)
+                pid, pidfd = await answer
         except (OSError, TimeoutError) as error:
             ours.close()
             self.close()
             raise ForkFailed(f"{name} could not be forked: {error!r}") from error
         except BaseException:
             ours.close()
+            if answer.done() and not answer.cancelled():  # it came as the caller left
+                _end(answer.result()[1])
             raise
         return Forked(pid=pid, pidfd=pidfd, channel=ours)
 
@@ -178,9 +182,7 @@ class ForkClient:
     def _answer(self, pid: int, pidfd: int) -> None:
         answer = self._asked.popleft()
         if answer.cancelled():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
+            _end(pidfd)
         else:
             answer.set_result((pid, pidfd))
 
@@ -252,9 +254,7 @@ class ForkServers:
     def _forget(self, stage: StageName) -> None:
         """End the remains of an earlier server of the stage."""
         if (pidfd := self._pidfds.pop(stage, None)) is not None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
+            _end(pidfd)
 
     async def _open_root(self) -> ForkClient:
         async with self._lock:
@@ -289,6 +289,13 @@ class ForkServers:
         await self._end_root()
         for stage in list(self._pidfds):
             self._forget(stage)
+
+
+def _end(pidfd: int) -> None:
+    """End a forked process that no one needs."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    os.close(pidfd)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

@@ -210,8 +210,18 @@ def main() -> None:
     processes.set_name("fork-server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # output of a handler goes to the log
-    control = socket.socket(fileno=int(sys.argv[1]))
-    root = RootServer(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
+    with (
+        socket.socket(fileno=int(sys.argv[1])) as control,
+        contextlib.suppress(ConnectionError),  # the host has gone meanwhile
+    ):
+        _be_root_server(control)
+
+
+def _be_root_server(control: socket.socket) -> None:
+    wanted = control.recv(MESSAGE_BYTES_MAX)
+    if not wanted:
+        return
+    root = RootServer(slot_settings(wanted))
     with contextlib.suppress(IsolationUnavailable):  # a stage that needs it reports that
         compile_in_advance()
     control.send(pack(("warm", "")))
