@@ -33,8 +33,10 @@ ANSWER_S_MAX: Final = 2.0
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
 SYNC_EVERY_S: Final = 1.0
-ASK_EVERY_S: Final = 2.0
-ANSWERS_MISSED_MAX: Final = 15
+ASK_EVERY_S: Final = 5.0
+ASK_AGAIN_S: Final = 2.0
+"""In its place after a health check that failed."""
+ANSWERS_MISSED_MAX: Final = 14
 """Failed health checks in a row after which the server counts as hung, is killed and started again
 (after about a minute)."""
 FREE_BYTES_MIN: Final = 1024**2
@@ -288,7 +290,8 @@ class EmbeddedValkey:
         """Kill a server that hangs, so that it is started again with all acknowledged data."""
         missed = 0
         while True:
-            await asyncio.sleep(self._ask_every_s)
+            again_s = min(ASK_AGAIN_S, self._ask_every_s)
+            await asyncio.sleep(again_s if missed else self._ask_every_s)
             pid = self.pid
             try:
                 answered = pid is None or bool(await self._ask(b"PING"))  # LOADING is an answer

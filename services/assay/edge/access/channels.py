@@ -3,12 +3,17 @@
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from assay.config.access import OperatorSettings, TlsBranch
 
 Options = Sequence[tuple[str, str | int]]
+
+UNMEASURED: Final[Options] = (("grpc.http2.bdp_probe", 0),)
+"""Answers are small: no pings after a call measure how much fits on the way. Each wakes threads at
+both ends."""
 
 
 class OperatorChannels:
@@ -37,9 +42,10 @@ class OperatorChannels:
             address: `HOST:PORT`, or a target of gRPC.
             options: of the channel.
         """
+        given = [*UNMEASURED, *options]
         if self._credentials is None:
-            return grpc.aio.insecure_channel(address, options=list(options))
-        given = [*options, *self._named]
+            return grpc.aio.insecure_channel(address, options=given)
+        given += self._named
         return grpc.aio.secure_channel(address, self._credentials, options=given)
 
 
