@@ -22,6 +22,7 @@ from typing import Final
 from assay.core.codec import CodecError, unpack
 from assay.core.errors import DependencyDown
 
+WARM_LOG: Final = "warm.log"
 WARM_S_MAX: Final = 60.0
 """How long the imports may take."""
 FORK_S_MAX: Final = 20.0
