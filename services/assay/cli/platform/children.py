@@ -272,7 +272,8 @@ class Platform:
     async def _until_due(self) -> None:
         """Sleep until a child may need something."""
         lasting = [child for child in self._children if not child.given_up]
-        events = [task for child in lasting for task in (child.life, child.asking) if task]
+        tasks = [task for child in lasting for task in (child.life, child.asking)]
+        events: list[asyncio.Task[Any]] = [task for task in tasks if task is not None]
         if not events or not all(child.was_ready and not _dead(child) for child in lasting):
             await self._clock.sleep(POLL_S)
             return
