@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psutil
@@ -326,7 +326,7 @@ async def test_a_server_that_missed_a_question_is_asked_again_sooner(
 ) -> None:
     server = EmbeddedValkey(tmp_path, answers_missed_max=9)
     monkeypatch.setattr(EmbeddedValkey, "pid", 7)
-    answers = iter([b"+PONG", OSError(), OSError(), b"+PONG"])
+    answers: Iterator[bytes | OSError] = iter([b"+PONG", OSError(), OSError(), b"+PONG"])
     pauses: list[float] = []
 
     async def ask(_server: EmbeddedValkey, _command: bytes) -> bytes:
