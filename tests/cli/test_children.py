@@ -194,6 +194,37 @@ async def test_a_child_that_hangs_is_killed_and_another_answers_on_the_same_port
         await platform.stop()
 
 
+class CountedClock(Clock):
+    """Counts how often it is looked at."""
+
+    looks = 0
+
+    def monotonic_ns(self) -> int:
+        self.looks += 1
+        return super().monotonic_ns()
+
+
+async def test_children_that_are_well_are_left_alone_until_one_ends(tmp_path: Path) -> None:
+    clock = CountedClock()
+    platform = Platform(clock=clock, log_dir=tmp_path / "logs", restarts=QUICK, liveness=RARE)
+    child = await start(platform, tmp_path, "a")
+    watching = asyncio.create_task(platform.watch())
+    try:
+        await asyncio.sleep(0.1)
+        looks = clock.looks
+        await asyncio.sleep(1.5)
+        assert clock.looks == looks
+        assert child.process is not None
+        before = child.process.pid
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        await until(partial(another_than, before, child))
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await platform.stop()
+
+
 REFUSES = """
 import json, os, pathlib, socket, struct, sys
 ready, asked, linger = sys.argv[1:]

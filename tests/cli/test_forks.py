@@ -204,3 +204,46 @@ async def test_where_a_module_starts_a_thread_each_part_is_started_by_itself(
         assert "started a thread" in (tmp_path / "warm.log").read_text()
     finally:
         await platform.stop()
+
+
+OWN = """
+import asyncio, os, sys
+from pathlib import Path
+from assay.cli.platform.attached import begin_own
+
+def children():
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+assert begin_own("127.0.0.1:1", None) is None
+assert children() == []
+forks = begin_own("", Path(sys.argv[1]))
+[warm] = children()
+folder = Path(sys.argv[1])
+
+async def main():
+    lock, log = (os.open(folder / name, os.O_RDWR | os.O_CREAT) for name in ("lock", "log"))
+    part = await forks.fork(
+        ["-m", "part", str(folder / "facts")],
+        environment=dict(os.environ), lock=lock, log=log, drain_s=5.0,
+    )
+    assert children() == [warm]
+    while not (folder / "facts").exists():
+        await asyncio.sleep(0.01)
+    part.kill()
+    await part.wait()
+    await forks.close()
+    assert children() == []
+
+asyncio.run(main())
+"""
+
+
+def test_a_command_that_will_need_a_platform_forks_its_parts_from_itself(
+    tmp_path: Path, modules: Path
+) -> None:
+    assert modules.exists()
+    done = subprocess.run(
+        [sys.executable, "-c", OWN, str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "facts").read_text())["shared"]

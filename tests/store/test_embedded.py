@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psutil
@@ -21,7 +21,7 @@ from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.ids import BatchId
 from assay.core.records import BatchSpec, Quota
 from assay.core.tools.restarts import RestartPolicy
-from assay.store.embedded import EmbeddedValkey
+from assay.store.embedded import ASK_AGAIN_S, ASK_EVERY_S, EmbeddedValkey
 from assay.store.link import Link, Reply
 from assay.store.log_sync import LogSync
 from assay.store.server import embedded_url
@@ -319,3 +319,29 @@ async def test_a_server_that_cannot_start_says_why_and_gives_the_directory_free(
     server = EmbeddedValkey(tmp_path)
     await server.start()
     await server.stop()
+
+
+async def test_a_server_that_missed_a_question_is_asked_again_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = EmbeddedValkey(tmp_path, answers_missed_max=9)
+    monkeypatch.setattr(EmbeddedValkey, "pid", 7)
+    answers: Iterator[bytes | OSError] = iter([b"+PONG", OSError(), OSError(), b"+PONG"])
+    pauses: list[float] = []
+
+    async def ask(_server: EmbeddedValkey, _command: bytes) -> bytes:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(EmbeddedValkey, "_ask", ask)
+    monkeypatch.setattr("assay.store.embedded.asyncio.sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await server._keep_answering()
+    assert pauses == [ASK_EVERY_S, ASK_EVERY_S, ASK_AGAIN_S, ASK_AGAIN_S, ASK_EVERY_S]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, FastAPI, Header, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from assay.config.extras import left_out
 from assay.console import page
 from assay.console.feed import Feed, event
 from assay.console.lookup import Lookup
@@ -42,6 +43,7 @@ class _Private(JSONResponse):
         super().__init__(content, headers=PRIVATE)
 
 
+@left_out("pydantic.v1")  # see `assay.reward.http.build_app`
 def install(app: FastAPI, *, feed: Feed, lookup: Lookup, guard: CallGuard) -> None:
     """Serve the page, and behind `guard` what it asks."""
     app.include_router(_router(feed, lookup, guard.door))

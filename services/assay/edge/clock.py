@@ -1,9 +1,10 @@
 """The one place that reads the machine's clock; all other code takes a `Clock` as an argument.
 
 Tests and the simulator pass an object of the same shape with its own time.
+Slots and their servers use it too, which have no event loop: what that takes, a megabyte or two, is
+imported by the first who sleeps.
 """
 
-import asyncio
 import time
 
 
@@ -20,4 +21,6 @@ class Clock:
 
     async def sleep(self, seconds: float) -> None:
         """Yield to other tasks for `seconds`."""
-        await asyncio.sleep(seconds)
+        from asyncio import sleep
+
+        await sleep(seconds)

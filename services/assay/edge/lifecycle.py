@@ -9,6 +9,7 @@ no one may be left to hear (`heard`), and loops that never end (`going_on`).
 """
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -168,6 +169,7 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
         fresh.replace(ready)
     gc.collect()
     gc.freeze()
+    trim()
     try:
         yield
     finally:
@@ -175,6 +177,12 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
         # Another process may have taken our place already.
         if ready.exists() and ready.read_text(encoding="utf-8") == content:
             ready.unlink()
+
+
+def trim() -> None:
+    """Give the kernel back what the start took and no longer uses, where the C library can."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Service(Protocol):

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Path, Query, Response
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from assay.core import answers
 from assay.core.records import BatchRecord
@@ -38,6 +38,13 @@ _TYPES: Final[Mapping[int, type]] = {
     FieldDescriptor.CPPTYPE_DOUBLE: float,
 }
 """Of the fields of requests."""
+
+
+class _Made(Body):
+    """Base of the models that are made here. They have no source, so no docstrings of fields are
+    looked for in it: that search visits all modules of the process."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)
 
 
 def rpcs(service: object, listed: Sequence[MethodDescriptor] = RPCS) -> dict[str, Handler]:
@@ -159,7 +166,7 @@ def _parameters(rpc: MethodDescriptor) -> list[inspect.Parameter]:
     if not rest:
         return found
     fields: dict[str, Any] = rest
-    model = create_model(f"{rpc.name}Body", __base__=Body, **fields)
+    model = create_model(f"{rpc.name}Body", __base__=_Made, **fields)
     return [*found, _parameter("body", model)]
 
 
@@ -193,7 +200,7 @@ def _answer_model(method: Handler, rpc: MethodDescriptor) -> Any:  # noqa: ANN40
     fields: dict[str, Any] = {
         name: (_model_of(kind), ...) for name, kind in zip(names, get_args(returned), strict=True)
     }
-    return create_model(rpc.output_type.name, __base__=Body, **fields)
+    return create_model(rpc.output_type.name, __base__=_Made, **fields)
 
 
 def _model_of(kind: type) -> type:

@@ -24,6 +24,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
 
+from assay.config.extras import left_out
 from assay.config.settings import RewardSettings
 from assay.console.page import API as CONSOLE_API
 from assay.core.answers import StoredArtifact
@@ -65,6 +66,7 @@ Ping = Callable[[], Awaitable[float]]
 Cursor = Annotated[int, Query(description="0, or the cursor of the last page that was handled")]
 
 
+@left_out("pydantic.v1")  # FastAPI imports it, megabytes, to see that no model is one of it
 def build_app(
     service: RewardService,
     *,

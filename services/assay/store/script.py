@@ -40,6 +40,12 @@ class Script:
         return f"assay_{self.name}_{self.sha}"
 
 
+def load_all() -> None:
+    """Read all scripts now, which processes that are forked from this one share."""
+    for file in (resources.files("assay.store") / "scripts").iterdir():
+        load_script(file.name.removesuffix(".lua"))
+
+
 @functools.cache
 def load_script(name: str) -> Script:
     """Read `scripts/<name>.lua` and the files that it includes, once per process."""

@@ -146,7 +146,12 @@ class Asking:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Close the connections until the next question: open ones wake threads of gRPC."""
+        channels, self._channels = self._channels, {}
+        await asyncio.gather(*(channel.close() for channel in channels.values()))
 
     async def asked(self, control: str, planner: str) -> tuple[PoolsOfHost, str, PoolsEverywhere]:
         """Ask both at once."""

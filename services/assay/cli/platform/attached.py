@@ -14,6 +14,7 @@ from rich.text import Text
 
 from assay.cli.console import settings_with
 from assay.cli.platform.addresses import running
+from assay.cli.platform.forks import WARM_LOG, PartForks
 from assay.cli.printed import err
 from assay.client import Backoff, Client
 from assay.core.errors import DependencyDown, NotFound, Saturated
@@ -26,9 +27,37 @@ REACH_S_MAX: Final = 5.0
 """How long to try a service that was named and does not answer."""
 
 
+def begin_own(url: str, data_dir: Path | None) -> PartForks | None:
+    """Import what the parts of a platform of one's own need, before it is started.
+
+    They are forked from this process then, and share what it has imported already. So no file is
+    open yet, and there is no thread.
+
+    Args:
+        url: see `service`.
+        data_dir: see `service`.
+
+    Returns:
+        What to give to `service`; `None`: there is a service already.
+    """
+    if url or _running(data_dir):
+        return None
+    # The log of a directory of its own would go with it.
+    log = Path(os.devnull) if data_dir is None else data_dir / "logs" / WARM_LOG
+    forks = PartForks(log)
+    with suppress(OSError):  # a data directory that cannot be used: it is named later
+        forks.begin_here()
+    return forks
+
+
 @asynccontextmanager
 async def service(
-    url: str, data_dir: Path | None, clock: Clock, *, pipelines: Iterable[str]
+    url: str,
+    data_dir: Path | None,
+    clock: Clock,
+    *,
+    pipelines: Iterable[str],
+    forks: PartForks | None = None,
 ) -> AsyncIterator[str]:
     """Give the address of `url`, of the platform on the data directory, or of one for this block.
 
@@ -37,12 +66,15 @@ async def service(
         data_dir: of the platform that runs, or is started; `None`: the default's, or a new one's.
         clock: for the age of directories.
         pipelines: those that are used; a platform of its own starts their stages at once.
+        forks: where the parts of a platform of its own come from, see `begin_own`.
 
     Raises:
         DependencyDown: nothing answers at `url`, or a part of the platform does not start.
     """
     address = url or _running(data_dir)
     if address:
+        if forks is not None:
+            await forks.close()
         with err.status(Text(f"connecting to {address}")):
             await _reached(address)
         yield address
@@ -61,7 +93,8 @@ async def service(
         }
         from assay.cli.platform.local import LocalPlatform
 
-        platform = LocalPlatform(settings_with(data_dir or Path(own), **overrides), clock=clock)
+        settings = settings_with(data_dir or Path(own), **overrides)
+        platform = LocalPlatform(settings, clock=clock, forks=forks)
         with err.status("starting the platform"):
             addresses = await platform.start()
         try:

@@ -34,8 +34,7 @@ LOG_BYTES_MAX: Final = 64 * 1024**2
 LOG_TAIL_BYTES: Final = 4_000
 REASON_CHARS_MAX: Final = 500
 POLL_S: Final = 0.2
-CALM_S: Final = 1.0
-"""In its place while all children are well: a death wakes the watch."""
+"""How often a child that starts, or is to start, is looked at; in others an event is waited for."""
 STOP_MARGIN_S: Final = 5.0
 """What a child is given beyond its own drain time before it is killed."""
 START_S_MAX: Final = 60.0
@@ -272,15 +271,16 @@ class Platform:
 
     async def _until_due(self) -> None:
         """Sleep until a child may need something."""
-        lives = [child.life for child in self._children if child.life is not None]
-        calm = all(
-            child.was_ready and not child.missed and child.asking is None and not _dead(child)
-            for child in self._children
-        )
-        if calm and lives:
-            await asyncio.wait(lives, timeout=CALM_S, return_when=asyncio.FIRST_COMPLETED)
-        else:
+        lasting = [child for child in self._children if not child.given_up]
+        tasks = [task for child in lasting for task in (child.life, child.asking)]
+        events: list[asyncio.Task[Any]] = [task for task in tasks if task is not None]
+        if not events or not all(child.was_ready and not _dead(child) for child in lasting):
             await self._clock.sleep(POLL_S)
+            return
+        due_ns = [self._due_ns(child) for child in lasting if child.asking is None]
+        pause_s = (min(due_ns) - self._clock.monotonic_ns()) / 1e9 if due_ns else None
+        if pause_s is None or pause_s > 0:
+            await asyncio.wait(events, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _look_after(self, child: Child) -> None:
         now_ns = self._clock.monotonic_ns()
@@ -312,11 +312,14 @@ class Platform:
             if child.missed >= self._liveness.missed_max:
                 child.replaces = "hung"
                 self._kill(child, f"did not answer {child.missed} times in a row")
-        elif now_ns - child.asked_ns >= self._liveness.pause_s(child.missed) * 1e9:
+        elif now_ns >= self._due_ns(child):
             child.asked_ns = now_ns
             child.asking = asyncio.create_task(
                 _answers(child.ready_file, self._liveness.answer_s_max)
             )
+
+    def _due_ns(self, child: Child) -> int:
+        return child.asked_ns + int(self._liveness.pause_s(child.missed) * 1e9)
 
     def _kill(self, child: Child, why: str) -> None:
         """Send SIGKILL; the watcher notices the death and starts it again."""

@@ -22,6 +22,7 @@ from typing import Final
 from assay.core.codec import CodecError, unpack
 from assay.core.errors import DependencyDown
 
+WARM_LOG: Final = "warm.log"
 WARM_S_MAX: Final = 60.0
 """How long the imports may take."""
 FORK_S_MAX: Final = 20.0
@@ -91,14 +92,16 @@ class PartForks:
         """
         if _has_threads():
             return
-        from assay.cli.platform import warm  # heavy: of this command only
+        # heavy: of this command only
+        from assay.cli.platform import warm
+        from assay.edge.lifecycle import trim
 
         warm.import_all()
         if _has_threads():  # an imported module's: a child would be without it
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        warm.trim()
+        trim()
         gc.collect()
         gc.freeze()  # a collection writes to every object that it looks at
         pid = os.fork()

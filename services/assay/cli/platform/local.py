@@ -13,11 +13,10 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
-from assay.cli.platform.forks import PartForks
+from assay.cli.platform.forks import WARM_LOG, PartForks
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
@@ -26,8 +25,6 @@ from assay.edge.lifecycle import starting
 from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import until_fit
 from assay.store.valkey import open_store
-
-WARM_LOG: Final = "warm.log"
 
 
 class LocalPlatform:

@@ -16,8 +16,8 @@ from assay.cli.operate.snapshot import Snapshot
 from assay.cli.operate.status_client import Asking, observe
 from assay.cli.operate.tables import render
 from assay.cli.platform.addresses import Addresses, planner_address
-from assay.cli.platform.forks import PartForks
-from assay.cli.platform.local import WARM_LOG, LocalPlatform
+from assay.cli.platform.forks import WARM_LOG, PartForks
+from assay.cli.platform.local import LocalPlatform
 from assay.cli.printed import out, printable
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
@@ -108,6 +108,7 @@ async def _show(store: Store, addresses: Addresses, settings: Settings, clock: C
                     shown = await _redrawn(live, look, shown)
                     await clock.sleep(REFRESH_S)
                     if shown is not None and shown.is_calm:
+                        await asking.rest()
                         await _at_most(CALM_REFRESH_S, news)
     finally:
         watching.cancel()

@@ -34,9 +34,13 @@ from assay.config.extras import left_out
 from assay.config.settings import load_settings
 from assay.core.codec import pack
 from assay.store import warden
+from assay.store.script import load_all
 from assay.verifiers.registry import PipelineError, keep_pipelines
 
-SHARED: Final = ("assay.reward.build", "assay.worker.build", "assay.planner.build", "uvloop")
+SHARED: Final = (
+    *("assay.reward.build", "assay.worker.build", "assay.planner.build"),
+    *("uvloop", "encodings.idna", "pydantic.dataclasses"),
+)
 """What the parts import before they do anything."""
 DESCRIPTORS: Final = 4
 """Of an order: itself, its owner, its lock, its log."""
@@ -133,18 +137,16 @@ def import_all() -> None:
         for name in SHARED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+    load_all()
     with contextlib.suppress(ImportError, ValueError, OSError, PipelineError):
         keep_pipelines(load_settings().verifiers)
-
-
-def trim() -> None:
-    """Give the kernel back what imports took and no longer use."""
-    ctypes.CDLL(None).malloc_trim(0)
 
 
 def run(control: socket.socket) -> None:
     """Import, and serve."""
     import_all()
+    from assay.edge.lifecycle import trim  # by now: what it imports is to find no `rich`
+
     if len(list(Path("/proc/self/task").iterdir())) > 1:  # a pipeline's module may start threads
         sys.exit("warm: an imported module has started a thread: each part is started by itself")
     trim()

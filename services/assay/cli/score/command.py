@@ -41,7 +41,8 @@ from assay.cli.console import (
     settings_object,
 )
 from assay.cli.files import damage_told, opened, output_file
-from assay.cli.platform.attached import service
+from assay.cli.platform.attached import begin_own, service
+from assay.cli.platform.forks import PartForks
 from assay.cli.printed import err, out
 from assay.cli.score.jsonl import BadRow, Fields, basis_of
 from assay.cli.score.scorer import Scorer, Tasks
@@ -68,6 +69,8 @@ class Job:
     strict: bool
     deadline_ns: int | None = None
     """When the rewards are needed, as Unix time; `None`: the service's estimate."""
+    forks: PartForks | None = None
+    """Of a platform of its own."""
 
     @property
     def basis(self) -> bytes:
@@ -176,6 +179,8 @@ def score(
         data_dir=data_dir,
         strict=strict,
         deadline_ns=_instant_ns(deadline) if deadline else None,
+        # A run that is resumed may have nothing left to do.
+        forks=None if target.exists() else begin_own(url, data_dir),
     )
     with seekable(file) as rows:
         _tell(score_rows(job, rows, fields), job.output, as_json=as_json)
@@ -314,7 +319,7 @@ async def _score(job: Job, run: Run) -> None:
         _write_bad(job, run)
         return
     async with (
-        service(job.url, job.data_dir, clock, pipelines=[job.pipeline]) as address,
+        service(job.url, job.data_dir, clock, pipelines=[job.pipeline], forks=job.forks) as address,
         Client(address) as client,
     ):
         started_ns = clock.monotonic_ns()

