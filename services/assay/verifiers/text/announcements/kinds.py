@@ -16,7 +16,7 @@ _CHARS_MAX: Final = 160
 _VALUE_CHARS_MAX: Final = 100
 _MARKED_CHARS_MAX: Final = 200
 _NO_NAME: Final = r"(?![A-Za-z]\s?(?:[=_^<>\u2264\u2265]|\\[lg]eq?(?![a-z])))"
-r"""A letter before a relation is no word: `a` of `\boxed{a = 5} and a = 6`."""
+r"""A letter before a relation is not a word: `a` of `\boxed{a = 5} and a = 6`."""
 _LABEL: Final = (
     r"(?<![A-Za-z\d(\[])[(\[]?(?:[a-h]|[ivx]{1,4}|\d{1,2})[)\]](?=[ ~]+\S)"
     r"|(?<![A-Za-z])(?:part|case|q(?:uestion)?|problem|exercise|method|item|step|option|choice|answer|guess"
