@@ -287,8 +287,8 @@ async def _services_are_those_of(port: str, channel: grpc.aio.Channel) -> None:
 # -- HTTP ----------------------------------------------------------------------------------------
 def _routes(running: Running) -> Iterator[tuple[str, Route]]:
     """Every route of every port, and its kind."""
-    app: Any = running.api.server._http._server.config.app._app
-    for one in every_route(app.routes):
+    listened: Any = running.api.server._http._server.config.app
+    for one in every_route(listened._app.routes):
         for method in (one.methods or {"GET"}) - {"HEAD", "OPTIONS"}:
             route = Route(name=one.name, method=method, path=one.path)
             yield _kind(route), route

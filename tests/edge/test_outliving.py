@@ -7,7 +7,7 @@ import pytest
 from tests.unheard import failing, leave
 
 from assay.core.errors import DependencyDown
-from assay.edge.lifecycle import going_on, heard, joined, to_its_end
+from assay.edge.lifecycle import failure_of, going_on, heard, joined, to_its_end
 
 DOWN = DependencyDown("no answer")
 
@@ -63,14 +63,18 @@ async def test_work_whose_call_is_cancelled_under_it_has_failed() -> None:
     async def loop() -> None:
         await call
 
-    cancelled = asyncio.create_task(going_on(loop()))
-    await asyncio.sleep(0)
-    cancelled.cancel()
-    await asyncio.wait((cancelled,))
-    assert cancelled.cancelled()
+    for turns in (0, 1, 2):  # also one that has not begun
+        call = asyncio.Future()
+        cancelled = asyncio.create_task(going_on(loop))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait((cancelled,))
+        assert cancelled.cancelled()
+        assert failure_of(cancelled) is None
 
     call = asyncio.Future()
-    failed = asyncio.create_task(going_on(loop()))
+    failed = asyncio.create_task(going_on(loop))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(RuntimeError):

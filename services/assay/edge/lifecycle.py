@@ -42,6 +42,7 @@ USAGE: Final = (
 CHECK: Final = "--check-settings"
 """The one argument of a service: look at the settings, say whether they are right, and end."""
 LINKS_NAMED_MAX: Final = 8
+CANCELLED_UNDER: Final = "what it waited for was cancelled under it"
 FEW_CALLS: Final = 64
 LOOK_EVERY_S: Final = 5.0
 POSTPONED_S_MAX: Final = 60.0
@@ -334,20 +335,27 @@ def heard(work: FutureT) -> FutureT:
     return work
 
 
-async def going_on(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that ends only when it is cancelled, or fails.
+async def going_on(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await work that ends only when it is cancelled, or fails; `begin` begins it.
 
     Raises:
         RuntimeError: something that it waited for was cancelled under it. Its task would end like
             one that was to end, and no one would know.
     """
     try:
-        return await work
+        return await begin()
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or not task.cancelling():
-            raise RuntimeError("what it waited for was cancelled") from None
+            raise RuntimeError(CANCELLED_UNDER) from None
         raise
+
+
+def failure_of(ended: asyncio.Task[Any]) -> BaseException | None:
+    """Why a task that has ended has failed; one that was cancelled has not, see `going_on`."""
+    if not ended.cancelled():
+        return ended.exception()
+    return None if ended.cancelling() else RuntimeError(CANCELLED_UNDER)
 
 
 def _hear(work: asyncio.Future[Any]) -> None:

@@ -19,7 +19,7 @@ from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
 from assay.core.records import StageDepth  # noqa: TC001 - seen by mypy and readers alike
 from assay.edge.clock import Clock
-from assay.edge.lifecycle import going_on
+from assay.edge.lifecycle import failure_of
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
 from assay.worker.forking.client import SlotForks
@@ -50,14 +50,15 @@ class BackgroundTasks:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(going_on(work), name=name)
+        task = asyncio.create_task(work, name=name)
         self._running[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
-        if task.cancelled() or (error := task.exception()) is None:
+        error = failure_of(task)
+        if error is None:
             return
         log.error("task_failed", task=task.get_name(), exc_info=error)
         if not self.failed.done():

@@ -194,7 +194,7 @@ class Controller:
                 *(self._lease.keep, self._watch, self._watch_lease),
                 *(self._step_forever, self._hold_floor),
             ):
-                tasks.create_task(going_on(loop()))
+                tasks.create_task(going_on(loop))
 
     def look_again(self) -> None:
         """Something has changed that the store does not report."""
