@@ -200,7 +200,14 @@ def test_a_letter_with_a_value_is_a_name_and_no_word(judge: Judge, name: str, jo
     assert judge("math", said + joint.format(f"{name} = 701"), gold).reward == 1.0
 
 
-@pytest.mark.parametrize("word", ["Edit:", "Wait,", "Actually,", "Correction:", "Oops,", "No,"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("Edit:", "Wait,", "Actually,", "Correction:", "Oops,", "No,", "My mistake:", "I mean"),
+        *("Scratch that,", "I was wrong:", "I made an error:", "Hold on,", "Let me correct that:"),
+        *("That's wrong:", "On second thought,", "Make that"),
+    ],
+)
 @pytest.mark.parametrize("name", ["x", "a", "n", "\\theta"])
 @pytest.mark.parametrize("between", [". ", "\n", "\n\n**"])
 def test_a_correction_with_a_name_takes_the_place_of_a_number(

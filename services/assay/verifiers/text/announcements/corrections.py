@@ -12,12 +12,15 @@ from assay.verifiers.text.announcements.search import is_value
 from assay.verifiers.text.markers import Statement
 
 _LEAD_CHARS_MAX: Final = 120
-_CORRECTS: Final = (
-    r"wait|hold[ ]on|nope|no|sorry|oops|actually|correction|corrected|edit|update|erratum|rather"
-    r"|i[ ](?:mean|meant)|i[ ]was[ ]wrong|i[ ]made[ ]an?[ ](?:mistake|error)|make[ ]that"
+PHRASES: Final = (
+    r"hold[ ]on|i[ ](?:mean|meant)|i[ ]was[ ]wrong|i[ ]made[ ]an?[ ](?:mistake|error)|make[ ]that"
     r"|(?:scratch|strike)[ ]that|my[ ](?:mistake|bad|apologies)|on[ ]second[ ]thought"
     r"|let[ ]me[ ]correct(?:[ ](?:that|myself))?"
     r"|that(?:'s|[ ]is|[ ]was)[ ](?:wrong|incorrect|not[ ]right|an?[ ](?:mistake|error))"
+)
+_CORRECTS: Final = (
+    r"wait|nope|no|sorry|oops|actually|correction|corrected|edit|update|erratum|rather"
+    rf"|{PHRASES}"
 )
 _JOINS: Final = (
     r"or|but|and|so|oh|hmm|it(?:'s|[ ](?:is|should[ ]be))|that[ ]should[ ]be|the|my|final|correct"

@@ -52,7 +52,7 @@ _JOINT: Final = re.compile(
     r"|(?<=</answer>)[-+*/\u2212]"
     r"|\\(?:q?quad|to|(?:long)?(?:right|left)arrow|(?:Right|Left)arrow|implies|therefore|cup|mid|lor|vee"
     r"|hspace\{\w+\})(?![A-Za-z])"
-    rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD}|{_OFFERING_WORD})+",
+    rf"|\\(?:text|mbox|textrm|mathrm)\s?(?=\{{)|{_LEADING_WORD}|(?<![A-Za-z])(?:{corrections.PHRASES})(?![A-Za-z])|{_OFFERING_WORD})+",
     re.IGNORECASE,
 )
 _OFFERS: Final = re.compile(
