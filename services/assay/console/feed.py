@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +25,7 @@ from assay.console.viewer import Viewer
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import wait_at_most
 from assay.edge.status import detail_of, internal_detail
 from assay.store.operations.viewing import BatchKey, Viewing
 from assay.store.port import Store
@@ -123,9 +123,7 @@ class Feed:
             async with self._changed:
                 self._changed.notify_all()
             await asyncio.sleep(REST * spent_s)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, EVERY_S - REST * spent_s)):
-                    await self._joined.wait()
+            await wait_at_most(max(0.0, EVERY_S - REST * spent_s), self._joined)
 
     async def _events(self) -> dict[Viewer, bytes]:
         viewers = list(self._viewers)

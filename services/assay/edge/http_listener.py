@@ -22,7 +22,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
 from assay.edge.connections.turns import PieceTurns
 from assay.edge.http_edge import CERTIFICATE, CUT_SHORT
+from assay.edge.lifecycle import wait_at_most
 from assay.edge.status import detail_of
 
 HEAD_S_MAX: Final = 10.0
@@ -435,9 +436,7 @@ class _Uvicorn(uvicorn.Server):
     async def main_loop(self) -> None:
         """As uvicorn's, whose tick 0 is the one that renews the date of responses."""
         while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_S):
-                    await self._exiting.wait()
+            await wait_at_most(TICK_S, self._exiting)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -5,7 +5,8 @@ listens, a file holds its addresses, so that ports may be any free ones. A faile
 on stderr and an exit code, never a traceback.
 
 Also how tasks end: work that goes on when its caller leaves (`to_its_end`, `joined`), errors that
-no one may be left to hear (`heard`), and loops that never end (`going_on`).
+no one may be left to hear (`heard`), loops that never end (`going_on`), and pauses that an event
+may end (`wait_at_most`).
 """
 
 import asyncio
@@ -349,6 +350,13 @@ async def going_on(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if task is None or not task.cancelling():
             raise RuntimeError(CANCELLED_UNDER) from None
         raise
+
+
+async def wait_at_most(seconds: float, event: asyncio.Event) -> None:
+    """Return when the event is set, or after so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def failure_of(ended: asyncio.Task[Any]) -> BaseException | None:

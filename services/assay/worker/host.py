@@ -9,7 +9,6 @@ is a bug: it is logged and the host ends, to be restarted by its supervisor.
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +18,7 @@ from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
 from assay.core.records import StageDepth  # noqa: TC001 - seen by mypy and readers alike
 from assay.edge.clock import Clock
-from assay.edge.lifecycle import failure_of
+from assay.edge.lifecycle import failure_of, wait_at_most
 from assay.edge.metrics import Metrics
 from assay.store.port import WorkerStore
 from assay.worker.forking.client import SlotForks
@@ -272,9 +271,7 @@ class WorkerHost:
         """Longer where there was no work, until there is."""
         if is_idle:
             self._woken.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds * (IDLE_RESTS - 1)):
-                    await self._woken.wait()
+            await wait_at_most(seconds * (IDLE_RESTS - 1), self._woken)
         await self._clock.sleep(seconds)
 
     async def _look_at_queues(self) -> Sequence[StageName]:

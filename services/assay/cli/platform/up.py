@@ -22,7 +22,7 @@ from assay.cli.printed import out, printable
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
-from assay.edge.lifecycle import stop_on_signals
+from assay.edge.lifecycle import stop_on_signals, wait_at_most
 from assay.store.port import Store
 from assay.store.valkey import open_store
 
@@ -109,7 +109,7 @@ async def _show(store: Store, addresses: Addresses, settings: Settings, clock: C
                     await clock.sleep(REFRESH_S)
                     if shown is not None and shown.is_calm:
                         await asking.rest()
-                        await _at_most(CALM_REFRESH_S, news)
+                        await wait_at_most(CALM_REFRESH_S, news)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -142,13 +142,6 @@ async def _redrawn(
     if shown is None or not seen.looks_like(shown):
         live.update(render(seen), refresh=True)
     return seen
-
-
-async def _at_most(seconds: float, event: asyncio.Event) -> None:
-    """Wait for the event, at most so long."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 async def _note_news(store: Store, news: asyncio.Event, clock: Clock) -> None:

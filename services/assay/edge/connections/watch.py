@@ -46,6 +46,7 @@ from assay.edge.connections.sockets import (
     while_same,
 )
 from assay.edge.connections.traffic import INDUCED_BYTES_MAX, Traffic
+from assay.edge.lifecycle import wait_at_most
 
 MEMORY_BYTES_MAX: Final = 192 * 1024**2
 """Growth of this process beyond which connections are cut by size, from `EXCESS_BYTES` on."""
@@ -243,11 +244,11 @@ class GrpcConnections:
                 rest_s = REST * (self._time_s() - begun_s)
                 busy = self._time_s() < busy_s + BUSY_S
                 if not busy and self._gated and not self._closed:
-                    await _at_most(LOOK_CALM_S, self._moved)
+                    await wait_at_most(LOOK_CALM_S, self._moved)
                 often_s = LOOK_EVERY_S if self._accounts else LOOK_ALONE_S
                 pause_s = max(rest_s, LOOK_AGAIN_S if busy else often_s)
                 due_s = self._time_s() + pause_s
-                await _at_most(pause_s, arrived)
+                await wait_at_most(pause_s, arrived)
                 if arrived.is_set():
                     busy_s = self._time_s()
                     arrived.clear()
@@ -434,12 +435,6 @@ class GrpcConnections:
             self._trimmed_s = now_s
             with suppress(AttributeError, RuntimeError):  # another libc; no loop any more
                 asyncio.get_running_loop().run_in_executor(None, _libc.malloc_trim, 0)
-
-
-async def _at_most(seconds: float, event: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def resident_bytes() -> int:

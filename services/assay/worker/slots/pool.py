@@ -19,6 +19,7 @@ import structlog
 from assay.core.ids import StageName
 from assay.core.tools.backoff import pause_s
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import wait_at_most
 from assay.edge.metrics import Metrics
 from assay.worker.forking.client import ForkFailed, SlotForks
 from assay.worker.slots import messages
@@ -303,11 +304,8 @@ class SlotPool:
         """Whether the pause after failures is over; a slot that starts after all ends it before."""
         self._recovered.clear()
         pause = pause_s(self._failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._recovered.wait()
-                return False
-        return len(self._slots) < self._desired
+        await wait_at_most(pause, self._recovered)
+        return not self._recovered.is_set() and len(self._slots) < self._desired
 
     async def _start_one(self) -> None:
         self._number += 1
