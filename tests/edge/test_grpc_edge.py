@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from tests.edge.jumps import Ahead, until
 
 from assay.config.access import TenantSettings
-from assay.core.errors import AssayError, InvalidRequest, Saturated
+from assay.core.errors import AssayError, InvalidRequest, Saturated, Unauthenticated
 from assay.edge.auth import Tenants
-from assay.edge.calls import Arrival, CallGuard, current_call
+from assay.edge.calls import REFUSALS_LOGGED_BURST, Arrival, CallGuard, current_call
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits, Kind
 from assay.edge.grpc_edge import GrpcEdge, open_server, server_options
@@ -444,3 +444,13 @@ async def test_what_cannot_be_sent_to_a_client_that_has_gone_ends_its_call_as_ca
     with pytest.raises(ends):
         await edge._refuse(call, Arrival(method="m", authorization=""), context, context)
     assert [line["event"] for line in logs] == ["call_refused"]
+
+
+async def test_refused_calls_fill_no_log_and_each_is_counted(rig: Rig) -> None:
+    count = 3 * REFUSALS_LOGGED_BURST
+    with capture_logs() as logs:
+        for _ in range(count):
+            with rig.guard.call(Arrival(method="m", authorization="")):
+                raise Unauthenticated("authorization: no one has this token")
+    assert len(logs) < 2 * REFUSALS_LOGGED_BURST
+    assert rig.calls == [("m", Unauthenticated.reason)] * count

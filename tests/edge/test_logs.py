@@ -11,9 +11,12 @@ import grpc
 import pytest
 import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.config.telemetry import TelemetrySettings
 from assay.edge import logs
+from assay.edge.logs import LinePace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,3 +127,29 @@ def test_an_answer_that_grpc_could_not_send_to_a_client_that_left_is_no_line(
     text = stream.getvalue()
     assert "ExecuteBatchError" not in text
     assert "RPC finished" in text, "a fault of ours is"
+
+
+@given(
+    gaps=st.lists(st.floats(0, 3), max_size=300), per_s=st.integers(1, 20), burst=st.integers(1, 9)
+)
+def test_lines_that_callers_cause_keep_their_pace_and_none_is_forgotten(
+    gaps: list[float], per_s: int, burst: int
+) -> None:
+    pace, now_s, written, counted = LinePace(per_s, burst=burst), 100.0, 0, 0
+    for gap in gaps:
+        now_s += gap
+        left_out = pace.line("acme", now_s)
+        if left_out is not None:
+            written, counted = written + 1, counted + left_out + 1
+    assert written <= burst + per_s * sum(gaps) + 1
+    assert not gaps or written >= min(len(gaps), burst)
+    last = pace.line("acme", now_s + 60)
+    assert last is not None
+    assert counted + last == len(gaps)
+    assert pace.line("other", now_s) == 0
+
+
+def test_a_pause_gives_the_whole_burst_back() -> None:
+    pace = LinePace(10, burst=3)
+    assert [pace.line("acme", 5.0) for _ in range(5)] == [0, 0, 0, None, None]
+    assert [pace.line("acme", 9.0) for _ in range(4)] == [2, 0, 0, None]

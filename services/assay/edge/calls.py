@@ -23,7 +23,7 @@ from assay.edge.access.audit import Audit
 from assay.edge.auth import Callers, Tenant
 from assay.edge.clock import Clock
 from assay.edge.door import Door, Kind, Load
-from assay.edge.logs import bound
+from assay.edge.logs import LinePace, bound
 from assay.edge.status import ErrorDetail, detail_of, internal_detail
 from assay.edge.tracing import Tracer
 
@@ -32,6 +32,9 @@ STRANGERS: Final = TenantId("")
 """Stands for all callers without a valid token; no tenant has this name."""
 REFUSED: Final = frozenset({Unauthenticated.reason, PermissionDenied.reason})
 """Reasons that are audited for every call."""
+REFUSALS_LOGGED_PER_S: Final = 10.0
+"""Lines about refused calls, per tenant; callers without a valid token share one pace."""
+REFUSALS_LOGGED_BURST: Final = 100
 CHECK_AGAIN_S: Final = 5.0
 """How long a stream may outlive its token."""
 
@@ -137,6 +140,7 @@ class CallGuard:
         self._clock = clock
         self._tracer = tracer
         self._on_call = on_call
+        self._refusals = LinePace(REFUSALS_LOGGED_PER_S, burst=REFUSALS_LOGGED_BURST)
         self._calls = 0
         self.begun = 0
         """Number of calls so far."""
@@ -171,7 +175,7 @@ class CallGuard:
                 except AssayError as error:
                     call.error = detail_of(error)
                     reason = error.reason
-                    log.info("call_refused", reason=reason, field=error.field, why=error.message)
+                    self._log_refusal(call, error)
                 except Exception:  # the edge: any error outside the contract is a bug
                     call.error = internal_detail(call.call_id)
                     reason = call.error.reason
@@ -247,6 +251,14 @@ class CallGuard:
         admitted = Call(call_id=call.call_id, tenant=tenant, load=load, about=call.about)
         _CURRENT.set(admitted)
         return admitted
+
+    def _log_refusal(self, call: OpenCall, error: AssayError) -> None:
+        tenant = STRANGERS if call.tenant is None else call.tenant.tenant_id
+        left_out = self._refusals.line(tenant, self._clock.monotonic_ns() / 1e9)
+        if left_out is not None:
+            more = {"left_out": left_out} if left_out else {}
+            why = {"reason": error.reason, "field": error.field, "why": error.message}
+            log.info("call_refused", **why, **more)
 
     def _record(self, audit: Audit, call: OpenCall, arrival: Arrival, reason: str) -> None:
         """Write the call's line, if it has one."""

@@ -1,10 +1,12 @@
 """Logs are events with fields: `log.info("batch_opened", size=512)`, never a formatted sentence.
 
 Ids are bound once with `bound(...)` and stand on every line below; a trace's ids are added by a
-processor. Lines of libraries that use the standard `logging` come out in the same form.
+processor. Lines of libraries that use the standard `logging` come out in the same form. Lines that
+callers cause have a pace (`LinePace`).
 """
 
 import logging
+import math
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager
@@ -58,6 +60,29 @@ def configure(
     root.handlers[:] = [handler]
     root.setLevel(level)
     logging.getLogger(GRPC).addFilter(is_no_lost_client)
+
+
+class LinePace:
+    """At most `per_s` lines of each key, after a burst: callers that are refused fill no log.
+
+    What is left out is counted, and the count stands on the key's next line. It keeps a number per
+    key for good, so keys are a tenant's name, never what a caller chose.
+    """
+
+    def __init__(self, per_s: float, *, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._free_s: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    def line(self, key: str, now_s: float) -> int | None:
+        """Lines left out since the last one of this key; `None`: this one is left out, too."""
+        free_s = max(self._free_s.get(key, -math.inf), now_s - self._burst / self._per_s)
+        if free_s + 1 / self._per_s > now_s:
+            self._left_out[key] = self._left_out.get(key, 0) + 1
+            return None
+        self._free_s[key] = free_s + 1 / self._per_s
+        return self._left_out.pop(key, 0)
 
 
 def bound(**fields: str) -> AbstractContextManager[object]:
