@@ -1,17 +1,26 @@
 """The client raises what the server meant; its side of the table agrees with the server's."""
 
+import asyncio
+from typing import Any, Final
+
 import grpc
 import pytest
 
+from assay.client import Backoff, Client
 from assay.client.failures import BY_REASON, BY_STATUS, WORTH_REPEATING, error_of
+from assay.client.wire import PART_BYTES
 from assay.core.errors import (
     AssayError,
     DependencyDown,
     FailedPrecondition,
+    PermissionDenied,
     Saturated,
     TooLarge,
 )
 from assay.edge.status import STATUS, detail_of
+
+STREAMS: Final = 200
+"""Of so many that are refused early, gRPC loses the status of several."""
 
 
 def _failed(
@@ -65,3 +74,27 @@ def test_a_delay_that_is_no_number_is_no_delay(delay: str) -> None:
     trailers = (("reason", "saturated"), ("retry-after-ms", delay))
     error = error_of(_failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", *trailers))
     assert error.retry_after_s == 0.0
+
+
+class _Refusing(grpc.GenericRpcHandler):
+    """Refuses each stream before it has read any of it."""
+
+    def service(self, _details: object) -> Any:
+        async def refuse(_messages: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+            detail = detail_of(PermissionDenied("batch_id: not yours", field="batch_id"))
+            await context.abort(detail.status.grpc, detail.message, detail.trailers())
+
+        return grpc.stream_unary_rpc_method_handler(refuse)
+
+
+async def test_a_stream_that_is_refused_while_it_is_sent_ends_with_its_refusal() -> None:
+    server = grpc.aio.server(handlers=(_Refusing(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    backoff = Backoff(first_s=0.001, longest_s=0.01, total_s=60.0)
+    async with Client(f"127.0.0.1:{port}", backoff=backoff) as client:
+        sent = (client.put_artifact(b"x" * 8 * PART_BYTES) for _ in range(STREAMS))
+        ends = await asyncio.gather(*sent, return_exceptions=True)
+    await server.stop(None)
+    assert {type(end) for end in ends} == {PermissionDenied}
+    assert {end.field for end in ends if isinstance(end, AssayError)} == {"batch_id"}

@@ -58,6 +58,9 @@ WORTH_REPEATING: Final = (DependencyDown, Saturated)
 _TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECASE)
 _HTTP_PORT: Final = "Trying to connect an http1.x server (HTTP status 400)"
 """What grpcio says of a server that speaks HTTP/1.1 and refuses the first bytes of HTTP/2."""
+_NOT_SENT: Final = "Internal error from Core"
+"""What grpcio's asyncio side says where a message of a stream could not be sent because the call
+had ended. The status that it ended with, often a refusal, is then lost; no server says this."""
 _CLOSED: Final = re.compile(r"^failed to connect to all.*Socket closed$")
 _MAYBE_TLS: Final = "(as by a service with TLS: grpcs://)"
 _NOT_TLS: Final = "WRONG_VERSION_NUMBER"
@@ -73,6 +76,8 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
     kind = BY_REASON.get(trailers.get("reason", ""))
     if kind is None and _TRANSPORT_TOO_LARGE.search(message):
         return TooLarge(message, field="message")
+    if kind is None and message == _NOT_SENT:
+        return DependencyDown("the call ended while a message was being sent")
     if kind is None and _HTTP_PORT in message:
         told = (
             "url: the service answers in HTTP/1.1: name its gRPC port (8470), or http://host:port"
