@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from assay.client import Backoff
 from assay.client.http.calls import Call
-from assay.client.http.exchange import HttpConnection
+from assay.client.http.exchange import AnswerReader, HttpConnection
 from assay.client.http.streams import AsyncTransport, lines
+from assay.client.http.transport import Transport
 from assay.core.errors import AssayError, DependencyDown, TooLarge
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ async def test_a_refusal_is_read_while_the_body_is_still_being_sent() -> None:
 
 
 async def test_a_connection_that_is_reset_while_it_rests_writes_no_error_to_the_terminal() -> None:
-    reader = asyncio.StreamReader()
+    reader = AnswerReader()
     connection = HttpConnection(reader, cast("asyncio.StreamWriter", None))
     connection.rest()
     await asyncio.sleep(0)
@@ -228,3 +229,52 @@ async def test_a_connection_that_is_reset_while_it_rests_writes_no_error_to_the_
     assert not await connection.wake()
     del connection, reader
     gc.collect()
+
+
+async def _refuse_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer before the body is read, and reset the connection, as some proxies do."""
+    await reader.readuntil(b"\r\n\r\n")
+    told = b'{"error": {"reason": "too_large", "message": "a proxy takes less", "field": "body"}}'
+    writer.write(b"HTTP/1.1 413 No\r\nContent-Length: %d\r\n\r\n%b" % (len(told), told))
+    await writer.drain()
+    writer.transport.abort()
+
+
+LARGE = Call(method="POST", path="/v1/score", body=b"x" * 12 * 1024**2)
+CALLS = 40
+
+
+async def test_a_call_that_is_refused_and_cut_off_while_it_is_sent_ends_with_its_refusal() -> None:
+    async with answering(_refuse_early) as (transport, seen):
+        for _ in range(CALLS):
+            with pytest.raises(TooLarge, match="a proxy takes less"):
+                await transport.call(LARGE)
+    assert len(seen) == CALLS
+
+
+async def test_so_does_one_of_a_thread() -> None:
+    async with answering(_refuse_early) as (asynchronous, _):
+        port = asynchronous._port
+        nothing = Backoff(total_s=0)
+        thread = Transport(
+            f"http://127.0.0.1:{port}", token="", tls=None, backoff=nothing, timeout_s=WAIT_S
+        )
+        for _ in range(CALLS):
+            with pytest.raises(TooLarge, match="a proxy takes less"):
+                await asyncio.to_thread(thread.call, LARGE)
+        thread.close()
+
+
+async def test_a_connection_whose_call_was_not_sent_to_its_end_serves_no_other() -> None:
+    """Its service would take the next call for the rest of this one's body."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while some := await reader.read(65_536):
+            for _ in range(some.count(b"HTTP/1.1\r\n")):
+                writer.write(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
+
+    async with answering(serve) as (transport, seen):
+        for call, connections in ((GET, 1), (GET, 1), (LARGE, 1), (GET, 2), (GET, 2)):
+            with pytest.raises(TooLarge):
+                await transport.call(call)
+            assert len(seen) == connections

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from assay.client.http.address import check_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Mapping
-    from typing import TypeVar
+    import ssl
+    from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
+    from typing import SupportsIndex, TypeVar
 
     from assay.client.http.calls import Call
 
@@ -34,11 +35,42 @@ class Malformed(http.client.HTTPException):
     """What came is not an answer of HTTP."""
 
 
+class AnswerReader(asyncio.StreamReader):
+    """Keeps what came before a connection was reset.
+
+    A service, or a proxy before it, may refuse a call and close while the body is still being sent.
+    The kernel then reports a reset, but what it refused with has come.
+    """
+
+    _has_come = False
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Take in what came."""
+        self._has_come = True
+        super().feed_data(data)
+
+    def set_exception(self, exc: Exception) -> None:
+        """End; what is there is read first."""
+        if self._has_come and isinstance(exc, ConnectionError):
+            self.feed_eof()
+        else:
+            super().set_exception(exc)
+
+
+async def connected(host: str, port: int, tls: ssl.SSLContext | None) -> HttpConnection:
+    """As `asyncio.open_connection`, with such a reader."""
+    loop = asyncio.get_running_loop()
+    reader = AnswerReader(limit=PIECE_BYTES, loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=tls)
+    return HttpConnection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+
 @dataclass(slots=True, eq=False)
 class HttpConnection:
     """An open connection; between calls it watches for its end."""
 
-    reader: asyncio.StreamReader
+    reader: AnswerReader
     writer: asyncio.StreamWriter
     watch: asyncio.Task[bytes] | None = None
 
@@ -98,7 +130,8 @@ class HttpAnswer:
     status: int = 0
     headers: http.client.HTTPMessage = field(default_factory=http.client.HTTPMessage)
     reusable: bool = False
-    """Read to its end on a connection that stays."""
+    """Read to its end on a connection that stays, after all of the call was sent."""
+    _sent: bool = False
     _version: str = ""
 
     async def send(self, data: bytes) -> None:
@@ -129,6 +162,7 @@ class HttpAnswer:
             writer.write(data[at : at + PIECE_BYTES])
             async with asyncio.timeout(silence_s):
                 await writer.drain()
+        self._sent = True
 
     async def _begin(self) -> None:
         try:
@@ -173,7 +207,7 @@ class HttpAnswer:
             stays = False
             while piece := await self._in_time(self.connection.reader.read(PIECE_BYTES)):
                 yield piece
-        self.reusable = stays
+        self.reusable = stays and self._sent
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
         while True:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from assay.client import forks
 from assay.client.http.address import is_not_tls, not_tls, reason, target
 from assay.client.http.bodies import error_of
-from assay.client.http.exchange import PIECE_BYTES, HttpAnswer, HttpConnection, head_of
+from assay.client.http.exchange import HttpAnswer, HttpConnection, connected, head_of
 from assay.client.http.transport import (
     ANSWER_BYTES_MAX,
     ERROR_BYTES_MAX,
@@ -174,10 +174,7 @@ class AsyncTransport:
                 return connection
             connection.close()
         async with asyncio.timeout(self.timeout_s):
-            reader, writer = await asyncio.open_connection(
-                self._host, self._port, ssl=self._tls, limit=PIECE_BYTES
-            )
-        return HttpConnection(reader, writer)
+            return await connected(self._host, self._port, self._tls)
 
     def _give_back(self, connection: HttpConnection, *, reusable: bool) -> None:
         here = self._loop is asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from assay.client import forks
@@ -124,9 +124,7 @@ class Transport:
         response = None
         reusable = False
         try:
-            connection.request(
-                call.method, call.path, body=call.body, headers={**self._headers, **call.headers}
-            )
+            self._send(connection, call)
             response = connection.getresponse()
             if response.status >= http.HTTPStatus.BAD_REQUEST:
                 content = response.read(ERROR_BYTES_MAX)
@@ -148,6 +146,13 @@ class Transport:
             if response is not None and not reusable:
                 response.close()  # it may hold the socket that its connection has let go
             self._give_back(connection, reusable=reusable)
+
+    def _send(self, connection: http.client.HTTPConnection, call: Call) -> None:
+        """Send it, or as much as is taken: a service, or a proxy before it, may refuse a call and
+        close while the body is still being sent. What it refused with has come then."""
+        headers = {**self._headers, **call.headers}
+        with suppress(ConnectionError):
+            connection.request(call.method, call.path, body=call.body, headers=headers)
 
     def pauses(self) -> Iterator[float]:
         """The pauses of one call."""
