@@ -68,6 +68,8 @@ class Link:
         self._waits_idle: list[Pipe] = []
         self._has_functions = True
         self._waits = asyncio.Semaphore(WAITS_CONCURRENT_MAX)
+        self._asking = asyncio.Lock()
+        self._asked = self._confirmed = 0
 
     def key(self, kind: str, *names: str) -> str:
         """The key of a record, as the head of `scripts/requests.lua` lists them."""
@@ -167,6 +169,24 @@ class Link:
         except Exception as error:
             self._raise_named(error)
             raise
+
+    async def log_has_taken(self) -> None:
+        """Return once the server's log has taken all that the server has answered so far.
+
+        The write at which a disk fills is answered like any other, but kept in memory alone; from
+        then on the server refuses every command that asks for it, a `PING` included. Those that
+        wait here at the same time share one.
+
+        Raises:
+            DependencyDown: the log has not.
+        """
+        asked = self._asked
+        async with self._asking:
+            if self._confirmed > asked:  # one that began after our answer
+                return
+            self._asked += 1
+            await self.call("PING")
+            self._confirmed = self._asked
 
     async def call_all(self, commands: Sequence[tuple[Argument, ...]]) -> Sequence[Reply]:
         """Two commands or more in one round trip, not as a transaction."""

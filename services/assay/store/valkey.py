@@ -164,6 +164,7 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
         submitted, more = await self._submitting.submit(
             tenant, batch_id, requests, quota, is_paced=pace is not None
         )
+        await self._link.log_has_taken()
         if more:
             await self._settle_on(tenant, batch_id, "CONTINUE")
         if pace is not None and submitted.accepted > RELEASE_SLICE:
