@@ -433,6 +433,16 @@ async def test_a_doubted_pod_that_is_the_last_one_is_counted() -> None:
     assert not counts.doubts.of(counts.names[0])
 
 
+async def test_about_a_pod_that_is_alone_the_store_is_not_asked() -> None:
+    counts = Counts(stages=1, pods=3)
+    await counts.look()
+    assert counts.asked == [3]
+    counts.records = counts.records[:1]
+    for _ in range(9):
+        await counts.look()
+    assert counts.asked == [3]
+
+
 async def test_a_doubt_ends_where_nothing_waits_any_more() -> None:
     counts = Counts(stages=1, pods=3)
     for _ in range(30):
