@@ -76,7 +76,7 @@ class Relay:
             body=json.loads(raw) if raw else {},
         )  # fmt: skip
         self.calls.append(call)
-        fault = injected(self.faults, call)
+        fault = injected(self.faults, call, request)
         if fault is not None:
             return fault
         assert self._session is not None
