@@ -127,9 +127,7 @@ def running(binaries: Path, folder: Path) -> Iterator[RealServer]:
         parts.stop()
 
 
-async def until_ready(
-    url: str, authority: ssl.SSLContext, parts: Parts, token: str = ADMIN
-) -> str:
+async def until_ready(url: str, authority: ssl.SSLContext, parts: Parts, token: str = ADMIN) -> str:
     """Wait; returns its version."""
     headers = {"Authorization": f"Bearer {token}"}
     end_s = time.monotonic() + START_S_MAX

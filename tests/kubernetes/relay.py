@@ -99,4 +99,6 @@ class Relay:
                 pass
             finally:
                 self.streams.discard(answer)
+                if found.connection is not None and found.connection.transport is not None:
+                    found.connection.transport.abort()  # TLS would end after the test's loop
             return answer
