@@ -518,3 +518,14 @@ async def test_a_warm_pool_of_sandboxes_is_sized_by_the_same_patch_beside_deploy
 def test_a_stage_has_one_pool() -> None:
     with pytest.raises(ValueError, match="has a Deployment already"):
         KubernetesSettings(deployments={RUN: "d"}, warm_pools={RUN: "w"})
+
+
+@pytest.mark.parametrize("stage", ["a" * 64, "run.", "-run", ""])
+@pytest.mark.parametrize("pools", ["deployments", "warm_pools"])
+def test_a_stage_that_no_pod_can_be_labelled_with_is_refused_by_its_name(
+    stage: str, pools: str
+) -> None:
+    with pytest.raises(ValueError, match="cannot be a label of pods"):
+        KubernetesSettings.model_validate({pools: {stage: "d"}})
+    longest = f"9.{'a' * 60}9"
+    assert KubernetesSettings.model_validate({pools: {longest: "d"}})
