@@ -29,5 +29,5 @@ async def test_no_descriptor_of_grpcs_is_watched_when_it_closes_them() -> None:
             left.extend(one for one in added if loop.remove_reader(one))
             await server.stop(grace)
 
-    await port.stop(cast(Any, Stopping()), 0.0)
+    await port.stop(cast("Any", Stopping()), 0.0)
     assert left == []
