@@ -32,6 +32,7 @@ class Fault:
     part: str
     """Some text of the path."""
     status: int
+    """0: the connection ends."""
     headers: dict[str, str] = field(default_factory=dict)
     times: int = 1
 
@@ -118,7 +119,7 @@ class ApiServer:
             body=body,
         )  # fmt: skip
         self.calls.append(call)
-        fault = injected(self.faults, call)
+        fault = injected(self.faults, call, request)
         if fault is not None:
             return fault
         steps = request.path.strip("/").split("/")
@@ -241,12 +242,14 @@ def cut(streams: set[web.StreamResponse]) -> None:
             transport.abort()
 
 
-def injected(faults: list[Fault], call: Call) -> web.Response | None:
+def injected(faults: list[Fault], call: Call, request: web.Request) -> web.Response | None:
     """What a fault makes of a call; `None`: it is served."""
     for fault in faults:
         if fault.times and fault.method == call.method and fault.part in call.path:
             fault.times -= 1
-            return _status(fault.status, "injected", fault.headers)
+            if not fault.status and request.transport is not None:
+                request.transport.abort()
+            return _status(fault.status or 500, "injected", fault.headers)
     return None
 
 

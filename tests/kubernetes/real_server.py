@@ -127,9 +127,9 @@ def running(binaries: Path, folder: Path) -> Iterator[RealServer]:
         parts.stop()
 
 
-async def until_ready(url: str, authority: ssl.SSLContext, parts: Parts) -> str:
+async def until_ready(url: str, authority: ssl.SSLContext, parts: Parts, token: str = ADMIN) -> str:
     """Wait; returns its version."""
-    headers = {"Authorization": f"Bearer {ADMIN}"}
+    headers = {"Authorization": f"Bearer {token}"}
     end_s = time.monotonic() + START_S_MAX
     async with aiohttp.ClientSession(headers=headers) as session:
         while time.monotonic() < end_s:

@@ -76,7 +76,7 @@ class Relay:
             body=json.loads(raw) if raw else {},
         )  # fmt: skip
         self.calls.append(call)
-        fault = injected(self.faults, call)
+        fault = injected(self.faults, call, request)
         if fault is not None:
             return fault
         assert self._session is not None
@@ -99,4 +99,6 @@ class Relay:
                 pass
             finally:
                 self.streams.discard(answer)
+                if found.connection is not None and found.connection.transport is not None:
+                    found.connection.transport.abort()  # TLS would end after the test's loop
             return answer

@@ -169,8 +169,9 @@ class Applier:
             url, params=query, headers=headers, data=json.dumps(one)
         ) as answer:
             told = answer.headers.getall("Warning", [])
+            found = await answer.json()  # a connection with an unread answer outlives the test
             if answer.status >= 300:
-                told.append((await answer.json())["message"])
+                told.append(found["message"])
             return told
 
 
@@ -218,6 +219,34 @@ async def test_a_server_takes_every_object_of_every_case(
                 faults.setdefault(f"{one['kind']} {one['metadata']['name']}: {fault}", case)
     assert faults == {}
     assert len(seen) > 500
+
+
+NAMED: Mapping[str, tuple[str, str]] = {
+    "dots": ("team.a.rewards", '""'),
+    "a digit first": ("7b", '""'),
+    "the longest": ("r" * 53, '""'),
+    "a dash at the cut": ("r" * 38 + "--b", '""'),
+    "a name with dashes at its cut": ("lab", f'"{"n" * 38}--b"'),
+}
+"""A release's name, and `nameOverride`."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+async def test_a_server_takes_what_a_release_of_any_name_has(
+    case: str, applier: Applier, cluster: Cluster
+) -> None:
+    """Helm permits 53 characters, with dots, and a digit first."""
+    release, name = NAMED[case]
+    more = ("--set-json", f'nameOverride={name},rollout={{"enabled": true, "modelClaim": "m"}}')
+    done = ask(4, "template", release, str(CHART), "--namespace", cluster.namespace, *more)
+    assert done.returncode == 0, done.stderr
+    objects = [one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one]
+    faults: list[str] = []
+    for one in objects:
+        one["metadata"]["namespace"] = cluster.namespace
+        told = await applier.apply(one)
+        faults += [f"{one['kind']} {one['metadata']['name']}: {fault}" for fault in told]
+    assert faults == []
 
 
 async def test_pods_are_what_their_tier_says(applier: Applier, cluster: Cluster) -> None:

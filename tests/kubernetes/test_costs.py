@@ -16,6 +16,7 @@ from tests.store.driver import FIRST
 
 from assay.core.errors import DependencyDown
 from assay.core.hosts.record import BUSY_UNKNOWN
+from assay.edge.clock import Clock
 from assay.planner.kubernetes import scaler
 from assay.planner.kubernetes.costs import DOUBTED, GOES_FIRST, MARKS_MAX, OURS, annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
@@ -125,6 +126,32 @@ async def test_without_the_right_the_size_is_set_all_the_same(pool: Pool) -> Non
     await pool.scaling.resize(RUN, 2)
     assert await pool.costs() == {}
     assert await pool.cluster.replicas(pool.deployment) == 2
+
+
+class Rushed(Clock):
+    """Each look at it is three seconds after the last one, until it is at rest."""
+
+    looks, at_rest = 0, False
+
+    def monotonic_ns(self) -> int:
+        self.looks += not self.at_rest
+        return super().monotonic_ns() + self.looks * 3 * 10**9
+
+
+@pytest.mark.parametrize("status", [500, 0])
+async def test_a_webhook_of_pods_that_does_not_answer_delays_one_size_and_stops_none(
+    server: Server, cluster: Cluster, run_scaler: RunScaler, store: Store, status: int
+) -> None:
+    clock = Rushed()
+    scaling = run_scaler(RUN, hosts=PodHosts(store, attempts_max=3), clock=clock)
+    pool = Pool(server, cluster, scaling, store)
+    await pool.make()
+    pool.server.faults.append(Fault(method="PATCH", part="/pods/", status=status, times=99))
+    await pool.scaling.resize(RUN, 2)
+    assert await pool.cluster.replicas(pool.deployment) == 2
+    asked, clock.at_rest = len(pool.patched()), True
+    await pool.scaling.resize(RUN, 1)
+    assert pool.patched()[asked:] == ["scale"], "marks are not tried again so soon"
 
 
 async def test_a_pod_that_is_gone_meanwhile_stops_nothing(pool: Pool) -> None:

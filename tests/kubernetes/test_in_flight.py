@@ -16,8 +16,10 @@ import aiohttp
 import pytest
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.cluster import Cluster, ready, until
+from tests.kubernetes.real_server import PLANNER
 from tests.kubernetes.relay import Server
 from tests.kubernetes.scaling import RunPlanner
+from tests.kubernetes.test_upgrade import RBAC, give_the_planners_rights
 from tests.worker.hosts import Trainer
 
 from assay.config.settings import Settings, StoreSettings, WorkerSettings
@@ -27,7 +29,9 @@ from assay.worker.build import WorkerService, build
 
 STAGE, POOL = "match", "assay-match"
 REQUESTS = 1_500
-Trouble = Callable[[Server], Awaitable[None]]
+Trouble = Callable[[Server, Cluster], Awaitable[None]]
+REAL = {"rights"}
+"""Troubles that only a real API server makes, and `410` only that of the tests."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class Node:
         """Without end; while the API server is away its pods go on."""
         while True:
             with contextlib.suppress(aiohttp.ClientError):
-                wanted = await self.cluster.replicas(POOL)
+                wanted = await self._wanted()
                 while len(self.hosts) < wanted:
                     await self._start()
                 while len(self.hosts) > wanted:
@@ -52,6 +56,11 @@ class Node:
                     await host.stop()
                     await self.cluster.remove_pod(pod)
             await asyncio.sleep(0.02)
+
+    async def _wanted(self) -> int:
+        """Without the Deployment its pods are deleted, too."""
+        found = await self.cluster.call("GET", self.cluster.path("deployments"))
+        return sum(int(one["spec"].get("replicas", 1)) for one in found["items"])
 
     async def _start(self) -> None:
         created_s = time.time()
@@ -92,7 +101,7 @@ async def node(
 
 
 def sizes_refused(status: int, times: int, **headers: str) -> Trouble:
-    async def make(server: Server) -> None:
+    async def make(server: Server, _: Cluster) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         server.faults.append(
             Fault(method="PATCH", part="/scale", status=status, times=times, headers=named)
@@ -102,23 +111,60 @@ def sizes_refused(status: int, times: int, **headers: str) -> Trouble:
 
 
 def lists_refused(status: int) -> Trouble:
-    async def make(server: Server) -> None:
+    async def make(server: Server, _: Cluster) -> None:
         server.faults.append(Fault(method="GET", part="/pods", status=status, times=3))
         server.cut_watches()
 
     return make
 
 
-async def compacted(server: Server) -> None:
+async def compacted(server: Server, _: Cluster) -> None:
     assert isinstance(server, ApiServer)
     server.compact()
     server.cut_watches()
 
 
-async def away(server: Server) -> None:
+async def away(server: Server, _: Cluster) -> None:
     await server.stop()
     await asyncio.sleep(2.0)
     await server.start()
+
+
+async def deleted(_: Server, cluster: Cluster) -> None:
+    """And made again, without a size, as from its manifest."""
+    await cluster.call("DELETE", cluster.path("deployments", POOL))
+    await asyncio.sleep(2.0)
+    await cluster.deploy(STAGE, replicas=None)
+
+
+async def sized_by_another(_: Server, cluster: Cluster) -> None:
+    for size in (0, 7, 0, 7, 0, 1):
+        await cluster.scale(POOL, size)
+        await asyncio.sleep(0.5)
+
+
+async def rights_taken(server: Server, cluster: Cluster) -> None:
+    """And given back."""
+    path = f"{RBAC}/{cluster.namespace}/rolebindings"
+    bound = await cluster.call("GET", f"{path}/test")
+    await cluster.call("DELETE", f"{path}/test")
+    server.cut_watches()
+    await asyncio.sleep(3.0)
+    again = {**bound, "metadata": {"name": "test"}}
+    await cluster.call("POST", path, again, "application/json")
+
+
+async def give_rights(cluster: Cluster) -> None:
+    """Those of the chart's Role, to the user as whom the planner calls."""
+    verbs = {"pods": ["list", "watch", "patch"], "deployments": ["list", "watch"],
+             "deployments/scale": ["patch"]}  # fmt: skip
+    rules = [{"apiGroups": ["apps" if what.startswith("deployments") else ""],
+              "resources": [what], "verbs": some} for what, some in verbs.items()]  # fmt: skip
+    path = f"{RBAC}/{cluster.namespace}"
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "assay-planner"}, "rules": rules}  # fmt: skip
+    await cluster.call("POST", f"{path}/roles", role, "application/json")
+    await give_the_planners_rights(cluster)
 
 
 TROUBLES = {
@@ -130,9 +176,21 @@ TROUBLES = {
     "503 lists": lists_refused(503),
     "410": compacted,
     "away": away,
+    "deleted": deleted,
+    "another": sized_by_another,
+    "rights": rights_taken,
 }
 
 
+@pytest.fixture
+async def rights(server: Server, cluster: Cluster) -> None:
+    """On a real server the planner has those of the chart, and no others."""
+    if not isinstance(server, ApiServer):
+        cluster.scalers_token = PLANNER
+        await give_rights(cluster)
+
+
+@pytest.mark.usefixtures("rights")
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_requests_in_flight_end_whatever_the_api_server_does(
     server: Server,
@@ -145,6 +203,8 @@ async def test_requests_in_flight_end_whatever_the_api_server_does(
 ) -> None:
     if trouble == "410" and not isinstance(server, ApiServer):
         pytest.skip("a real server is not compacted on demand")
+    if trouble in REAL and isinstance(server, ApiServer):
+        pytest.skip("needs a server that knows rights")
     await run_planner(STAGE, stale_s=1.0)
     trainer = Trainer(store=store)
     responses = ["Paris" if n % 3 else "London" for n in range(REQUESTS)]
@@ -152,7 +212,7 @@ async def test_requests_in_flight_end_whatever_the_api_server_does(
     await trainer.until_ended(first, 1)
     ended = (await trainer.record(first)).ended
     assert ended < REQUESTS, "some are in flight"
-    making = asyncio.create_task(_made(TROUBLES[trouble], server))
+    making = asyncio.create_task(_made(TROUBLES[trouble], server, cluster))
     second = await trainer.submit("exact", responses)
     for batch in (first, second):
         rewards = [one.record.reward for one in await trainer.results(batch)]
@@ -168,5 +228,5 @@ async def test_requests_in_flight_end_whatever_the_api_server_does(
     assert len(await trainer.results(third)) == 10, "and the pool grows again from nothing"
 
 
-async def _made(trouble: Trouble, server: Server) -> None:
-    await trouble(server)
+async def _made(trouble: Trouble, server: Server, cluster: Cluster) -> None:
+    await trouble(server, cluster)

@@ -2,12 +2,15 @@
 
 import shutil
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from tests import certificates
 from tests.kubernetes.cluster import Cluster, ready, until
 from tests.kubernetes.real_server import (
     ADMIN,
@@ -18,12 +21,14 @@ from tests.kubernetes.real_server import (
     running,
     until_ready,
 )
-from tests.kubernetes.scaling import Scaling
+from tests.kubernetes.scaling import Scaling, host_of
 
 from assay.config.kubernetes import KubernetesSettings
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest
 from assay.edge.clock import Clock
+from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.scaler import KubernetesScaler
+from assay.store.port import Store
 
 RUN, VERIFY = "python.run", "math.verify"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
@@ -150,8 +155,8 @@ async def test_a_store_that_was_set_back_to_a_backup_leaves_no_ghosts(
     await until(lambda: is_ready(scaling, 0), "and what happens to it is seen")
 
 
-def webhook(outage: Cluster, url: str) -> dict[str, Any]:
-    """Asked before the scale of one Deployment changes."""
+def webhook(outage: Cluster, url: str, **more: object) -> dict[str, Any]:
+    """Asked before the scale of one Deployment changes, or before what is said instead."""
     here = {"kubernetes.io/metadata.name": outage.namespace}
     scales = {
         "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
@@ -162,6 +167,7 @@ def webhook(outage: Cluster, url: str) -> dict[str, Any]:
         "failurePolicy": "Fail", "sideEffects": "None", "timeoutSeconds": 30,
         "admissionReviewVersions": ["v1"], "namespaceSelector": {"matchLabels": here},
         "matchConditions": [{"name": "run", "expression": "request.name == 'assay-python-run'"}],
+        **more,
     }  # fmt: skip
     return {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -216,7 +222,10 @@ async def test_a_webhook_that_hangs_delays_its_own_pool_only(
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
         await outage.call("POST", hooks, webhook(outage, url), "application/json")
 
+        found: AssayError | None = None
+
         async def is_delayed() -> bool:
+            nonlocal found
             found = await refusal(scaling)
             if found is None:
                 await outage.scale("assay-python-run", 1)
@@ -224,8 +233,68 @@ async def test_a_webhook_that_hangs_delays_its_own_pool_only(
 
         await until(is_delayed, "the server has read the webhook")
         condition = (await scaling.pool(RUN)).condition
-        assert condition.startswith("Unanswered: "), condition
+        assert condition.startswith("Unanswered: "), (condition, found)
         begun_s = time.monotonic()
         await scaling.resize(RUN, 9)  # not asked again for a while
         assert (await scaling.resize(VERIFY, 4)).desired == 4
         assert time.monotonic() - begun_s < 2.0
+
+
+async def test_a_webhook_of_pods_that_hangs_stops_no_size(
+    outage: Cluster, scaling: Scaling, hooks: str, store: Store
+) -> None:
+    """Marks of idle pods are patches of pods, which policies like to look at."""
+    scaling.scaler._hosts = PodHosts(store, attempts_max=3)
+    pods = [await outage.add_pod(RUN, ready(time.time())) for _ in range(4)]
+    for pod in pods:
+        await store.put_host(host_of(pod, busy=0), lease_s=600.0)
+    await until(lambda: is_ready(scaling, 4), "they are seen")
+    await scaling.resize(RUN, 4)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+            "resources": ["pods"]}  # fmt: skip
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+        body = webhook(outage, url, rules=[rule], matchConditions=[])
+        await outage.call("POST", hooks, body, "application/json")
+
+        async def is_read() -> bool:
+            path = outage.path("pods", pods[0]) + "?timeout=1s"
+            try:
+                await outage.call("PATCH", path, {"metadata": {"annotations": {"a": "b"}}})
+            except (AssertionError, aiohttp.ClientError):
+                return True
+            return False
+
+        await until(is_read, "the server has read the webhook")
+        assert (await scaling.resize(RUN, 2)).desired == 2
+        assert await outage.replicas("assay-python-run") == 2
+
+
+async def test_what_gives_access_is_read_again_when_it_is_refused(
+    own: RealServer, outage: Cluster, scaling: Scaling, tmp_path: Path
+) -> None:
+    """The server comes back with another authority and takes other tokens."""
+    await outage.add_pod(RUN, ready(time.time()))
+    await until(lambda: is_ready(scaling, 1), "it is seen")
+    tokens = own.parts.folder / "tokens.csv"
+    before = {path: path.read_bytes() for path in own.parts.folder.iterdir() if path.is_file()}
+    own.parts.kill("kube-apiserver")
+    certificate, _ = certificates.certificate(own.parts.folder)
+    tokens.write_text(tokens.read_text().replace(ADMIN, f"new-{ADMIN}"))
+    own.parts.start("kube-apiserver")
+    try:
+        authority = ssl.create_default_context(cafile=str(certificate))
+        await until_ready(own.url, authority, own.parts, token=f"new-{ADMIN}")
+        file = tmp_path / "kubeconfig"
+        file.write_text(file.read_text().replace(ADMIN, f"new-{ADMIN}"))
+        await until(lambda: is_ready(scaling, 1), "it is seen again")
+        assert (await scaling.resize(RUN, 5)).desired == 5
+    finally:
+        own.parts.kill("kube-apiserver")
+        for path, content in before.items():
+            if path.suffix != ".log":
+                path.write_bytes(content)
+        own.parts.start("kube-apiserver")
+        await wait_for(own)

@@ -105,9 +105,27 @@ async def test_without_room_the_plan_falls_back_to_what_is_given_and_says_why(
 
     await until(fallen_back, f"the plan's cap; {planner.controller.why_not_ready}")
     assert await cluster.replicas(name) >= 1
-    told = condition_messages(planner.controller.pools)
+    told = condition_messages(planner.controller.pools, planner.controller.unserved)
     assert [(one.stage, one.condition) for one in told] == [(STAGE, "QuotaExhausted")]
     node.cancel()
+
+
+async def test_requests_at_a_stage_without_a_pool_are_told_of(
+    cluster: Cluster, store: Store, run_planner: RunPlanner
+) -> None:
+    """As after an upgrade to other pipelines: no plan has them."""
+    await cluster.deploy("match", replicas=0)
+    planner = await run_planner("match")
+    controller = planner.controller
+    batch = await open_batch(store, 64)
+
+    def told() -> list[tuple[str, str, str]]:
+        found = condition_messages(controller.pools, controller.unserved)
+        return [(one.stage, one.condition, one.details) for one in found]
+
+    await until(lambda: told() == [(STAGE, "NoPool", "64 requests wait for it")], "it is named")
+    await store.cancel(TENANT, batch)
+    await until(lambda: told() == [], "none is left")
 
 
 @contextlib.asynccontextmanager

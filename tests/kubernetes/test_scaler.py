@@ -338,14 +338,16 @@ class Rushed(Clock):
         return super().monotonic_ns() + self.looks * 3 * 10**9
 
 
+@pytest.mark.parametrize("status", [500, 504, 0])
 async def test_a_pool_that_delays_the_step_is_not_tried_in_the_next_one(
-    server: Server, cluster: Cluster, run_scaler: RunScaler
+    server: Server, cluster: Cluster, run_scaler: RunScaler, status: int
 ) -> None:
+    """A server whose time runs out while it writes an error closes the connection instead."""
     await cluster.deploy(RUN)
     await cluster.deploy(MATH)
     scaling = run_scaler(RUN, MATH, clock=Rushed())
     await scaling.pool(RUN)
-    fault = Fault(method="PATCH", part="assay-python-run/scale", status=500, times=9)
+    fault = Fault(method="PATCH", part="assay-python-run/scale", status=status, times=9)
     server.faults.append(fault)
     with pytest.raises(DependencyDown):
         await scaling.resize(RUN, 3)
@@ -516,3 +518,14 @@ async def test_a_warm_pool_of_sandboxes_is_sized_by_the_same_patch_beside_deploy
 def test_a_stage_has_one_pool() -> None:
     with pytest.raises(ValueError, match="has a Deployment already"):
         KubernetesSettings(deployments={RUN: "d"}, warm_pools={RUN: "w"})
+
+
+@pytest.mark.parametrize("stage", ["a" * 64, "run.", "-run", ""])
+@pytest.mark.parametrize("pools", ["deployments", "warm_pools"])
+def test_a_stage_that_no_pod_can_be_labelled_with_is_refused_by_its_name(
+    stage: str, pools: str
+) -> None:
+    with pytest.raises(ValueError, match="cannot be a label of pods"):
+        KubernetesSettings.model_validate({pools: {stage: "d"}})
+    longest = f"9.{'a' * 60}9"
+    assert KubernetesSettings.model_validate({pools: {longest: "d"}})

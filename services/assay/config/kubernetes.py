@@ -1,11 +1,15 @@
 """Settings of pools that are pods: which Deployments, and how patient the planner is with them."""
 
+import re
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, model_validator
 
 from assay.config.access import TlsBranch
+
+LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+"""Form of a label's value; names of stages may be longer, and end in a dot."""
 
 
 class KubernetesSettings(TlsBranch):
@@ -59,4 +63,8 @@ class KubernetesSettings(TlsBranch):
         if both := sorted(self.deployments.keys() & self.warm_pools.keys()):
             message = f"warm_pools: {both[0]} has a Deployment already"
             raise ValueError(message)
+        for stage in (*self.deployments, *self.warm_pools):
+            if LABEL_VALUE.fullmatch(stage) is None:
+                message = f"stage {stage!r} cannot be a label of pods ({self.pool_label})"
+                raise ValueError(message)
         return self

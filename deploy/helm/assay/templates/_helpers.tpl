@@ -1,11 +1,16 @@
+{{- /* Cut to what leaves room for the ends of names; a Service's has no dot, a release's may. */ -}}
+{{- define "assay.cut" -}}
+{{ . | replace "." "-" | trunc 40 | trimAll "-" }}
+{{- end }}
+
 {{- define "assay.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{ include "assay.cut" (default .Chart.Name .Values.nameOverride) }}
 {{- end }}
 
 {{- define "assay.fullname" -}}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
-{{- else if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name (include "assay.name" .) | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- if .Values.fullnameOverride }}{{ include "assay.cut" .Values.fullnameOverride }}
+{{- else if contains .Chart.Name .Release.Name }}{{ include "assay.cut" .Release.Name }}
+{{- else }}{{ include "assay.cut" (printf "%s-%s" .Release.Name (include "assay.name" .)) }}{{ end }}
 {{- end }}
 
 {{- /* The labels by which pods are selected: (dict "root" $ "component" "api"). */ -}}

@@ -45,7 +45,7 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
     for one in answer.conditions:
         out.print(f"{one.stage}: {one.condition}: {one.details}", highlight=False)
     if not answer.plan.made_ns:
-        out.print("nothing to plan: all open work fits into the slots that stay warm")
+        out.print("nothing to plan: all open work of its pools fits into the slots that stay warm")
         return
     show(answer.plan)
 

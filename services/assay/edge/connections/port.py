@@ -66,9 +66,9 @@ class FrontedPort:
         """Accept no more, let calls finish, end all connections."""
         if self._front is not None:
             self._front.stop_accepting()
+        if self._watching is not None:  # its descriptors are gRPC's, which closes them first
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await server.stop(drain_s)
         if self._front is not None:
             await self._front.stop()
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)

@@ -40,6 +40,8 @@ PATCH_TIMEOUT: Final = "5s"
 """The server answers within it, so that it names what it waited for: a webhook, its store."""
 SLOW_S: Final = 2.0
 """A failure that took longer counts as no answer."""
+REOPEN_S: Final = 5.0
+"""Access that was refused is read again at most this often."""
 CLOCKS_APART_S: Final = 3.0
 """Clocks that differ by less count as equal."""
 OPENED: Final[Json] = {"type": "OPENED"}
@@ -64,6 +66,10 @@ class Unanswered(DependencyDown):
     """The server waited too long for something that this call needs: a webhook, or its store."""
 
 
+class Cut(DependencyDown):
+    """The connection ended, or the time ran out, with the call sent and no answer."""
+
+
 class KubernetesApi:
     """One API server; one connection pool."""
 
@@ -71,6 +77,7 @@ class KubernetesApi:
         self._kubeconfig = kubeconfig
         self._clock = clock
         self._client: ApiClient | None = None
+        self._opened_ns = 0
         self._quiet_until_ns = 0
         self.ahead_s = 0.0
         """How far the API server's clock is ahead of ours; instants in objects are its own."""
@@ -143,11 +150,9 @@ class KubernetesApi:
             DependencyDown: the API server cannot be reached or asks to wait.
         """
         body = {"spec": {"replicas": replicas}}
-        query = {"fieldManager": FIELD_MANAGER, "timeout": PATCH_TIMEOUT}
-        begun_ns = self._clock.monotonic_ns()
         for attempt in range(CONFLICTS_MAX + 1):
             try:
-                return await self._json("PATCH", path, query, body)
+                return await self.patch(path, body)
             except Refused as error:
                 if error.status == 409 and attempt < CONFLICTS_MAX:
                     continue
@@ -156,18 +161,26 @@ class KubernetesApi:
                     raise InvalidRequest(message, field="slots") from error
                 if error.status < 500:
                     raise DependencyDown(f"the API server answers {error.status}") from error
-                if self._clock.monotonic_ns() - begun_ns > SLOW_S * 1e9:
-                    raise Unanswered(error.message) from error
                 raise InvalidRequest(f"Refused: {error.message}", field="slots") from error
         raise AssertionError  # the last attempt raises
 
-    async def patch(self, path: str, body: Json) -> None:
-        """Change some fields of an object.
+    async def patch(self, path: str, body: Json) -> Json:
+        """Change some fields of an object; returns it.
 
         Raises:
+            Unanswered: what the server asks for this object does not answer. When the server's
+                time runs out while it writes that down, it closes the connection instead.
             DependencyDown, Refused: see `_answer`.
         """
-        await self._json("PATCH", path, {"fieldManager": FIELD_MANAGER}, body)
+        query = {"fieldManager": FIELD_MANAGER, "timeout": PATCH_TIMEOUT}
+        begun_ns = self._clock.monotonic_ns()
+        try:
+            return await self._json("PATCH", path, query, body)
+        except (Cut, Refused) as error:
+            failed = isinstance(error, Cut) or error.status >= 500
+            if failed and self._clock.monotonic_ns() - begun_ns > SLOW_S * 1e9:
+                raise Unanswered(error.message) from error
+            raise
 
     # -- one call ------------------------------------------------------------------------------
     async def _json(self, method: str, path: str, query: Query, body: object = None) -> Json:
@@ -188,6 +201,7 @@ class KubernetesApi:
 
         Raises:
             DependencyDown: it cannot be reached, or asked to wait (429, 503).
+            Cut: it took the call and did not answer.
             Refused: it answered with another error.
         """
         left_s = (self._quiet_until_ns - self._clock.monotonic_ns()) / 1e9
@@ -202,8 +216,11 @@ class KubernetesApi:
             finally:
                 answer.response.close()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                await self._read_access_again()
             message = f"the API server does not answer: {type(error).__name__} {error}"
-            raise DependencyDown(message[:MESSAGE_CHARS_MAX]) from error
+            kind = DependencyDown if isinstance(error, _NOT_SENT) else Cut
+            raise kind(message[:MESSAGE_CHARS_MAX]) from error
         except kube_config.ConfigException as error:
             raise DependencyDown(f"no access to the API server: {error}") from error
 
@@ -236,7 +253,14 @@ class KubernetesApi:
             )
         settings.retries = None  # the control loop retries
         self._client = ApiClient(settings)
+        self._opened_ns = self._clock.monotonic_ns()
         return self._client
+
+    async def _read_access_again(self) -> None:
+        """The next call takes token and authority from their files, where they may be others now.
+        This ends what is open: the watches resume."""
+        if self._clock.monotonic_ns() - self._opened_ns >= REOPEN_S * 1e9:
+            await self.close()
 
     async def _check(self, answer: RESTResponse) -> None:
         status = answer.status
@@ -247,6 +271,8 @@ class KubernetesApi:
             told = _parsed(await answer.read())
         except ValueError:
             told = {}
+        if status == 401:
+            await self._read_access_again()
         after_s = _retry_after_s(answer.getheader("Retry-After"))
         if status in {429, 503} or (status >= 500 and after_s):
             after_s = after_s or RETRY_AFTER_S
@@ -265,6 +291,8 @@ class KubernetesApi:
         self.ahead_s = ahead_s if abs(ahead_s) > CLOCKS_APART_S else 0.0
 
 
+_NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""There was no connection."""
 _REASONS: Final = {
     400: "Refused",
     403: "Forbidden",

@@ -25,7 +25,7 @@ from assay.planner.kubernetes.costs import annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
 from assay.planner.kubernetes.pods import PodView, part, pod_view
-from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, Pool, Target, target_view
+from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, HELD_UP_S, Pool, Target, target_view
 from assay.planner.session.messages import HostState, PoolState
 
 SYNC_S_MAX: Final = 15.0
@@ -81,6 +81,7 @@ class KubernetesScaler:
         self._pods_of: dict[str, list[PodView]] = {}
         """Pods of each stage at the last look."""
         self._may_mark = True
+        self._marks_held_until_ns = 0
 
     def _add(self, path: str, named: Mapping[str, str]) -> None:
         """Pools of one kind."""
@@ -198,13 +199,14 @@ class KubernetesScaler:
         return self._pools[stage].slots_per_pod if stage in self._pools else 1
 
     async def _mark(self, pool: Pool, stay: int, hosts: PodHosts) -> None:
-        """Give doubted and idle pods the cost at which they go first.
+        """Give doubted and idle pods the cost at which they go first. What the API server asks
+        before a pod changes may not answer: then the size is set without marks for a while.
 
         Raises:
             DependencyDown: the API server cannot be reached or asks to wait.
         """
         pods = self._pods_of.get(pool.stage, ())
-        if len(pods) <= stay:
+        if len(pods) <= stay or self._clock.monotonic_ns() < self._marks_held_until_ns:
             return
         doubted = hosts.doubted(pool.stage)
         wanted = list(costs(pods, idle=hosts.idle, stay=stay, doubted=doubted).items())
@@ -217,14 +219,21 @@ class KubernetesScaler:
         """Return whether the planner may do that; true also for a pod that is gone."""
         try:
             await self._api.patch(f"{self._pods_path}/{pod}", annotated(cost))
+        except Unanswered as error:
+            self._marks_held_until_ns = self._clock.monotonic_ns() + round(HELD_UP_S * 1e9)
+            self._not_marked(error.message)
         except Refused as error:
-            allowed = error.status not in {401, 403}
-            if not allowed and self._may_mark:
-                log.warning("idle_pods_not_marked", why=error.message)
-            self._may_mark = allowed
-            return allowed
-        self._may_mark = True
-        return True
+            if error.status not in {401, 403}:
+                return True
+            self._not_marked(error.message)
+        else:
+            self._may_mark = True
+        return self._may_mark
+
+    def _not_marked(self, why: str) -> None:
+        if self._may_mark:
+            log.warning("idle_pods_not_marked", why=why)
+        self._may_mark = False
 
     def _one(self, stage: StageName) -> tuple[Pool, Target]:
         found = self._present().get(stage)

@@ -13,7 +13,8 @@ changes; never more often than `STEPS_APART_S`. Invariants:
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -128,6 +129,8 @@ class Controller:
         """The planning process may hold slots for a batch that has not opened."""
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
+        self.unserved: Mapping[StageName, int] = {}
+        """Requests of open batches at stages of which there is no pool, while it leads."""
         self._looked: Sequence[PoolState] = ()
         self._looked_ns = -LOOK_AGE_NS_MAX - 1
         self.plan: PlanView | None = None
@@ -244,6 +247,7 @@ class Controller:
         self._metrics.planner_seen(leading=self.leading)
         if not self.leading:
             self._why, self.plan, self.pools = self._lease.lost_store, None, ()
+            self.unserved = {}
             await self._process.rest()
             return IDLE_STEP_S
         try:
@@ -304,6 +308,15 @@ class Controller:
         await self._process.rest()
         return next_release_s(stages, pools, idle_ns, IDLE_STEP_S)
 
+    def _note_unserved(self, pools: Sequence[PoolState], work: Sequence[OpenWork]) -> None:
+        """No plan has these, so nothing else would tell of them."""
+        there = {pool.stage for pool in pools}
+        at = Counter(one.stage for batch in work for one in batch.requests)
+        found = {stage: count for stage, count in at.items() if stage not in there}
+        if found.keys() != self.unserved.keys():
+            log.warning("stages_without_a_pool", requests={str(s): n for s, n in found.items()})
+        self.unserved = found
+
     async def _act(self) -> float:
         """One step of the leader; returns the seconds until the next one."""
         self._raised = {}
@@ -313,6 +326,7 @@ class Controller:
         hints = await self._hints()
         stages = self._limits_of(pools)
         now_ns = self._lease.store_now_ns
+        self._note_unserved(pools, work)
         await self._plan_log.ended(work, pools, now_ns)
         idle = fits_floor(stages, work, hints)
         if idle and not (self._awaits and self._process.state is ProcessState.UP):

@@ -43,7 +43,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServiceServicer):
             why=why or ("leading" if controller.leading else "standing by"),
             planning_process=controller.process.state,
             planning_process_restarts=controller.process.restarts,
-            conditions=wire.condition_messages(controller.pools),
+            conditions=wire.condition_messages(controller.pools, controller.unserved),
             pools=wire.pool_messages(controller.pools, controller.plan),
         )
 

@@ -1,9 +1,10 @@
 """Conversion between protobuf messages and plans; the only planner module that knows both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 from assay.core.errors import InvalidRequest
+from assay.core.ids import StageName
 from assay.planner.session.messages import Change, HostState, PoolState
 from assay.planner.session.plan_view import BatchView, PlanView, PoolSample, StageView
 from assay.v1 import planner_pb2
@@ -137,9 +138,16 @@ def pool_messages(
     ]
 
 
-def condition_messages(pools: Sequence[PoolState]) -> list[planner_pb2.PoolCondition]:
-    """What is wrong with which pool."""
-    messages = []
+def condition_messages(
+    pools: Sequence[PoolState], unserved: Mapping[StageName, int]
+) -> list[planner_pb2.PoolCondition]:
+    """What is wrong with which pool, and which stages' requests have none."""
+    messages = [
+        planner_pb2.PoolCondition(
+            stage=stage, condition="NoPool", details=f"{count} requests wait for it"
+        )
+        for stage, count in sorted(unserved.items())
+    ]
     for pool in pools:
         name, _, details = pool.condition.partition(":")
         if name:
