@@ -60,7 +60,8 @@ def ask(channel: grpc.aio.Channel, text: bytes = b"a") -> asyncio.Task[bytes]:
     """Begin a call."""
 
     async def call() -> bytes:
-        answer: bytes = await channel.unary_unary(ASK)(text)
+        asked: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ASK)
+        answer: bytes = await asked(text)
         return answer
 
     return asyncio.create_task(call())
@@ -154,7 +155,7 @@ class Relay:
             await sink.wait_closed()
 
 
-def pings(sent: bytes) -> int:
+def pings(sent: bytes | bytearray) -> int:
     """Number of pings among HTTP/2 frames, without answers to those of the other end."""
     found, at = 0, len(PREFACE) if sent.startswith(PREFACE) else 0
     while at + 9 <= len(sent):
