@@ -8,19 +8,21 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from assay.cli.platform import forks as forks_module
 from assay.cli.platform.children import Platform
 from assay.cli.platform.forks import ForkedPart, PartForks
 from assay.core.errors import DependencyDown
 from assay.edge.clock import Clock
 from assay.store import warden
+from assay.worker.forking import processes
 
 PART = """
-import json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, threading, time
 from pathlib import Path
 
 out = Path(sys.argv[1])
@@ -28,7 +30,7 @@ signal.signal(signal.SIGTERM, lambda *_: (out.with_suffix(".term").touch(), os._
 facts = {
     "argv": sys.argv, "environment": dict(os.environ), "pid": os.getpid(),
     "threads": threading.active_count(), "name": __name__,
-    "shared": "assay.reward.build" in sys.modules,
+    "shared": "assay.reward.build" in sys.modules, "frozen": gc.get_freeze_count(),
     "command": Path("/proc/self/cmdline").read_bytes().decode(),
     "descriptors": [
         os.readlink(one) for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)
@@ -41,6 +43,9 @@ if len(sys.argv) > 2:
     sys.exit(int(sys.argv[2]))
 time.sleep(600)
 """
+
+FROZEN_MIN = 50_000
+"""Objects of the imports, which a collection would write to."""
 
 
 @pytest.fixture
@@ -97,6 +102,7 @@ async def test_a_part_runs_as_if_it_had_been_started_by_itself(
     assert facts["environment"] == {"ONE": "1", "PATH": os.environ["PATH"]}
     assert str(facts["command"]).split("\0")[:4] == ["python", "-P", "-m", "part"]
     assert facts["shared"] is True
+    assert int(str(facts["frozen"])) > FROZEN_MIN
     assert facts["threads"] == 1
     assert (tmp_path / "part.log").read_text() == "said to the log\n"
     log, lock = (str(tmp_path / name) for name in ("part.log", "part.lock"))
@@ -145,6 +151,84 @@ async def test_a_part_outlives_the_warm_process_which_is_started_again(
     first.send_signal(signal.SIGTERM)
     async with asyncio.timeout(10):
         assert await first.wait() != 0  # when it ended is known, and not how
+
+
+def warm_process() -> int:
+    """The one that this process has started."""
+    [pid] = [
+        pid
+        for pid in processes.children(os.getpid())
+        if b"assay.cli.platform.warm" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    return pid
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not reached():
+            await asyncio.sleep(0.01)
+
+
+class Leaving(asyncio.Future[ForkedPart]):
+    """An answer whose caller goes away in the moment in which it comes."""
+
+    caller: asyncio.Task[ForkedPart] | None = None
+
+    def set_result(self, result: ForkedPart, /) -> None:
+        super().set_result(result)
+        if self.caller is not None:
+            self.caller.cancel()
+
+
+@pytest.mark.parametrize("leaves", ["before", "as it comes"])
+async def test_a_part_that_is_forked_for_a_caller_that_has_left_is_ended(
+    forks: PartForks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    assert await (await start(forks, tmp_path, "0")).wait() == 0  # it is warm
+    answer = Leaving(loop=loop)
+    monkeypatch.setattr(loop, "create_future", lambda: answer)
+    leaving = asyncio.create_task(start(forks, tmp_path))
+    if leaves == "before":
+        await asyncio.sleep(0)
+        leaving.cancel()
+    else:
+        answer.caller = leaving
+    await asyncio.sleep(0)
+    monkeypatch.undo()
+    await asyncio.wait((leaving,))
+    assert leaving.cancelled()
+    assert await (await start(forks, tmp_path, "3")).wait() == 3, "the next caller has its own"
+    await until(lambda: not processes.children(warm_process()))
+
+
+async def test_a_caller_that_leaves_while_the_warm_process_imports_leaves_it_to_the_others(
+    forks: PartForks, tmp_path: Path
+) -> None:
+    leaving, staying = (asyncio.create_task(start(forks, tmp_path, code)) for code in "03")
+    await asyncio.sleep(0)
+    [warm] = processes.children(os.getpid())  # it has begun, and answers later
+    leaving.cancel()
+    await asyncio.wait((leaving,))
+    assert await (await staying).wait() == 3
+    assert warm_process() == warm
+
+
+async def test_a_warm_process_that_hung_forks_nothing_when_it_goes_on(
+    forks: PartForks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was asked for has been started in another way meanwhile."""
+    assert await (await start(forks, tmp_path, "0")).wait() == 0
+    warm = warm_process()
+    (tmp_path / "facts").unlink()
+    monkeypatch.setattr(forks_module, "FORK_S_MAX", 0.05)
+    os.kill(warm, signal.SIGSTOP)
+    with pytest.raises(DependencyDown):
+        await start(forks, tmp_path)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(warm, signal.SIGCONT)
+    await until(lambda: not Path(f"/proc/{warm}").exists())
+    assert not (tmp_path / "facts").exists()
 
 
 def test_a_part_is_drained_when_its_owner_dies(tmp_path: Path, modules: Path) -> None:
@@ -207,7 +291,7 @@ async def test_where_a_module_starts_a_thread_each_part_is_started_by_itself(
 
 
 OWN = """
-import asyncio, os, sys
+import asyncio, gc, os, sys
 from pathlib import Path
 from assay.cli.platform.attached import begin_own
 
@@ -218,6 +302,7 @@ assert begin_own("127.0.0.1:1", None) is None
 assert children() == []
 forks = begin_own("", Path(sys.argv[1]))
 [warm] = children()
+assert gc.get_freeze_count() > int(sys.argv[2])
 folder = Path(sys.argv[1])
 
 async def main():
@@ -243,7 +328,34 @@ def test_a_command_that_will_need_a_platform_forks_its_parts_from_itself(
 ) -> None:
     assert modules.exists()
     done = subprocess.run(
-        [sys.executable, "-c", OWN, str(tmp_path)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", OWN, str(tmp_path), str(FROZEN_MIN)],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "facts").read_text())["shared"]
+
+
+SCORE = """
+import sys
+from assay.cli.main import main
+from assay.cli.platform.forks import PartForks
+
+def spawned(self):
+    sys.exit("an interpreter was started")
+
+PartForks._spawned = spawned
+sys.argv = ["assay", "score", sys.argv[1], "--pipeline", "math", "--out", sys.argv[2]]
+main()
+"""
+
+
+def test_a_scored_file_starts_no_interpreter_for_the_parts_of_its_platform(tmp_path: Path) -> None:
+    """It has imported a third of what they need, which would be there twice."""
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows.write_text(json.dumps({"response": "\\boxed{5}", "reference": {"answers": ["5"]}}) + "\n")
+    command = [sys.executable, "-c", SCORE, str(rows), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())["reward"] == 1.0

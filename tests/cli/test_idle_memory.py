@@ -34,18 +34,34 @@ assert not searches
 print("pydantic.v1" in sys.modules)
 """
 FREED = """
-import os
-from assay.edge.lifecycle import trim
+import os, socket, sys
+from contextlib import ExitStack
+from pathlib import Path
+from assay.cli.platform import warm
+from assay.cli.platform.forks import PartForks
+from assay.edge.lifecycle import listening, trim
 
 def held():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+folder, way = Path(sys.argv[1]), sys.argv[2]
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+ours.close()
+warm.import_all()
 blocks = [bytearray(2_000) for _ in range(25_000)]
 last = bytearray(2_000)
 del blocks
 before = held()
-trim()
-assert before - held() > 25_000_000, before - held()
+with ExitStack() as stack:
+    if way == "a part that listens":
+        stack.enter_context(listening(folder / "ready", {}))
+    elif way == "a command before it forks":
+        PartForks(folder / "log").begin_here()
+    elif way == "a warm process":
+        warm.run(theirs)
+    else:
+        trim()
+    assert before - held() > 25_000_000, before - held()
 """
 
 
@@ -91,8 +107,11 @@ def test_a_release_that_has_its_server_elsewhere_is_asked_for_it(
         server_program()
 
 
-def test_what_a_start_no_longer_uses_is_given_back() -> None:
-    run(FREED)
+@pytest.mark.parametrize(
+    "way", ["by itself", "a part that listens", "a command before it forks", "a warm process"]
+)
+def test_what_a_start_no_longer_uses_is_given_back(tmp_path: Path, way: str) -> None:
+    run(FREED, str(tmp_path), way)
 
 
 def test_the_warm_process_has_read_every_script() -> None:

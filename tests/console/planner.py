@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ class StandIn(planner_pb2_grpc.PlannerServiceServicer):
     everywhere: planner_pb2.GetPoolsResponse = field(default_factory=planner_pb2.GetPoolsResponse)
     asked_for_pools: bool = False
     condition: str = ""
+    holds: dict[str, asyncio.Event] = field(default_factory=dict)
+    """By name, the calls that it answers no sooner than the event is set."""
+    holding: asyncio.Event = field(default_factory=asyncio.Event)
+    """One of them has come."""
 
     @classmethod
     def with_hosts(cls, *names: str, condition: str = "") -> StandIn:
@@ -45,9 +50,17 @@ class StandIn(planner_pb2_grpc.PlannerServiceServicer):
         )
         return cls(everywhere=everywhere, condition=condition)
 
+    async def _has_held(self, call: str) -> bool:
+        if call not in self.holds:
+            return False
+        self.holding.set()
+        await self.holds[call].wait()
+        return True
+
     async def GetPlan(self, request: Any, context: Any) -> planner_pb2.GetPlanResponse:
         """Its pools as of the last step."""
         del request, context
+        await self._has_held("GetPlan")
         sample = planner_pb2.PoolSample(
             stage="noop", slots_planned=7, slots_desired=7, slots_ready=1, slots_busy=0
         )
@@ -70,6 +83,8 @@ class StandIn(planner_pb2_grpc.PlannerServiceServicer):
     async def ExplainPlan(self, request: Any, context: Any) -> planner_pb2.ExplainPlanResponse:
         """No plan is kept."""
         del request
+        if await self._has_held("ExplainPlan"):
+            return planner_pb2.ExplainPlanResponse(explanation=["as it was"])
         await context.abort(grpc.StatusCode.NOT_FOUND, "no batch")
         raise AssertionError
 

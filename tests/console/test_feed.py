@@ -33,7 +33,7 @@ class Planner:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     async def look(self) -> PlannerLook | None:
         self.calls += 1
@@ -117,6 +117,22 @@ async def test_a_failed_reading_is_told_and_the_next_one_succeeds(scene: Scene) 
         assert "a bug" not in str(data)
     scene.planner.error = None
     assert (await first(scene, OPERATOR))[0] == "look"
+
+
+async def test_a_reading_whose_call_is_cancelled_under_it_has_failed_and_the_next_succeeds(
+    scene: Scene,
+) -> None:
+    """It would end as if the reader had been told to, and all who look would wait forever."""
+    looking = scene.feed.watch(OPERATOR)
+    async with asyncio.timeout(30):
+        assert b"event: look" in await anext(looking)
+        scene.planner.error = asyncio.CancelledError()
+        while b"event: failed" not in await anext(looking):
+            pass
+        scene.planner.error = None
+        while b"event: look" not in await anext(looking):
+            pass
+    await looking.aclose()
 
 
 async def test_streams_end_when_the_service_stops(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from assay.config.access import OperatorSettings
 from assay.console.look import HOSTS_SHOWN_MAX, Look, shown
 from assay.console.plans import PlannerClient
 from assay.console.viewer import Viewer
+from assay.core.errors import NotFound
+from assay.core.ids import BatchId, TenantId
 from assay.edge.auth import Operator
 from assay.v1 import planner_pb2
 
@@ -53,6 +56,36 @@ async def test_one_that_stands_by_is_not_asked_for_hosts() -> None:
     async with client_of(planner) as client:
         assert await client.look() is not None
     assert not planner.asked_for_pools
+
+
+async def test_a_look_that_leaves_a_planner_which_stands_by_ends_no_question_to_it() -> None:
+    """A task whose call is cancelled under it ends as if it had been cancelled itself."""
+    may_explain = asyncio.Event()
+    planner = StandIn(leading=False, holds={"ExplainPlan": may_explain})
+    async with client_of(planner) as client, asyncio.timeout(60):
+        asked = asyncio.create_task(client.explain(TenantId("red"), BatchId("b")))
+        await planner.holding.wait()
+        assert await client.look() is not None
+        may_explain.set()
+        assert (await asked)["explanation"] == ["as it was"]
+
+
+async def test_a_look_goes_on_at_the_planner_to_which_another_question_has_moved() -> None:
+    may_plan = asyncio.Event()
+    first, second = StandIn(holds={"GetPlan": may_plan}), StandIn.with_hosts("a")
+    async with address_of(first) as before, address_of(second) as after, asyncio.timeout(60):
+        address = before
+        client = PlannerClient(lambda: address, Operator(OperatorSettings()))
+        looking = asyncio.create_task(client.look())
+        await first.holding.wait()
+        address = after
+        with pytest.raises(NotFound):
+            await client.explain(TenantId("red"), BatchId("b"))
+        may_plan.set()
+        look = await looking
+        await client.close()
+    assert look is not None
+    assert [host["host"] for host in look.hosts] == ["a"]
 
 
 async def test_hosts_in_trouble_are_shown_first_and_a_bounded_number() -> None:

@@ -186,6 +186,47 @@ async def test_two_planners_that_stand_by_do_not_ask_each_other_for_ever(
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+class _Leading(pb_grpc.ExternalScalerServicer):
+    """Plans so many pods, and says so once it may."""
+
+    def __init__(self, pods: int) -> None:
+        self.pods = pods
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def GetMetrics(self, request: Any, context: Any) -> pb.GetMetricsResponse:
+        self.asked.set()
+        await self.may_answer.wait()
+        value = pb.MetricValue(metricValueFloat=self.pods)
+        return pb.GetMetricsResponse(metricValues=[value])
+
+
+async def test_a_change_of_leaders_ends_no_question_that_was_passed_on_to_the_former_one(
+    cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    """Its connection is closed when it has answered: KEDA would fall back for no reason."""
+    await cluster.deploy(RUN, replicas=2)
+    former, present = _Leading(1), _Leading(2)  # type: ignore[abstract]  # no other call is made
+    servers = [serving(former), serving(present)]
+    addresses = [await server.start() for server in servers]
+    request = pb.GetMetricsRequest(scaledObjectRef=REF, metricName="assay-planned-pods")
+    leader = addresses[:1]
+    async with standing_by(run_scaler, leader) as stub:
+
+        async def metric() -> float:
+            answer = await stub.GetMetrics(request, timeout=60)
+            return answer.metricValues[0].metricValueFloat
+
+        asked = asyncio.create_task(metric())
+        await former.asked.wait()
+        leader[0] = addresses[1]
+        present.may_answer.set()
+        assert await metric() == 2
+        former.may_answer.set()
+        assert await asked == 1
+    for server in servers:
+        await server.stop()
+
+
 async def test_a_stream_ends_when_its_planner_no_longer_leads(asked: Asked) -> None:
     await asked.scaling.resize(RUN, 4)
     stream = asked.stub.StreamIsActive(REF, timeout=90)

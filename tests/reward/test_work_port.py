@@ -42,6 +42,7 @@ from assay.core.records import (
 from assay.edge.clock import Clock
 from assay.edge.work.addresses import peer_ip, refuse_own_address
 from assay.edge.work.store import RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.reward.workers.gateway import LEFT_OUT_MAX
 from assay.reward.workers.scopes import ArtifactScopes, KeptReports, scopes_of
@@ -464,8 +465,6 @@ async def test_when_one_api_is_gone_the_worker_asks_the_other(
     await second.start()
     file = tmp_path / "token"
     file.write_text(token_for(FIRST))
-    from assay.edge.work.token_files import TokenFiles
-
     one = RemoteStore(
         [scene.port.address, second.address], worker=NAME,
         tokens=TokenFiles(file, tmp_path / "kept"), authority=None, clock=Clock(),
@@ -478,6 +477,50 @@ async def test_when_one_api_is_gone_the_worker_asks_the_other(
     assert await finish(one, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
     await one.close()
     await second.listener.stop()
+
+
+class Half(worker_pb2_grpc.WorkServiceServicer):
+    """An API that has lost its store while it sends an artifact."""
+
+    def __init__(self) -> None:
+        self.sending, self.may_send = asyncio.Event(), asyncio.Event()
+
+    async def Enroll(self, request: Any, context: Any) -> worker_pb2.EnrollResponse:
+        return worker_pb2.EnrollResponse(token="own", valid_s=LONG_S)
+
+    async def Finish(self, request: Any, context: Any) -> worker_pb2.FinishResponse:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "no store")
+        raise AssertionError
+
+    async def Artifact(self, request: Any, context: Any) -> worker_pb2.WorkArtifactResponse:
+        self.sending.set()
+        await self.may_send.wait()
+        return worker_pb2.WorkArtifactResponse(content=b"whole")
+
+
+async def test_a_worker_that_asks_another_api_ends_none_of_its_calls_to_the_first(
+    tmp_path: Path,
+) -> None:
+    half = Half()  # type: ignore[abstract]  # the other calls are not made
+    server = grpc.aio.server()
+    worker_pb2_grpc.add_WorkServiceServicer_to_server(half, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    file = tmp_path / "token"
+    file.write_text(token_for(FIRST))
+    one = RemoteStore(
+        [address], worker=NAME, tokens=TokenFiles(file, tmp_path / "kept"), authority=None,
+        clock=Clock(),
+    )  # fmt: skip
+    async with asyncio.timeout(60):
+        getting = asyncio.create_task(one.artifact_get("k"))
+        await half.sending.wait()
+        with pytest.raises(DependencyDown):
+            await finish(one, report(NONE))
+        half.may_send.set()
+        assert await getting == b"whole"
+    await one.close()
+    await server.stop(None)
 
 
 # -- records of hosts ----------------------------------------------------------------------------

@@ -1,13 +1,20 @@
-"""The fork server of a host that dies while it starts ends without a word."""
+"""Fork servers: one whose host dies ends without a word; what no one waits for is not kept."""
 
+import asyncio
+import gc
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.worker.forking import processes
+from assay.worker.forking.client import ForkClient
 from assay.worker.forking.server import packed_settings
 from assay.worker.slots.main import SlotSettings
 
@@ -34,3 +41,100 @@ def test_a_fork_server_whose_host_has_died_logs_no_traceback(tmp_path: Path, *, 
     _, said = server.communicate(timeout=120)
     assert said == b""
     assert server.returncode == 0
+
+
+SERVER = """
+import socket, sys, time
+from assay.core.codec import pack
+from assay.worker.forking.server import ForkServer
+
+control = socket.socket(fileno=int(sys.argv[1]))
+control.recv(1)
+control.send(pack(("warm", "")))
+ForkServer(control, lambda _name, _channel: time.sleep(600)).serve()
+"""
+
+
+class Leaving(ForkClient):
+    """Has callers that go away in the moment in which their answer comes."""
+
+    leaving: asyncio.Task[object] | None = None
+
+    def _answer(self, pid: int, pidfd: int) -> None:
+        super()._answer(pid, pidfd)
+        if self.leaving is not None:
+            self.leaving.cancel()
+
+
+def started(channel: socket.socket) -> subprocess.Popen[bytes]:
+    """A server at this end."""
+    command = [sys.executable, "-P", "-c", SERVER, str(channel.fileno())]
+    with channel:
+        return subprocess.Popen(command, pass_fds=[channel.fileno()])
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[Leaving, subprocess.Popen[bytes], socket.socket]]:
+    """A client of a server whose children do not look at their channels, as while they start."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server = started(theirs)
+    client = Leaving(ours)
+    async with asyncio.timeout(120):
+        yield client, server, ours
+        client.close()
+        await asyncio.to_thread(server.wait)
+
+
+def pidfds() -> int:
+    """How many processes this one has a descriptor of."""
+    names = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)]
+    return names.count("anon_inode:[pidfd]")
+
+
+@pytest.mark.parametrize("leaves", ["before", "as it comes"])
+async def test_a_slot_that_is_forked_for_a_caller_that_has_left_is_ended(leaves: str) -> None:
+    held = pidfds()
+    async with served() as (client, server, ours):
+        ours.send(b"!")
+        await client.until_warm()
+        asking: asyncio.Task[object] = asyncio.create_task(client.fork("1", socket.SOCK_STREAM))
+        if leaves == "before":
+            await asyncio.sleep(0)
+            asking.cancel()
+        else:
+            client.leaving = asking
+        await asyncio.wait((asking,))
+        assert asking.cancelled()
+        client.leaving = None
+        kept = await client.fork(
+            "2", socket.SOCK_STREAM
+        )  # its answer comes after that of the first
+        while (children := processes.children(server.pid)) != [kept.pid]:
+            assert kept.pid in children
+            await asyncio.sleep(0.01)
+        assert pidfds() == held + 1
+        kept.close()
+        kept.channel.close()
+    assert pidfds() == held
+
+
+async def test_a_caller_that_leaves_a_server_which_is_not_ready_leaves_it_to_the_others() -> None:
+    async with served() as (client, _, ours):
+        leaving, staying = (asyncio.create_task(client.until_warm()) for _ in range(2))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait((leaving,))
+        ours.send(b"!")
+        await staying
+        assert not client.is_gone
+
+
+async def test_a_server_that_ends_before_it_is_ready_is_no_error_where_no_one_waits_for_it() -> (
+    None
+):
+    async with served() as (client, server, _):
+        server.kill()
+        while not client.is_gone:
+            await asyncio.sleep(0.01)
+    del client
+    gc.collect()

@@ -25,7 +25,7 @@ from assay.console.viewer import Viewer
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
-from assay.edge.lifecycle import wait_at_most
+from assay.edge.lifecycle import going_on, wait_at_most
 from assay.edge.status import detail_of, internal_detail
 from assay.store.operations.viewing import BatchKey, Viewing
 from assay.store.port import Store
@@ -85,7 +85,7 @@ class Feed:
         """Yield server-sent events, the first within a moment, until the service stops."""
         self._viewers[viewer] += 1
         self._joined.set()
-        if self._reading is None or self._reading.done():
+        if self._reading is None:
             self._reading = asyncio.create_task(self._read_on(), name="console")
         seen = self._published.number
         try:
@@ -128,7 +128,7 @@ class Feed:
     async def _events(self) -> dict[Viewer, bytes]:
         viewers = list(self._viewers)
         try:
-            look = await self._look(viewers)
+            look = await going_on(lambda: self._look(viewers))
             events = {}
             for viewer in viewers:
                 events[viewer] = event("look", shown(look, viewer))

@@ -88,8 +88,8 @@ class PlannerClient:
 
     async def close(self) -> None:
         """Close the connection."""
-        self._leave()
-        await self._left.close()
+        channel, self._channel = self._channel, None
+        await self._left.close(*([] if channel is None else [channel]))
 
     def _leave(self) -> None:
         channel, self._channel = self._channel, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from tests import certificates
+from tests.rollout.service.served import leftovers
 from tests.rollout.service.test_pushes import CASES, tensors
 from tests.rollout.service.test_service import (
     S_MAX,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from tests.rollout.service.served import RunRollouts
     from tests.running import Running, RunWorker
 
+    from assay.rollout.service.records import SessionKey
+
 
 async def test_over_tls_only(run_rollouts: RunRollouts, tmp_path: Path) -> None:
     certificate, key = certificates.certificate(tmp_path)
@@ -42,6 +46,36 @@ async def test_over_tls_only(run_rollouts: RunRollouts, tmp_path: Path) -> None:
         assert await client.policy_version() == 0
     with pytest.raises(DependencyDown):
         await own.client.policy_version()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_session_is_closed_to_its_end_when_the_caller_leaves_meanwhile(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    own = await run_rollouts()
+    closing, may_close, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    close = own.service._desk.close_session
+
+    async def slowly(key: SessionKey) -> None:
+        closing.set()
+        await may_close.wait()
+        await close(key)
+        closed.set()
+        if fails:
+            raise DependencyDown("the reward service does not answer")
+
+    monkeypatch.setattr(own.service._desk, "close_session", slowly)
+    await own.client.open_session("s", sampling=SAMPLED)
+    async with asyncio.timeout(S_MAX):
+        call = own.client._stub.CloseSession(rollout_pb2.CloseSessionRequest(session_id="s"))
+        await closing.wait()
+        call.cancel()
+        while own.server._guard.calls:  # until the service knows that its caller has gone
+            await asyncio.sleep(0.01)
+        may_close.set()
+        await closed.wait()
+    gc.collect()
+    assert not leftovers(own)
 
 
 async def test_what_happens_is_counted(

@@ -186,7 +186,12 @@ class PartForks:
                 return await answer  # of a caller that is gone, the part is ended
         except (OSError, TimeoutError) as error:
             self._lose()
+            self._reap()  # it would carry out the order when it goes on
             raise DependencyDown(f"the warm process does not serve: {error!r}") from error
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled():  # it came as the caller left
+                answer.result().kill()
+            raise
 
     def _on_readable(self) -> None:
         if self._control is None:

@@ -12,6 +12,8 @@ from assay.config.access import OperatorSettings, TlsBranch
 
 CALLS_S_MAX: Final = 30.0
 """Longer than a call to an operator's port may take."""
+FORGOTTEN_S_MAX: Final = 1.0
+"""How long a stop waits for calls that should have ended before."""
 
 Options = Sequence[tuple[str, str | int]]
 
@@ -30,22 +32,30 @@ class LeftChannels:
     def __init__(self, *, calls_s_max: float = CALLS_S_MAX) -> None:
         """`calls_s_max`: no call takes longer."""
         self._calls_s_max = calls_s_max
-        self._closing: dict[asyncio.Task[None], grpc.aio.Channel] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     def leave(self, channel: grpc.aio.Channel) -> None:
         """Close it when its calls have ended."""
         task = asyncio.create_task(channel.close(self._calls_s_max), name="left channel")
-        self._closing[task] = channel
-        task.add_done_callback(lambda ended: self._closing.pop(ended, None))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
-    async def close(self) -> None:
-        """Close all of them now; their calls are cancelled."""
-        left = dict(self._closing)
+    async def close(self, *present: grpc.aio.Channel) -> None:
+        """Close all of them.
+
+        Who closes has ended its calls before. One that it has forgotten is waited for, but not for
+        long: gRPC cancels no call of a channel that it is closing already.
+
+        Args:
+            present: channels that were not left; their calls are cancelled at once.
+        """
+        await asyncio.gather(*(channel.close() for channel in present))
+        left = list(self._closing)
+        if left:
+            await asyncio.wait(left, timeout=FORGOTTEN_S_MAX)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        open_yet = [channel for task, channel in left.items() if task.cancelled()]
-        await asyncio.gather(*(channel.close() for channel in open_yet))
 
 
 class OperatorChannels:

@@ -337,8 +337,8 @@ class RemoteStore:
     async def close(self) -> None:
         """Close the connections; the life has ended in order."""
         self._tokens.end()
-        self._leave_channel()
-        await self._left.close()
+        channel, self._channel = self._channel, None
+        await self._left.close(*([] if channel is None else [channel]))
 
 
 def _content(answer: worker_pb2.WorkArtifactResponse) -> bytes | None:

@@ -114,9 +114,7 @@ class Leader:
         """Close the connection."""
         channel, self._channel = self._channel, None
         self._to = ""
-        if channel is not None:
-            self._left.leave(channel)
-        await self._left.close()
+        await self._left.close(*([] if channel is None else [channel]))
 
     def _connect(self, address: str) -> grpc.aio.Channel:
         tls = self._tls

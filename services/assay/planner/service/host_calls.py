@@ -65,9 +65,9 @@ class HostConnections:
 
     async def close(self) -> None:
         """Close the connections to all hosts."""
-        for worker in list(self._channels):
-            self.forget(worker)
-        await self._left.close()
+        present = [channel for _, channel in self._channels.values()]
+        self._channels.clear()
+        await self._left.close(*present)
 
 
 def target_of(address: str) -> str:

@@ -244,8 +244,6 @@ class _Shared(asyncio.Future[T]):
 
     def _ended(self, work: asyncio.Future[T]) -> None:
         self._on_end(self)
-        if self.done():
-            return
         if work.cancelled():
             self.cancel()
         elif (error := work.exception()) is not None:
