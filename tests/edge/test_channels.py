@@ -47,7 +47,7 @@ class Slow(grpc.GenericRpcHandler):
 
 @asynccontextmanager
 async def serving(slow: Slow, options: list[tuple[str, int]] | None = None) -> AsyncIterator[int]:
-    """Its port."""
+    """Listen, on the port that this yields."""
     server = grpc.aio.server(options=options or [])
     server.add_generic_rpc_handlers((slow,))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -68,7 +68,7 @@ def ask(channel: grpc.aio.Channel, text: bytes = b"a") -> asyncio.Task[bytes]:
 
 
 async def until_closed(channel: grpc.aio.Channel) -> None:
-    """Wait for it."""
+    """Wait until the channel is closed."""
     while channel.get_state() is not grpc.ChannelConnectivity.SHUTDOWN:
         await asyncio.sleep(0.01)
 
@@ -132,7 +132,7 @@ class Relay:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
-        """Its port."""
+        """Listen, on the port that this yields."""
         server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
         yield server.sockets[0].getsockname()[1]
         server.close()

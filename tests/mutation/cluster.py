@@ -41,7 +41,7 @@ CLUSTER_MUTANTS: Final = (
         "scaler",
         "costs",
         ("await self._mark(pool, replicas, self._hosts)", "pass"),
-        ("        if len(pods) <= stay:\n            return\n", ""),
+        ("        if len(pods) <= stay or self._clock", "        if self._clock"),
         ("error.status not in {401, 403}", "error.status not in {401, 403, 404}"),
     ),
     *_pods(

@@ -41,7 +41,7 @@ SERVICE_MUTANTS: Final = (
         "worker/reuse.py",
         ("worker/test_reuse",),
         ("if claim.members or not", "if not"),
-        ("*(task.tenant, version,", "*(version,"),
+        ("owner_of((task.tenant,))", "owner_of((task.pipeline,))"),
         ("(claim.response, claim.reference, claim.messages, artifacts, claim.handover)", "(claim.response, claim.reference, claim.messages, artifacts)"),
         ("is Outcome.SCORED and not said.unaudited", "is Outcome.SCORED"),
         ("                first.leads = True\n", ""),

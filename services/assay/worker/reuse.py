@@ -97,7 +97,7 @@ class Reuse:
         artifacts = [list(artifact) for artifact in claim.artifacts]
         parts = pack(
             [
-                *(task.tenant, version, task.pipeline, task.settings_json, self._stage),
+                *(version, task.pipeline, task.settings_json, self._stage),
                 *(claim.response, claim.reference, claim.messages, artifacts, claim.handover),
             ]
         )
