@@ -89,7 +89,7 @@ class PlannerClient:
     async def close(self) -> None:
         """Close the connection."""
         channel, self._channel = self._channel, None
-        await self._left.close(*([] if channel is None else [channel]))
+        await self._left.close(channel)
 
     def _leave(self) -> None:
         channel, self._channel = self._channel, None

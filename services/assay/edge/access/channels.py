@@ -40,16 +40,17 @@ class LeftChannels:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def close(self, *present: grpc.aio.Channel) -> None:
+    async def close(self, *present: grpc.aio.Channel | None) -> None:
         """Close all of them.
 
         Who closes has ended its calls before. One that it has forgotten is waited for, but not for
         long: gRPC cancels no call of a channel that it is closing already.
 
         Args:
-            present: channels that were not left; their calls are cancelled at once.
+            present: channels that were not left; their calls are cancelled at once. `None`: no
+                channel.
         """
-        await asyncio.gather(*(channel.close() for channel in present))
+        await asyncio.gather(*(channel.close() for channel in present if channel is not None))
         left = list(self._closing)
         if left:
             await asyncio.wait(left, timeout=FORGOTTEN_S_MAX)

@@ -338,7 +338,7 @@ class RemoteStore:
         """Close the connections; the life has ended in order."""
         self._tokens.end()
         channel, self._channel = self._channel, None
-        await self._left.close(*([] if channel is None else [channel]))
+        await self._left.close(channel)
 
 
 def _content(answer: worker_pb2.WorkArtifactResponse) -> bytes | None:

@@ -114,7 +114,7 @@ class Leader:
         """Close the connection."""
         channel, self._channel = self._channel, None
         self._to = ""
-        await self._left.close(*([] if channel is None else [channel]))
+        await self._left.close(channel)
 
     def _connect(self, address: str) -> grpc.aio.Channel:
         tls = self._tls

@@ -310,9 +310,10 @@ class Controller:
 
     def _note_unserved(self, pools: Sequence[PoolState], work: Sequence[OpenWork]) -> None:
         """No plan has these, so nothing else would tell of them."""
-        there = {pool.stage for pool in pools}
-        at = Counter(one.stage for batch in work for one in batch.requests)
-        found = {stage: count for stage, count in at.items() if stage not in there}
+        stages = {stage for batch in work for stage in batch.task.stages}
+        missing = stages - {pool.stage for pool in pools}
+        known = (one.stage for batch in work for one in batch.requests) if missing else ()
+        found = Counter(stage for stage in known if stage in missing)
         if found.keys() != self.unserved.keys():
             log.warning("stages_without_a_pool", requests={str(s): n for s, n in found.items()})
         self.unserved = found
