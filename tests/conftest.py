@@ -32,7 +32,13 @@ from assay.store.embedded import EmbeddedValkey
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 
-pytest_plugins = ("tests.lanes", "tests.parts", "tests.process_state", "tests.unheard")
+pytest_plugins = (
+    "tests.lanes",
+    "tests.parsing",
+    "tests.parts",
+    "tests.process_state",
+    "tests.unheard",
+)
 
 # A background job of a script, or of nohup, ignores these; a test's processes would inherit that.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
