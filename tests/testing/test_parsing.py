@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCE = Path(threading.__file__).read_text(encoding="utf-8")
 PARSES = 40
-"""Of each thread; without the lock one in ten fails."""
+"""Of each thread; without the lock some fail."""
 
 
 class _Garbage:
