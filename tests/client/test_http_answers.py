@@ -278,3 +278,16 @@ async def test_a_connection_whose_call_was_not_sent_to_its_end_serves_no_other()
             with pytest.raises(TooLarge):
                 await transport.call(call)
             assert len(seen) == connections
+
+
+async def test_an_answer_without_a_length_that_is_cut_by_a_reset_is_none() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"\r\n[1, 2")
+        await writer.drain()
+        writer.transport.abort()  # with a body unread, which resets the connection
+
+    async with answering(serve) as (transport, _):
+        for _ in range(CALLS):
+            with pytest.raises(DependencyDown):
+                await transport.call(LARGE)

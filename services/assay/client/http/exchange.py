@@ -43,6 +43,8 @@ class AnswerReader(asyncio.StreamReader):
     """
 
     _has_come = False
+    was_reset = False
+    """Its end is no end of an answer."""
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
         """Take in what came."""
@@ -52,6 +54,7 @@ class AnswerReader(asyncio.StreamReader):
     def set_exception(self, exc: Exception) -> None:
         """End; what is there is read first."""
         if self._has_come and isinstance(exc, ConnectionError):
+            self.was_reset = True
             self.feed_eof()
         else:
             super().set_exception(exc)
@@ -207,6 +210,8 @@ class HttpAnswer:
             stays = False
             while piece := await self._in_time(self.connection.reader.read(PIECE_BYTES)):
                 yield piece
+            if self.connection.reader.was_reset:
+                raise EOFError("the connection was reset within an answer")
         self.reusable = stays and self._sent
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
