@@ -14,6 +14,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, ResourceUse
 from assay.sandbox.launchers.packages import Packages
 from assay.sandbox.port import MIB, SandboxError
+from assay.verifiers.cuda.control import Control
 from assay.verifiers.cuda.definition import CudaReference, CudaSettings, RewardForm
 from assay.verifiers.cuda.run_stage import Judge, Trials, broken
 from assay.verifiers.cuda.tools import tools_in
@@ -240,6 +241,30 @@ def test_every_state_of_a_candidate_is_its_own_fault() -> None:
         assert ended.reward == 0.0
 
 
+@pytest.mark.parametrize("fault", ["raise OSError('no compiler')", "os._exit(3)"])
+def test_a_candidate_that_is_not_loaded_on_a_host_that_loads_nothing_is_no_reward(
+    trials: Trials, fault: str
+) -> None:
+    wrong = Control(program=RIGHT.replace("class", f"{fault}\nclass"), problem=PROBLEM)
+    for program in (RIGHT.replace("class", "raise OSError('mine')\nclass"), "import missing\n"):
+        with pytest.raises(SandboxError, match="this host builds no extension"):
+            Judge(trials, wrong).judge(program, REFERENCE, SETTINGS)
+    assert Judge(trials, wrong).judge(RIGHT, REFERENCE, SETTINGS).reward == 1.0
+
+
+def test_a_control_that_gives_something_else_is_no_reward_either(trials: Trials) -> None:
+    wrong = Control(program=of_body("return array('d', a)"), problem=PROBLEM)
+    with pytest.raises(SandboxError, match="this host builds no extension"):
+        Judge(trials, wrong).judge("import missing\n", REFERENCE, SETTINGS)
+
+
+def test_on_a_host_that_loads_the_control_it_is_the_candidates_fault(trials: Trials) -> None:
+    judge = Judge(trials, Control(program=RIGHT, problem=PROBLEM))
+    for _ in range(2):
+        ended = judge.judge("import missing\n", REFERENCE, SETTINGS)
+        assert (ended.reward, ended.evidence.verdict) == (0.0, "runtime_error")
+
+
 def test_a_box_shows_programs_that_are_installed_beside_python(tmp_path: Path) -> None:
     installed = tmp_path / "bin"
     installed.mkdir()
@@ -255,7 +280,8 @@ def test_a_box_shows_programs_that_are_installed_beside_python(tmp_path: Path) -
     opened = Trials(SandboxSettings(), side=side, packages=Packages(), tools=tools)
     body = f"""
         assert not os.path.exists('{installed}')
-        assert os.popen('{tools}/ninja').read() == 'built\\n'
+        assert os.popen('ninja; ls -d /usr').read() == 'built\\n/usr\\n'
+        assert os.environ['PATH'].split(':')[1:] == ['/usr/local/bin', '/usr/bin', '/bin']
         return array('d', (x + x + 1 for x in a))"""
     try:
         ended = Judge(opened).judge(of_body(body), REFERENCE, SETTINGS)

@@ -25,6 +25,7 @@ from assay.sandbox.port import HarnessResult, HarnessRun, Limits, SandboxError
 from assay.verifiers.code.scoring import bounded_text
 from assay.verifiers.cuda import trial_harness
 from assay.verifiers.cuda.compile_stage import broke_the_run, program_in
+from assay.verifiers.cuda.control import EXTENSION, Control
 from assay.verifiers.cuda.definition import WARM_UPS, CudaReference, CudaSettings, RewardForm
 from assay.verifiers.cuda.gpus import find_gpus, leased
 from assay.verifiers.cuda.measure import Trial, speed_up
@@ -50,6 +51,10 @@ _SOUND_MAX: Final = 4_096
 
 class InvalidProblem(Exception):
     """The reference fails by itself; the message names the field."""
+
+
+class HostBuildsNothing(SandboxError):
+    """The control of a build fails: compilers, driver or torch do not work on this host."""
 
 
 class Trials:
@@ -151,10 +156,16 @@ def _limits(settings: CudaSettings) -> Limits:
 
 
 class Judge:
-    """Turns runs into verdicts; knows nothing of GPUs."""
+    """Turns runs into verdicts; knows nothing of GPUs.
 
-    def __init__(self, trials: Trials) -> None:
+    Args:
+        trials: run both sides.
+        control: what this host must load where a candidate fails to be loaded; None: nothing.
+    """
+
+    def __init__(self, trials: Trials, control: Control | None = None) -> None:
         self._trials = trials
+        self._control = control
         self._sound: TenantCache[str, bool] = TenantCache(weight_max=_SOUND_MAX)
 
     def judge(
@@ -164,12 +175,14 @@ class Judge:
 
         Raises:
             SandboxError: nothing can be run here, not the reference either.
+            HostBuildsNothing: the program is not loaded, and nor is the control.
         """
         try:
             return total(
                 lambda: self._judged(program, reference, settings, tenant),
                 control=lambda: self._check(reference, settings, tenant),
                 at_fault=lambda error: broke_the_run(error, settings, program),
+                unblamed=(HostBuildsNothing,),
             )
         except InvalidProblem as invalid:
             return _invalid(str(invalid))
@@ -182,6 +195,8 @@ class Judge:
         candidate = report.get("candidate", {"state": result.status.value})
         if candidate["state"] != "ok":
             self._check(reference, settings, tenant)
+            if candidate.get("step") == "load":
+                self._check_host()
             return broken(candidate, settings, program, use)
         _require(report["reference"])
         if not all(one["equal"] for one in report["reference"]["compared"]):
@@ -211,6 +226,24 @@ class Judge:
                 message = f"it is not equal to itself on the same inputs: {one['error']}"
                 raise InvalidProblem(f"reference.problem: {message}")
         self._sound.put(tenant, key, True)  # noqa: FBT003 - a value
+
+    def _check_host(self) -> None:
+        """Load the control and compare it with its reference, until it passed once.
+
+        Raises:
+            HostBuildsNothing: it does not pass.
+        """
+        if self._control is None:
+            return
+        reference = CudaReference(problem=self._control.problem)
+        report, result = self._trials.run(self._control.program, reference, CudaSettings())
+        side = report.get("candidate", {"state": result.status.value})
+        if side["state"] != "ok" or not all(
+            one["equal"] for one in report["reference"].get("compared", [{"equal": False}])
+        ):
+            error = f"{side['state']} in {side.get('step', '')}: {side.get('error', '')[-300:]}"
+            raise HostBuildsNothing(f"this host builds no extension: {error}")
+        self._control = None
 
 
 def _invalid(message: str) -> Ended:
@@ -335,7 +368,7 @@ class RunHandler:
                 devices=devices,
                 tools=tools_in(self._scratch),
             )
-            self._judges[device] = trials, Judge(trials)
+            self._judges[device] = trials, Judge(trials, EXTENSION)
         return self._judges[device][1]
 
 

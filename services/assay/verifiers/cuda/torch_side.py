@@ -30,8 +30,6 @@ class Side:
     def load(self, seed: int) -> None:
         """Import the problem, and the candidate's program, which builds its extension."""
         os.environ.setdefault("TORCH_EXTENSIONS_DIR", "/tmp/extensions")
-        if tools := self.order["tools"]:
-            os.environ["PATH"] = f"{tools}:{os.environ.get('PATH', '')}"
         self.problem = _module("problem", self.order["problem"])
         is_candidate = self.name == "candidate"
         program = _module("program", self.order["candidate"]) if is_candidate else self.problem

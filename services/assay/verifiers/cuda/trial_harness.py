@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _ANSWER_BYTES_MAX: Final = 1 << 16
 _ERROR_CHARS_MAX: Final = 2_000
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""A harness has an empty environment. What a side starts has this, behind the tools' folder."""
 _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -203,7 +205,8 @@ def _seal(file: int, size_max: int) -> None:
 
 
 def _serve(name: str, order: dict[str, Any], line: socket.socket, files: list[int]) -> None:
-    """A side's process: do what is asked until the line closes."""
+    """A side's process: do what is asked until the line closes. Compilers find each other."""
+    os.environ["PATH"] = ":".join(filter(None, (order["tools"], _PATH)))
     namespace: dict[str, Any] = {"__name__": "side"}
     exec(compile(order["side"], "side.py", "exec"), namespace)  # noqa: S102 - the platform's own text
     side = namespace["Side"](name, order, files)
