@@ -398,7 +398,7 @@ def shared_bytes(sizes: Sizes) -> int:
     warps = t.threads // 32
     attend = warps * (2 * 16 * (head_dim + 32) + 2 * head_dim)
     sample = 8 * 2048 + 12 * t.threads + 16
-    scales, spans = 4 * t.rows, 4 * 41 * warps
+    scales, spans = 4 * t.rows, 4 * 42 * warps
     ring = t.stages * (1024 * t.piece + 2 * 8)
     plan = 64 + t.rows * (6 * 4 + 2 * 16 + 1) + 32 * 10
     return ring + plan + scales + spans + max(4 * warps * 64 * 20, attend, sample) + 256

@@ -38,7 +38,7 @@ _STANDARD: Final = {
     "stdint.h": _INTEGERS,
     "stdbool.h": "",
     "string.h": "",
-    "stddef.h": "#define offsetof(type, member) __builtin_offsetof(type, member)\n",
+    "stddef.h": "",
 }
 """What the shared headers use of the C library, for a compiler that has none."""
 

@@ -49,6 +49,9 @@ class Tuning:
     """Pieces in a block's ring of weights."""
     dataflow_rows: int = 8
     """Most rows of a decode step whose blocks wait for words instead of at barriers; 0: none."""
+    wide: int = 3
+    """Attention's chunks per two warps from which one warp takes all chunks of a segment; 0:
+    never."""
     adapter_rank: int = 0
     """Highest rank of a LoRA adapter; 0: none can be staged, and the kernel has no code for one."""
     general: bool = False
@@ -241,6 +244,7 @@ class Sizes:
                 "DATAFLOW": 2 * (c.n_layers + 1) * flowing * row_bytes,
                 "LOGITS": 4 * rows * c.vocab_size,
                 "PARTS": 8 * rows * part,
+                "TURNED": 2 * rows * self.q_dim,
                 "SLICES": 12 * rows * self.slices,
                 "TOKENS": 4 * rows,
                 "LOGPS": 4 * rows,
@@ -302,6 +306,7 @@ class Sizes:
             "PIECE": t.piece,
             "STAGES": t.stages,
             "DATAFLOW_ROWS": t.dataflow_rows,
+            "WIDE": t.wide,
             "QKV_OUTPUTS": self.qkv_outputs,
             "VOCAB_OUTPUTS": self.vocab_outputs,
             "RANK": self.rank,

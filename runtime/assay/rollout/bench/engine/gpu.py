@@ -204,6 +204,22 @@ def add_decode(
             report.add(f"of the bound B={batch}", "%", [100 * least / s for s in steps])
 
 
+def add_prefill(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
+    """Prompts per second in tokens: of some prompts, until each has its only token."""
+    prompts = prompts_of(work.groups, work.prefix, engine.sizes.config.vocab_size)
+    rates: list[float] = []
+    for _ in range(repeats):
+        with engine.pause(WAIT_S):
+            for prompt in prompts:
+                engine.submit(prompt, max_tokens=1, seeds=[1], want_reward=False)
+        began, left = time.perf_counter(), len(prompts)
+        while left:
+            engine.wait(1.0)
+            left -= len(engine.poll())
+        rates.append(work.groups * work.prefix / (time.perf_counter() - began))
+    report.add(f"{work.groups} prompts of {work.prefix}", "tokens/s", rates)
+
+
 def add_group(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
     """The same load with prompts shared by groups, and given to each rollout alone."""
     prompts = prompts_of(work.groups, work.prefix, engine.sizes.config.vocab_size)
@@ -368,6 +384,8 @@ def measure(
         add_ring(report, engine, work)
     if GpuPart.DECODE in parts:
         add_decode(report, engine, work, repeats, bandwidth)
+    if GpuPart.PREFILL in parts:
+        add_prefill(report, engine, work, repeats)
     if GpuPart.GROUP in parts:
         add_group(report, engine, work, repeats)
     if GpuPart.SWAP in parts:

@@ -71,6 +71,7 @@ class GpuPart(StrEnum):
 
     RING = "ring"
     DECODE = "decode"
+    PREFILL = "prefill"
     GROUP = "group"
     SWAP = "swap"
     ADAPTER = "adapter"

@@ -53,11 +53,30 @@ ASSAY_FN const float *raw_query(const assay_params *p, const assay_span *s, uint
     return raw_of(p, s->layer, row_of_query(s, query)) + (head < A_HEADS ? head : A_HEADS - 1) * A_HEAD_DIM;
 }
 
+ASSAY_FN assay_v4 eight_at(const uint16_t *from, uint32_t d) {
+    const assay_v4 none = {0, 0, 0, 0};
+    return d < A_HEAD_DIM ? *(const assay_v4 *)(const void *)(from + d) : none;
+}
+
+/* The span's queries, where they have been made, into this warp's part of shared memory. */
+ASSAY_FN void take_queries(const assay_params *p, const assay_span *s) {
+    constexpr uint32_t EACH = A_HEAD_DIM / 8;
+#pragma unroll 1
+    for (uint32_t at = lane_of_warp(); at < s->n_rows * A_QUERIES_AT_ONCE * EACH; at += 32) {
+        const uint32_t query = at / EACH, head = head_of_query(s, query);
+        copy_sixteen(my_queries() + query * A_QUERY_STRIDE + at % EACH * 8,
+                     turned_at(p, row_of_query(s, query), head < A_HEADS ? head : A_HEADS - 1) + at % EACH * 8);
+    }
+    await_copies();
+    sync_warp();
+}
+
 /* The span's queries, normed, rotated and in bf16, into this warp's part of shared memory; and what the row appends
- * into its place. Some are asked for at once, until they are there. */
+ * at its newest position into its place. Some are asked for at once, until they are there. */
 ASSAY_FN void prepare(const assay_params *p, const float *q_gain, const float *k_gain,
-                      const assay_span *s) {
+                      const assay_span *s, uint32_t newest, uint64_t place) {
     constexpr uint32_t SOME = A_PAIRS <= 2 ? 2 : 1;
+    if (the_plan()->ready) return take_queries(p, s);
     const uint32_t n = s->n_rows * A_QUERIES_AT_ONCE;
 #pragma unroll 1
     for (uint32_t query = 0; query < n; query += SOME) {
@@ -82,11 +101,10 @@ ASSAY_FN void prepare(const assay_params *p, const float *q_gain, const float *k
         head[SOME] = also ? its.key : head[0];
         if (q_gain) scales_of<SOME + 1>(head, scales);
         if (also) {
-            const uint32_t pos = s->first + s->n - 1;
 #pragma unroll
             for (uint32_t i = 0; i < A_PAIRS; i++) /* one row's: the same position */
                 for (uint32_t half = 0; half < 2; half++) its.key.turn[i][half] = head[0].turn[i][half];
-            append(p, &its, k_gain, scales[SOME], place_of(s, pos), pos, my_key());
+            append(p, &its, k_gain, scales[SOME], place, newest, my_key());
         }
 #pragma unroll
         for (uint32_t i = 0; i < SOME; i++)
@@ -106,11 +124,6 @@ ASSAY_FN void call_for(const assay_params *p, const assay_span *s) {
             prefetch(p->values + at + line * 64);
         }
     }
-}
-
-ASSAY_FN assay_v4 eight_at(const uint16_t *from, uint32_t d) {
-    const assay_v4 none = {0, 0, 0, 0};
-    return d < A_HEAD_DIM ? *(const assay_v4 *)(const void *)(from + d) : none;
 }
 
 /* Where in its chunk the position of column g of tile j of the scores is. */
@@ -208,27 +221,39 @@ ASSAY_FN void ask_values(const assay_params *p, const assay_span *s, uint32_t fr
         v[tile] = *(const assay_v4 *)(const void *)(values + (tile * 8 + g) * A_BLOCK);
 }
 
+/* The shares of 32 positions as a product takes them, and which of the positions there are. */
+typedef struct {
+    uint32_t share[2][4];
+    assay_v4 mask;
+} assay_mix;
+
+ASSAY_FN void ready_mix(const assay_span *s, uint32_t from, const float (*share)[4], assay_mix *mix) {
+    const uint32_t at = from + (lane_of_warp() & 3) * 8;
+    mix->mask = only_first(at < s->n ? s->n - at : 0);
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++) {
+        mix->share[i][0] = bf16_pair(share[2 * i][0], share[2 * i][1]);
+        mix->share[i][1] = bf16_pair(share[2 * i][2], share[2 * i][3]);
+        mix->share[i][2] = bf16_pair(share[2 * i + 1][0], share[2 * i + 1][1]);
+        mix->share[i][3] = bf16_pair(share[2 * i + 1][2], share[2 * i + 1][3]);
+    }
+}
+/* Eight dimensions' values of half of the positions. */
+ASSAY_FN void mix_16(const assay_mix *mix, uint32_t half, assay_v4 v, float *mixed) {
+    const uint32_t *a = mix->share[half];
+    multiply_add(mixed, a[0], a[1], a[2], a[3], half ? v.z & mix->mask.z : v.x & mix->mask.x,
+                 half ? v.w & mix->mask.w : v.y & mix->mask.y);
+}
+
 /* They are mixed by their shares. */
 ASSAY_FN void mix_32(const assay_span *s, uint32_t from, const float (*share)[4], const assay_v4 *v,
                      float (*mixed)[4]) {
-    const uint32_t at = from + (lane_of_warp() & 3) * 8;
-    const assay_v4 mask = only_first(at < s->n ? s->n - at : 0);
-    uint32_t a[2][4];
+    assay_mix mix;
+    ready_mix(s, from, share, &mix);
 #pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
-        a[i][0] = bf16_pair(share[2 * i][0], share[2 * i][1]);
-        a[i][1] = bf16_pair(share[2 * i][2], share[2 * i][3]);
-        a[i][2] = bf16_pair(share[2 * i + 1][0], share[2 * i + 1][1]);
-        a[i][3] = bf16_pair(share[2 * i + 1][2], share[2 * i + 1][3]);
-    }
+    for (uint32_t half = 0; half < 2; half++)
 #pragma unroll
-    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
-        multiply_add(mixed[tile], a[0][0], a[0][1], a[0][2], a[0][3], v[tile].x & mask.x,
-                     v[tile].y & mask.y);
-#pragma unroll
-    for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
-        multiply_add(mixed[tile], a[1][0], a[1][1], a[1][2], a[1][3], v[tile].z & mask.z,
-                     v[tile].w & mask.w);
+        for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++) mix_16(&mix, half, v[tile], mixed[tile]);
 }
 
 /* ---- results ------------------------------------------------------------------------------------- */
@@ -265,12 +290,13 @@ ASSAY_FN uint32_t *attended_at(const assay_params *p, uint32_t layer, uint32_t r
     return (uint32_t *)(void *)(halves_of(p, layer, A_ROW_AT_ATTENDED) + (uint64_t)row * A_Q_DIM + head * A_HEAD_DIM);
 }
 
-/* One query's result over the chunk: the whole of it where there is no other chunk, else a part. */
-ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t query,
+/* One query's result over chunks from `origin` to the span's: the whole of it where there is no other, else a part, whose
+ * place is that of a chunk. */
+ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t origin, uint32_t place, uint32_t query,
                            uint32_t half, const float (*mixed)[4], float high, float sum) {
     const uint32_t t = lane_of_warp() & 3, row = row_of_query(s, query);
     const uint32_t head = head_of_query(s, query);
-    if (chunks_of(row) == 1) {
+    if (origin == 0 && chunks_of(row) <= s->chunk + 1) {
         const float inverse = quotient(1.0f, sum);
         uint32_t *out = attended_at(p, s->layer, row, head);
 #pragma unroll
@@ -279,7 +305,7 @@ ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t 
                      bf16_pair(mixed[tile][half * 2] * inverse, mixed[tile][half * 2 + 1] * inverse));
         return;
     }
-    const uint64_t part = part_at(row, head, s->chunk);
+    const uint64_t part = part_at(row, head, place);
     const uint32_t tag = tag_of(s->layer);
 #pragma unroll
     for (uint32_t tile = 0; tile < A_HEAD_DIM / 8; tile++)
@@ -295,7 +321,8 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
     const uint32_t g = lane_of_warp() >> 2;
     assay_v4 k[N * 4][A_DEPTHS];
     if (AT_ONCE) ask_keys<N>(p, s, 0, k);
-    prepare(p, q_gain, k_gain, s);
+    const uint32_t newest = s->first + s->n - 1;
+    prepare(p, q_gain, k_gain, s, newest, s->appends ? place_of(s, newest) : 0);
     if (AT_ONCE && s->appends) put_newest<N>(s, k);
     const uint32_t reach[2] = {reach_of(s, g), reach_of(s, g + 8)};
     float score[A_SPANS * 4][4], high[2], sum[2], mixed[A_HEAD_DIM / 8][4];
@@ -318,168 +345,103 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
     }
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++)
-        if (reach[half]) leave_result(p, s, g + half * 8, half, mixed, high[half], sum[half]);
+        if (reach[half]) leave_result(p, s, s->chunk, s->chunk, g + half * 8, half, mixed, high[half], sum[half]);
 }
 
-/* One warp: the partial results of (row, head), joined in the order of positions, some at a time. */
+/* ---- folding ------------------------------------------------------------------------------------- */
+
+/* A query's chunks are folded in segments, and those one after the other: in one way only, whether a warp has a chunk or a
+ * segment. So both leave the same bits. */
+#define A_SEGMENT 8u /* chunks */
+
+/* A query's result over more positions: what both are multiplied with, relative to the larger of their largest scores. */
+ASSAY_FN void weigh(float *high, float with, float *before, float *weight) {
+    const float most = fmaxf(*high, with);
+    *before = exp_of(*high - most); /* 0 the first time */
+    *weight = exp_of(with - most);
+    *high = most;
+}
+ASSAY_FN float folded(float was, float before, float with, float weight) { return fused(with, weight, was * before); }
+
+/* One query's numbers of one part, as `join` has them: dimensions 2 * lane, and so on. */
+typedef struct {
+    float high, sum, mixed[A_PAIRS][2];
+} assay_joined;
+
+ASSAY_FN void nothing_joined(assay_joined *j) {
+    j->high = -INFINITY;
+    j->sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++) j->mixed[i][0] = j->mixed[i][1] = 0;
+}
+ASSAY_FN void fold_part(assay_joined *j, const assay_joined *with) {
+    float before, weight;
+    weigh(&j->high, with->high, &before, &weight);
+    j->sum = folded(j->sum, before, with->sum, weight);
+#pragma unroll
+    for (uint32_t i = 0; i < A_PAIRS; i++)
+#pragma unroll
+        for (uint32_t half = 0; half < 2; half++)
+            j->mixed[i][half] = folded(j->mixed[i][half], before, with->mixed[i][half], weight);
+}
+
+/* The place of a row's part with a number. Of a segment that begins in the chunks of a run, the row's own part is the whole:
+ * it has gone on from the run's. */
+ASSAY_FN uint32_t place_of_part(uint32_t row, uint32_t number, bool wide) {
+    if (!wide) return number;
+    const uint32_t origin = number * A_SEGMENT, own = row < the_plan()->n_logits ? the_plan()->entries[row].chunk0 : 0;
+    return origin < own && own < origin + A_SEGMENT ? own : origin;
+}
+
+/* One warp: the parts of (row, head) in the order of positions, some at a time. What is not there counts as nothing. */
 ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
-    constexpr uint32_t SOME = 8;
-    const uint32_t chunks = chunks_of(row), lane = lane_of_warp();
+    const bool wide = shared()->division.wide;
+    const uint32_t chunks = chunks_of(row), lane = lane_of_warp(), step = wide ? A_SEGMENT : 1;
+    const uint32_t n = (chunks + step - 1) / step;
     const uint64_t parts = part_at(row, head, 0);
     const uint32_t tag = tag_of(layer);
-    float high = -INFINITY, sum = 0, mixed[A_PAIRS][2];
-#pragma unroll
-    for (uint32_t i = 0; i < A_PAIRS; i++) mixed[i][0] = mixed[i][1] = 0;
+    assay_joined all;
+    nothing_joined(&all);
 #pragma unroll 1
-    for (uint32_t first = 0; first < chunks; first += SOME) {
-        float highs[SOME], sums[SOME], values[SOME][A_PAIRS][2], most = high;
+    for (uint32_t first = 0; first < n; first += A_SEGMENT) {
+        assay_joined part[A_SEGMENT];
         for (bool whole = false; !whole;) {
             whole = true;
 #pragma unroll
-            for (uint32_t c = 0; c < SOME; c++) {
-                const uint64_t part = parts + (first + c < chunks ? first + c : first) * A_PART;
-                whole = ask_pair(p, part + A_HEAD_DIM, tag, highs + c, sums + c) && whole;
+            for (uint32_t c = 0; c < A_SEGMENT; c++) {
+                const uint64_t from = parts + place_of_part(row, first + c < n ? first + c : first, wide) * A_PART;
+                whole = ask_pair(p, from + A_HEAD_DIM, tag, &part[c].high, &part[c].sum) && whole;
 #pragma unroll
                 for (uint32_t i = 0; i < A_PAIRS; i++) {
                     const uint32_t d = 2 * (lane + i * 32);
-                    float *pair = values[c][i];
+                    float *pair = part[c].mixed[i];
                     pair[0] = pair[1] = 0.0f;
-                    if (d < A_HEAD_DIM) whole = ask_pair(p, part + d, tag, pair, pair + 1) && whole;
+                    if (d < A_HEAD_DIM) whole = ask_pair(p, from + d, tag, pair, pair + 1) && whole;
                 }
             }
             if (!whole) look_again();
         }
 #pragma unroll
-        for (uint32_t c = 0; c < SOME; c++)
-            if (first + c >= chunks) highs[c] = -INFINITY;
+        for (uint32_t c = 0; c < A_SEGMENT; c++)
+            if (first + c >= n) part[c].high = -INFINITY;
+        assay_joined segment;
+        nothing_joined(&segment);
+        if (!wide) {
 #pragma unroll
-        for (uint32_t c = 0; c < SOME; c++) most = fmaxf(most, highs[c]);
-        const float before = exp_of(high - most); /* 0 the first time */
-        sum *= before;
+            for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&segment, part + c);
+            if (n > A_SEGMENT) fold_part(&all, &segment);
+            else all = segment; /* as folded to nothing */
+        } else {
 #pragma unroll
-        for (uint32_t i = 0; i < A_PAIRS; i++) {
-            mixed[i][0] *= before;
-            mixed[i][1] *= before;
+            for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&all, part + c);
         }
-#pragma unroll
-        for (uint32_t c = 0; c < SOME; c++) {
-            const float weight = exp_of(highs[c] - most);
-            sum += sums[c] * weight;
-#pragma unroll
-            for (uint32_t i = 0; i < A_PAIRS; i++) {
-                mixed[i][0] += values[c][i][0] * weight;
-                mixed[i][1] += values[c][i][1] * weight;
-            }
-        }
-        high = most;
     }
-    const float inverse = quotient(1.0f, sum);
+    const float inverse = quotient(1.0f, all.sum);
     uint32_t *out = attended_at(p, layer, row, head);
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++)
         if (lane + i * 32 < A_HALF)
-            tell_gpu(out + lane + i * 32, bf16_pair(mixed[i][0] * inverse, mixed[i][1] * inverse));
-}
-
-/* The span with a number; false: there is none. */
-ASSAY_FN bool span_at(uint32_t number, assay_span *s) {
-    const assay_plan *plan = the_plan();
-    const uint32_t lists = plan->n_entries + plan->n_runs;
-    s->head = number % A_KV_HEADS;
-    s->part = number / A_KV_HEADS % A_QUERY_PARTS;
-    const uint32_t rest = number / (A_KV_HEADS * A_QUERY_PARTS);
-    const uint32_t of_list = rest / lists, one = rest - of_list * lists;
-    const bool single = plan->tiles_max == 1; /* as in most steps; a division costs a hundred cycles */
-    s->chunk = single ? of_list : of_list / plan->tiles_max;
-    const uint32_t tile = single ? 0 : of_list - s->chunk * plan->tiles_max;
-    const bool own = one >= plan->n_runs;
-    const assay_entry *e = own ? plan->entries + one - plan->n_runs : plan->runs + one;
-    if (s->chunk < e->chunk0 || s->chunk > e->last_chunk) return false;
-    if (tile * A_ROWS_AT_ONCE >= e->n_rows) return false;
-    const uint32_t left = e->n_rows - tile * A_ROWS_AT_ONCE;
-    s->row0 = e->row0 + tile * A_ROWS_AT_ONCE;
-    s->n_rows = left < A_ROWS_AT_ONCE ? left : A_ROWS_AT_ONCE;
-    s->first = s->chunk * A_CHUNK;
-    const uint32_t last = plan->pos[s->row0 + s->n_rows - 1];
-    if (last < s->first) return false;
-    s->n = last + 1 - s->first < A_CHUNK ? last + 1 - s->first : A_CHUNK;
-    s->appends = own && !plan->prefilling && s->chunk == e->last_chunk;
-    const uint32_t pos = (s->first / A_BLOCK + lane_of_warp()) * A_BLOCK;
-    s->block = pos < s->first + s->n ? block_of(plan->table[s->row0], pos) : 0;
-    return true;
-}
-
-/* Spans of all warps have numbers from 0 on. */
-ASSAY_FN uint32_t spans_of_step() {
-    const assay_plan *plan = the_plan();
-    return (plan->n_entries + plan->n_runs) * plan->tiles_max * plan->chunks_max * A_KV_HEADS * A_QUERY_PARTS;
-}
-ASSAY_FN uint32_t first_span() { return warp_of_block() * blocks_of_grid() + block_of_grid(); }
-
-/* A warp's first span, found once a step: it is the same in every layer, and of few rows there is no other. */
-ASSAY_FN void plan_spans() {
-    static_assert(A_CHUNK / A_BLOCK + 2 <= 32, "a lane for each block of a span");
-    assay_span s;
-    const bool there = first_span() < spans_of_step() && span_at(first_span(), &s);
-    assay_first_span *kept = shared()->spans + warp_of_block();
-    if (there) kept->block[lane_of_warp()] = s.block;
-    if (lane_of_warp() > 0) return;
-    kept->there = there;
-    kept->row0 = s.row0;
-    kept->n_rows = s.n_rows;
-    kept->head = s.head;
-    kept->part = s.part;
-    kept->first = s.first;
-    kept->n = s.n;
-    kept->chunk = s.chunk;
-    kept->appends = s.appends;
-}
-ASSAY_FN bool first_span_of(uint32_t layer, assay_span *s) {
-    const assay_first_span *kept = shared()->spans + warp_of_block();
-    s->row0 = kept->row0;
-    s->n_rows = kept->n_rows;
-    s->head = kept->head;
-    s->part = kept->part;
-    s->first = kept->first;
-    s->n = kept->n;
-    s->chunk = kept->chunk;
-    s->appends = kept->appends;
-    s->block = kept->block[lane_of_warp()];
-    s->layer = layer;
-    return kept->there;
-}
-
-/* Before the layer's first product: what its attention reads is on its way meanwhile. */
-ASSAY_FN void expect_attention(const assay_params *p, uint32_t layer) {
-    assay_span s;
-    if (first_span_of(layer, &s)) call_for(p, &s);
-}
-
-/* Warps, counted from the grid's end, join the chunks of one head of one row each: they have the fewest spans. Spans come
- * before and wait for nothing here, so that all parts come. */
-ASSAY_FN void join_all(const assay_params *p, uint32_t layer) {
-    const uint32_t last = blocks_of_grid() * A_WARPS - 1;
-#pragma unroll 1
-    for (uint32_t i = last - first_span(); i < the_plan()->n_rows * A_HEADS; i += last + 1)
-        if (chunks_of(i / A_HEADS) > 1) join(p, layer, i / A_HEADS, i % A_HEADS);
-}
-
-ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *k_gain, uint32_t layer) {
-    const uint32_t n = spans_of_step();
-#pragma unroll 1
-    for (uint32_t i = first_span(); i < n; i += blocks_of_grid() * A_WARPS) {
-        assay_span s;
-        if (i == first_span()) {
-            if (!first_span_of(layer, &s)) continue;
-        } else {
-            if (!span_at(i, &s)) continue;
-            s.layer = layer;
-            call_for(p, &s);
-        }
-        attend_chunk(p, q_gain, k_gain, &s);
-        sync_warp();
-    }
-    join_all(p, layer);
+            tell_gpu(out + lane + i * 32, bf16_pair(all.mixed[i][0] * inverse, all.mixed[i][1] * inverse));
 }
 
 #endif

@@ -47,6 +47,12 @@ static inline void peek_sys(const uint64_t *p, uint64_t *one, uint64_t *two) {
 static inline void tell_sys(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
 static inline void fence_sys() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 static inline void prefetch(const void *) {}
+static inline void copy_sixteen(void *to, const void *from) {
+    need_sixteens((uint64_t)to);
+    need_sixteens((uint64_t)from);
+    memcpy(to, from, 16);
+}
+static inline void await_copies() {}
 static inline uint32_t load_gpu(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline uint32_t peek_gpu(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 static inline assay_v4 peek_gpu(const assay_v4 *p) {
@@ -82,6 +88,7 @@ static inline uint32_t bits_of(float v) {
 static inline float exp_of(float v) { return expf(v); }
 static inline float one_over_root(float v) { return 1.0f / sqrtf(v); }
 static inline float quotient(float a, float b) { return a / b; }
+static inline float fused(float a, float b, float c) { return fmaf(a, b, c); }
 static inline uint16_t bf16_of(float v) {
     const uint32_t bits = bits_of(v);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FFF;

@@ -19,9 +19,11 @@ typedef struct {
     uint32_t row0, n_rows;  /* of the step */
     uint32_t head, part;    /* of keys and values; which 16 of its queries, where it has more */
     uint32_t first, n, chunk; /* positions */
+    uint32_t until; /* which chunk it does not reach: the next one, or that behind its segment */
     uint32_t layer;
-    uint32_t block; /* which this lane keeps for the warp: the one of that number from the span's first on */
-    bool appends;   /* its last position is the row's newest */
+    uint32_t block; /* which this lane keeps for the warp: of number block0 + lane of the row's */
+    uint32_t block0;
+    bool appends; /* its last position is the row's newest */
 } assay_span;
 
 /* ---- keys and values ----------------------------------------------------------------------------- */
@@ -35,7 +37,7 @@ ASSAY_FN uint32_t block_of(uint32_t table, uint32_t pos) {
 }
 /* The same of one of a span's positions; all lanes of the warp come here. */
 ASSAY_FN uint64_t place_of(const assay_span *s, uint32_t pos) {
-    const uint32_t block = from_lane(s->block, pos / A_BLOCK - s->first / A_BLOCK);
+    const uint32_t block = from_lane(s->block, pos / A_BLOCK - s->block0);
     return block_at(s->layer, block, s->head);
 }
 
@@ -158,6 +160,35 @@ ASSAY_COLD void append_all(const assay_params *p, const float *k_gain, uint32_t 
         if (k_gain) scales_of<1>(&its.key, &scale);
         append(p, &its, k_gain, scale, block_at(layer, block_of(the_plan()->table[row], pos), head), pos, nullptr);
         sync_warp();
+    }
+}
+
+/* ---- queries of many rows ------------------------------------------------------------------------ */
+
+/* Where steps of prompts and of groups leave a query, normed, rotated and in bf16. A chunk's warp takes the queries of
+ * several rows, and their chunks are many: each would make all of them again. */
+ASSAY_FN uint16_t *turned_at(const assay_params *p, uint32_t row, uint32_t head) {
+    return (uint16_t *)(void *)(p->scratch + A_AT_TURNED) + ((uint64_t)row * A_HEADS + head) * A_HEAD_DIM;
+}
+
+/* The workers of all blocks; a warp some heads of a row at once. */
+ASSAY_COLD void turn_all(const assay_params *p, const float *q_gain, uint32_t layer) {
+    constexpr uint32_t SOME = A_PAIRS <= 2 ? 4 : 2, GROUPS = (A_HEADS + SOME - 1) / SOME;
+#pragma unroll 1
+    for (uint32_t i = block_of_grid() * A_WARPS + warp_of_block(); i < the_plan()->n_rows * GROUPS;
+         i += blocks_of_grid() * A_WARPS) {
+        const uint32_t row = i / GROUPS, first = i % GROUPS * SOME, n = A_HEADS - first;
+        assay_head head[SOME];
+        float scales[SOME] = {};
+#pragma unroll
+        for (uint32_t h = 0; h < SOME; h++) {
+            ask_turn(p, the_plan()->pos[row], head + h);
+            ask_head(raw_of(p, layer, row) + (first + (h < n ? h : 0)) * A_HEAD_DIM, head + h);
+        }
+        if (q_gain) scales_of<SOME>(head, scales);
+#pragma unroll
+        for (uint32_t h = 0; h < SOME; h++)
+            if (h < n) turn_head(head + h, q_gain, scales[h], turned_at(p, row, first + h), nullptr);
     }
 }
 

@@ -3,9 +3,9 @@
  * those of few rows four in all, as their blocks wait for words (`exchange.h`). In each block one warp, the feeder,
  * brings weights; the others, the workers, do all else.
  */
-#include "attend.h"
 #include "project.h"
 #include "sample.h"
+#include "spans.h"
 
 /* The word of the host: version, slot of weights, adapter, and above them a number that makes it another word. */
 ASSAY_FN void use_weights(assay_kernel_state *s, uint64_t word) {
@@ -246,6 +246,7 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s, const assay_said *said) {
     const bool same = !s->dirty;
     if (!held && s->dirty) make_plan(s);
     s->plan.flows = s->plan.n_rows <= A_DATAFLOW_ROWS && !s->plan.prefilling;
+    s->plan.ready = !s->plan.flows && (s->plan.prefilling || s->plan.n_runs);
     report(s);
     if (held || s->plan.n_rows == 0) {
         s->dirty = 1; /* what ran before must be planned again */
@@ -370,8 +371,9 @@ ASSAY_FN void attention_of(const assay_params *p, const uint8_t *w, uint32_t lay
     if (the_plan()->flows) make_absent(p, ~the_plan()->flow & 1, layer);
     const float *q_gain = A_QK_NORM ? vector_at(w, A_AT_Q_NORM) : nullptr;
     const float *k_gain = A_QK_NORM ? vector_at(w, A_AT_K_NORM) : nullptr;
-    if (the_plan()->prefilling) {
+    if (the_plan()->ready) {
         append_all(p, k_gain, layer);
+        turn_all(p, q_gain, layer);
         grid_barrier(p, round);
     }
     attend(p, q_gain, k_gain, layer);
@@ -408,6 +410,8 @@ ASSAY_FN void step(const assay_params *p, assay_ring_end *end, uint32_t *round) 
     const uint8_t *weights = p->weights[the_plan()->weights];
     plan_visits(p, weights);
     embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
+    if (warp_of_block() == 0) divide_step();
+    sync_block();
     plan_spans();
     sync_block(); /* visits and spans are there */
     after_product(p, round);

@@ -43,9 +43,14 @@ typedef struct {
 
 /* A warp's first span of attention (`attend.h`), and the KV blocks that its lanes keep. */
 typedef struct {
-    uint32_t row0, n_rows, head, part, first, n, chunk, appends, there;
+    uint32_t row0, n_rows, head, part, first, n, chunk, until, appends, there;
     uint32_t block[32];
 } assay_first_span;
+
+/* How a step's attention is divided: into spans of one chunk, or wide ones of a segment (`spans.h`). */
+typedef struct {
+    uint32_t n_spans, wide;
+} assay_division;
 
 typedef struct {
     alignas(128) uint8_t ring[A_STAGES * A_PIECE_BYTES]; /* weights on their way from device memory */
@@ -53,6 +58,7 @@ typedef struct {
     assay_plan plan;   /* of this step */
     assay_visits visits[A_PRODUCTS];
     assay_first_span spans[A_WARPS];
+    assay_division division;
     assay_rollout *rollouts;
     uint32_t *tables;  /* of KV blocks */
     uint32_t table_width, kv_blocks;
@@ -89,29 +95,34 @@ ASSAY_FN const float *vector_at(const uint8_t *weights, uint64_t at) {
 
 ASSAY_FN const assay_plan *the_plan() { return &shared()->plan; }
 
+/* Words of a plan before one of its lists. NVRTC 13.0 has no `offsetof`. */
+ASSAY_FN uint32_t words_before(const assay_plan *plan, const void *list) {
+    return (uint32_t)((const uint32_t *)list - (const uint32_t *)(const void *)plan);
+}
+
 /* Where in a plan, in words, the word with a number is, among those that its step uses. */
 ASSAY_FN uint32_t word_of_plan(const assay_plan *plan, uint32_t number) {
     const uint32_t n = plan->n_rows;
     constexpr uint32_t EACH = sizeof(assay_entry) / 4;
-    if (number < n) return offsetof(assay_plan, token) / 4 + number;
-    if ((number -= n) < n) return offsetof(assay_plan, pos) / 4 + number;
-    if ((number -= n) < n) return offsetof(assay_plan, table) / 4 + number;
-    if ((number -= n) < n) return offsetof(assay_plan, slot) / 4 + number;
-    if ((number -= n) < n) return offsetof(assay_plan, scale) / 4 + number;
-    if ((number -= n) < plan->n_logits) return offsetof(assay_plan, logit_row) / 4 + number;
+    if (number < n) return words_before(plan, plan->token) + number;
+    if ((number -= n) < n) return words_before(plan, plan->pos) + number;
+    if ((number -= n) < n) return words_before(plan, plan->table) + number;
+    if ((number -= n) < n) return words_before(plan, plan->slot) + number;
+    if ((number -= n) < n) return words_before(plan, plan->scale) + number;
+    if ((number -= n) < plan->n_logits) return words_before(plan, plan->logit_row) + number;
     number -= plan->n_logits;
-    if (number < EACH * plan->n_entries) return offsetof(assay_plan, entries) / 4 + number;
-    return offsetof(assay_plan, runs) / 4 + number - EACH * plan->n_entries;
+    if (number < EACH * plan->n_entries) return words_before(plan, plan->entries) + number;
+    return words_before(plan, plan->runs) + number - EACH * plan->n_entries;
 }
 
 /* The workers: what this step uses of its plan, and where rollouts and tables of blocks lie, into shared memory. */
 ASSAY_FN void copy_plan(const assay_params *p) {
-    static_assert(sizeof(assay_entry) % 4 == 0 && offsetof(assay_plan, token) / 4 <= A_THREADS, "copied by words");
+    static_assert(sizeof(assay_entry) % 4 == 0, "copied by words");
     const assay_kernel_state *s = p->state;
     const assay_plan *plan = &shared()->plan;
     const uint32_t *from = (const uint32_t *)(const void *)&s->plan;
     uint32_t *to = (uint32_t *)(void *)&shared()->plan;
-    if (thread_of_block() < offsetof(assay_plan, token) / 4) to[thread_of_block()] = from[thread_of_block()];
+    for (uint32_t i = thread_of_block(); i < words_before(plan, plan->token); i += A_THREADS) to[i] = from[i];
     sync_block();
     const uint32_t n = 5 * plan->n_rows + plan->n_logits + sizeof(assay_entry) / 4 * (plan->n_entries + plan->n_runs);
     for (uint32_t i = thread_of_block(); i < n; i += A_THREADS) {

@@ -117,6 +117,12 @@ ASSAY_FN uint8_t *shared_memory() {
     extern __shared__ __align__(16) uint8_t dynamic_memory[];
     return dynamic_memory;
 }
+/* Sixteen bytes into shared memory past the first-level cache and registers; there once this thread has awaited them. */
+ASSAY_FN void copy_sixteen(void *to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+}
+ASSAY_FN void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 /* Start moving a line towards the second-level cache. */
 ASSAY_FN void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 /* A gate in shared memory (an mbarrier): its phase ends when all arrived and all bytes came. Phases
@@ -199,6 +205,8 @@ ASSAY_FN float one_over_root(float v) {
     return r;
 }
 ASSAY_FN float quotient(float a, float b) { return __fdividef(a, b); }
+/* a * b + c, rounded once, wherever it is written: the compiler chooses nothing. */
+ASSAY_FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ASSAY_FN uint32_t bf16_pair(float low, float high) {
     uint32_t two;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));

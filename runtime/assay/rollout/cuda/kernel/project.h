@@ -71,6 +71,58 @@ ASSAY_FN void multiply_pieces(const uint16_t *input, uint32_t chunks, const uint
     }
 }
 
+/* The same of many rows: activations of a warp's next 32 inputs are on their way during the products of those before. The
+ * weights of a piece of each tile are held until all of it has been used. */
+template <int NB, int NT>
+ASSAY_FN void multiply_many(const uint16_t *input, uint32_t chunks, const uint32_t *rows, uint32_t n_tiles,
+                            assay_ring_end *end, float (*sum)[4]) {
+    constexpr uint32_t PER = A_PIECE / A_WARPS;
+    static_assert(NT <= A_STAGES, "as the ring allows");
+    const uint32_t lane = lane_of_warp(), warp = warp_of_block();
+    assay_v4 next[NB];
+    const auto ask = [&](uint32_t c) {
+#pragma unroll
+        for (int j = 0; j < NB; j++) {
+            next[j] = {0, 0, 0, 0};
+            if (c < chunks)
+                next[j] = *(const assay_v4 *)(const void *)(input + rows[j] * chunks * 32 + (lane & 3) * 8 + c * 32);
+        }
+    };
+    ask(warp);
+#pragma unroll 1
+    for (uint32_t first = 0; first < chunks; first += A_PIECE) {
+        const assay_ring_end begin = *end;
+#pragma unroll
+        for (uint32_t k = 0; k < PER; k++) {
+            const uint32_t of_piece = k * A_WARPS + warp, c = first + of_piece;
+            assay_v4 x[NB];
+#pragma unroll
+            for (int j = 0; j < NB; j++) x[j] = next[j];
+            ask(c + A_WARPS);
+            assay_ring_end at = begin;
+#pragma unroll
+            for (uint32_t tile = 0; tile < NT; tile++) {
+                if (tile >= n_tiles) continue;
+                const uint32_t stage = stage_of(&at);
+                if (k == 0) gate_wait(shared()->full + stage, parity_of(&at));
+                next_stage(&at);
+                if (c >= chunks) continue;
+                const uint8_t *piece = shared()->ring + stage * A_PIECE_BYTES + lane * 16;
+                const assay_v4 *w = (const assay_v4 *)(const void *)(piece + of_piece * 1024);
+                const assay_v4 a = w[0], b = w[32];
+                float(*to)[4] = sum + tile * NB;
+#pragma unroll
+                for (int j = 0; j < NB; j++) multiply_add(to[j], a.x, a.y, a.z, a.w, x[j].x, x[j].y);
+#pragma unroll
+                for (int j = 0; j < NB; j++) multiply_add(to[j], b.x, b.y, b.z, b.w, x[j].z, x[j].w);
+            }
+            *end = at;
+        }
+        sync_warp();
+        if (lane < n_tiles) gate_arrive(shared()->empty + (stage_of(&begin) + lane) % A_STAGES);
+    }
+}
+
 /* The same of up to eight rows, which may flow: their activations are asked for until they are there, and `others` asks
  * beside them for what follows the product, and says whether that is there. Weights are there before: they are taken
  * first, all that registers hold, so that nothing but products follows the last word that comes. */
@@ -161,10 +213,14 @@ ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t ro
         multiply_few<NT>(job->input, job->chunks, rows[0], n_tiles, end, sum, others);
         if (A_RANK && job->above)
             multiply_few<NT>(job->above_input, job->above_chunks, rows[0], n_tiles, end, sum, [] { return true; });
-    } else {
+    } else if constexpr (NB == 2) {
         multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
         if (A_RANK && job->above)
             multiply_pieces<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum);
+    } else {
+        multiply_many<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
+        if (A_RANK && job->above)
+            multiply_many<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum);
     }
 }
 

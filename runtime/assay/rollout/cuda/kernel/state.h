@@ -51,6 +51,7 @@ typedef struct {
     uint32_t chunks_max; /* over entries and runs */
     uint32_t tiles_max;  /* over entries and runs: of A_ROWS_AT_ONCE rows */
     uint32_t prefilling; /* some entry has more than one row */
+    uint32_t ready; /* queries are made once for all chunks, with a barrier after it (`heads.h`) */
     uint32_t exit;
     uint32_t flows; /* blocks wait for words, not at barriers (`exchange.h`) */
     uint32_t flow;  /* such steps so far, this one included: which set of words it fills */
