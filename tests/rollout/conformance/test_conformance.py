@@ -20,6 +20,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from tests.rollout import sglang_server
+from tests.rollout.conformance.elsewhere import elsewhere
 from tests.rollout.conformance.reference import ReferenceEngine
 from tests.rollout.cuda.building import NEEDS_A_GPU, gpu_engine, host_engine, odd, tiny
 from tests.rollout.cuda.building import ended as cuda_ended
@@ -176,12 +177,32 @@ def cuda_host_build_general() -> Iterator[Subject]:
 
 
 def cuda_gpu() -> Iterator[Subject]:
-    yield from cuda(gpu_engine, tiny)
+    yield from cuda_beside_others(gpu_engine, tiny)
+
+
+GENERAL_ON_GPU = functools.partial(gpu_engine, tuning=Tuning(general=True))
 
 
 def cuda_gpu_general() -> Iterator[Subject]:
-    make = functools.partial(gpu_engine, tuning=Tuning(general=True))
-    yield from cuda(make, odd_model)
+    yield from cuda_beside_others(GENERAL_ON_GPU, odd_model)
+
+
+def cuda_beside_others(
+    make: Callable[..., CudaEngine], of: Callable[[int], Model]
+) -> Iterator[Subject]:
+    """What is alone runs in other processes: this one has one engine on the device."""
+    options = {"slots": SLOTS, "seq_len_max": SEQ_MAX}
+
+    def alone(prompt: list[int], n: int, seed: int, version: int) -> list[int]:
+        fresh = elsewhere(make, of, version, **options)
+        return fresh.tokens(prompt, n, seed, SAMPLING) if n else []
+
+    with make(of(0), **options) as engine:
+
+        def make_ready(version: int) -> None:
+            engine.stage(version, tensors_of(of(version)))
+
+        yield Subject(engine, make_ready, alone)
 
 
 def odd_model(version: int) -> Model:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from assay.rollout.models import ModelConfig
 
 CHUNK, SEGMENT = EMULATED.chunk, 8
-LONG = replace(TINY, n_layers=2, positions_max=1024)
-TOKENS = 3
+LONG = replace(TINY, positions_max=1024)
+TOKENS = 2
 PROMPTS = {
     "ends within a segment": CHUNK * (SEGMENT + 2) + 11,
     "ends with a segment": CHUNK * SEGMENT,
@@ -33,8 +33,7 @@ def prompt_of(length: int) -> list[int]:
 
 def engine_of(wide: int, model: ModelConfig = LONG) -> CudaEngine:
     tuning = replace(EMULATED, wide=wide)
-    options = {"slots": 16, "seq_len_max": 640, "prefill_chunk": 16}
-    return host_engine(tiny(3, model), tuning=tuning, **options)
+    return host_engine(tiny(3, model), tuning=tuning, slots=16, seq_len_max=640, prefill_chunk=16)
 
 
 def rolled(engine: CudaEngine, loads: list[tuple[int, int]]) -> list[list[tuple[bytes, bytes]]]:
@@ -63,10 +62,10 @@ def test_segments_leave_the_bits_of_chunks() -> None:
                 assert rolled(engine, [(length, 1)]) == [rollouts[:1]]
 
 
-@pytest.mark.parametrize("shape", [{"n_heads": 8, "n_kv_heads": 4}, {"n_heads": 12}])
-def test_so_they_do_with_other_heads(shape: dict[str, int]) -> None:
+@pytest.mark.parametrize(("heads", "of_keys"), [(8, 4), (12, 1)])
+def test_so_they_do_with_other_heads(heads: int, of_keys: int) -> None:
     """Several heads of keys, or more queries of one than half a warp takes."""
     together = [(CHUNK * (SEGMENT + 1) + 3, 3), (40, 2)]
-    model = replace(LONG, n_layers=1, **shape)
+    model = replace(LONG, n_heads=heads, n_kv_heads=of_keys)
     with engine_of(0, model) as chunks, engine_of(1, model) as segments:
         assert rolled(segments, together) == rolled(chunks, together)

@@ -8,6 +8,7 @@ copies on a second non-blocking stream. Nothing uses the default stream.
 from __future__ import annotations
 
 import ctypes as ct
+import threading
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from assay.rollout.cuda.sizes import SHARED_BYTES_MAX
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.errors.cuda import (
     CompilerMissing,
+    DeviceInUse,
     DeviceUnsupported,
     DriverMissing,
     DriverTooOld,
@@ -232,9 +234,41 @@ def _checked(cu: Any, result: tuple[Any, ...], name: str = "") -> Any:
     return rest[0] if len(rest) == 1 else rest
 
 
+class Claims:
+    """Which devices this process has a kernel on. The driver loads a module only when no kernel
+    runs in its context, so a second engine would wait for the end of the first, without a bound."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: set[int] = set()
+
+    def take(self, ordinal: int, name: str) -> None:
+        """Claim a device.
+
+        Raises:
+            DeviceInUse: it is claimed.
+        """
+        with self._lock:
+            if ordinal in self._taken:
+                raise DeviceInUse(f"an engine of this process runs on {name} (device {ordinal})")
+            self._taken.add(ordinal)
+
+    def give_back(self, ordinal: int) -> None:
+        """Its kernel has ended."""
+        with self._lock:
+            self._taken.discard(ordinal)
+
+
+CLAIMS: Final = Claims()
+
+
 class GpuMachine:
     """Satisfies `Machine`. One kernel, in the device's primary context, or in a green context of at
-    least `green_sms` multiprocessors, which leaves the rest to other kernels of this process."""
+    least `green_sms` multiprocessors, which leaves the rest to other kernels of this process.
+
+    Raises:
+        DeviceInUse: another one of this process is open on the device.
+    """
 
     def __init__(
         self,
@@ -249,11 +283,21 @@ class GpuMachine:
         coherent = self.info.coherent
         self.placement = RingPlacement.COHERENT if coherent else RingPlacement.MAPPED
         self._cu = driver()
+        self._ordinal = ordinal
+        CLAIMS.take(ordinal, self.name)
+        try:
+            self._open(sizes, sm_max, green_sms)
+        except BaseException:
+            CLAIMS.give_back(ordinal)
+            raise
+
+    def _open(self, sizes: Sizes, sm_max: int | None, green_sms: int | None) -> None:
+        """Compile, enter the context and load the kernel."""
         sizes, architecture = fitted(sizes, self.info)
         self.lacks = self.info.lacks
         self._threads = sizes.tuning.threads + sizes.tuning.feeder
         self.program: Program = compile_program(sizes.defines, architecture)
-        self._device = self._done(self._cu.cuDeviceGet(ordinal))
+        self._device = self._done(self._cu.cuDeviceGet(self._ordinal))
         self._primary = self._done(self._cu.cuDevicePrimaryCtxRetain(self._device))
         self._context = self._primary
         self.green: GreenContext | None = None
@@ -389,6 +433,7 @@ class GpuMachine:
             self._cu.cuStreamDestroy(self._stream)
             self._cu.cuStreamDestroy(self._copies)
         self._leave()
+        CLAIMS.give_back(self._ordinal)
         return True
 
 

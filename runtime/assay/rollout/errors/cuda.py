@@ -48,6 +48,10 @@ class DeviceUnsupported(CudaError, core.FailedPrecondition):
     """The GPU lacks what the kernel needs; `remote` engines and the CPU engine remain."""
 
 
+class DeviceInUse(CudaError, core.FailedPrecondition):
+    """An engine of this process runs on the device already: close it, or use another process."""
+
+
 class CompilerMissing(CudaError, core.FailedPrecondition):
     """NVRTC, or a C++ compiler for the host build, is not installed."""
 

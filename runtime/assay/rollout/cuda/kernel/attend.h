@@ -292,8 +292,9 @@ ASSAY_FN uint32_t *attended_at(const assay_params *p, uint32_t layer, uint32_t r
 
 /* One query's result over chunks from `origin` to the span's: the whole of it where there is no other, else a part, whose
  * place is that of a chunk. */
+template <uint32_t WIDTH>
 ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t origin, uint32_t place, uint32_t query,
-                           uint32_t half, const float (*mixed)[4], float high, float sum) {
+                           uint32_t half, const float (*mixed)[WIDTH], float high, float sum) {
     const uint32_t t = lane_of_warp() & 3, row = row_of_query(s, query);
     const uint32_t head = head_of_query(s, query);
     if (origin == 0 && chunks_of(row) <= s->chunk + 1) {
@@ -345,7 +346,7 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
     }
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++)
-        if (reach[half]) leave_result(p, s, s->chunk, s->chunk, g + half * 8, half, mixed, high[half], sum[half]);
+        if (reach[half]) leave_result<4>(p, s, s->chunk, s->chunk, g + half * 8, half, mixed, high[half], sum[half]);
 }
 
 /* ---- folding ------------------------------------------------------------------------------------- */
@@ -385,63 +386,81 @@ ASSAY_FN void fold_part(assay_joined *j, const assay_joined *with) {
             j->mixed[i][half] = folded(j->mixed[i][half], before, with->mixed[i][half], weight);
 }
 
-/* The place of a row's part with a number. Of a segment that begins in the chunks of a run, the row's own part is the whole:
- * it has gone on from the run's. */
-ASSAY_FN uint32_t place_of_part(uint32_t row, uint32_t number, bool wide) {
-    if (!wide) return number;
-    const uint32_t origin = number * A_SEGMENT, own = row < the_plan()->n_logits ? the_plan()->entries[row].chunk0 : 0;
-    return origin < own && own < origin + A_SEGMENT ? own : origin;
+/* The parts of (row, head), eight at once, read until they are there: those from `first` on of n, each in a place. What is
+ * not there counts as nothing. */
+template <typename PLACE>
+ASSAY_FN void ask_parts(const assay_params *p, uint64_t parts, uint32_t tag, uint32_t first, uint32_t n, const PLACE &place,
+                        assay_joined *part) {
+    const uint32_t lane = lane_of_warp();
+    for (bool whole = false; !whole;) {
+        whole = true;
+#pragma unroll
+        for (uint32_t c = 0; c < A_SEGMENT; c++) {
+            const uint64_t from = parts + place(first + c < n ? first + c : first) * A_PART;
+            whole = ask_pair(p, from + A_HEAD_DIM, tag, &part[c].high, &part[c].sum) && whole;
+#pragma unroll
+            for (uint32_t i = 0; i < A_PAIRS; i++) {
+                const uint32_t d = 2 * (lane + i * 32);
+                float *pair = part[c].mixed[i];
+                pair[0] = pair[1] = 0.0f;
+                if (d < A_HEAD_DIM) whole = ask_pair(p, from + d, tag, pair, pair + 1) && whole;
+            }
+        }
+        if (!whole) look_again();
+    }
+#pragma unroll
+    for (uint32_t c = 0; c < A_SEGMENT; c++)
+        if (first + c >= n) part[c].high = -INFINITY;
 }
 
-/* One warp: the parts of (row, head) in the order of positions, some at a time. What is not there counts as nothing. */
-ASSAY_FN void join(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
-    const bool wide = shared()->division.wide;
-    const uint32_t chunks = chunks_of(row), lane = lane_of_warp(), step = wide ? A_SEGMENT : 1;
-    const uint32_t n = (chunks + step - 1) / step;
-    const uint64_t parts = part_at(row, head, 0);
-    const uint32_t tag = tag_of(layer);
-    assay_joined all;
-    nothing_joined(&all);
-#pragma unroll 1
-    for (uint32_t first = 0; first < n; first += A_SEGMENT) {
-        assay_joined part[A_SEGMENT];
-        for (bool whole = false; !whole;) {
-            whole = true;
-#pragma unroll
-            for (uint32_t c = 0; c < A_SEGMENT; c++) {
-                const uint64_t from = parts + place_of_part(row, first + c < n ? first + c : first, wide) * A_PART;
-                whole = ask_pair(p, from + A_HEAD_DIM, tag, &part[c].high, &part[c].sum) && whole;
-#pragma unroll
-                for (uint32_t i = 0; i < A_PAIRS; i++) {
-                    const uint32_t d = 2 * (lane + i * 32);
-                    float *pair = part[c].mixed[i];
-                    pair[0] = pair[1] = 0.0f;
-                    if (d < A_HEAD_DIM) whole = ask_pair(p, from + d, tag, pair, pair + 1) && whole;
-                }
-            }
-            if (!whole) look_again();
-        }
-#pragma unroll
-        for (uint32_t c = 0; c < A_SEGMENT; c++)
-            if (first + c >= n) part[c].high = -INFINITY;
-        assay_joined segment;
-        nothing_joined(&segment);
-        if (!wide) {
-#pragma unroll
-            for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&segment, part + c);
-            if (n > A_SEGMENT) fold_part(&all, &segment);
-            else all = segment; /* as folded to nothing */
-        } else {
-#pragma unroll
-            for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&all, part + c);
-        }
-    }
-    const float inverse = quotient(1.0f, all.sum);
+ASSAY_FN void leave_joined(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head, const assay_joined *all) {
+    const float inverse = quotient(1.0f, all->sum);
     uint32_t *out = attended_at(p, layer, row, head);
 #pragma unroll
     for (uint32_t i = 0; i < A_PAIRS; i++)
-        if (lane + i * 32 < A_HALF)
-            tell_gpu(out + lane + i * 32, bf16_pair(all.mixed[i][0] * inverse, all.mixed[i][1] * inverse));
+        if (lane_of_warp() + i * 32 < A_HALF)
+            tell_gpu(out + lane_of_warp() + i * 32, bf16_pair(all->mixed[i][0] * inverse, all->mixed[i][1] * inverse));
+}
+
+/* One warp: the parts of a row's head that are chunks. */
+ASSAY_FN void join_chunks(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
+    const uint32_t chunks = chunks_of(row), tag = tag_of(layer);
+    const uint64_t parts = part_at(row, head, 0);
+    assay_joined all, segment, part[A_SEGMENT];
+    nothing_joined(&all);
+#pragma unroll 1
+    for (uint32_t first = 0;; first += A_SEGMENT) {
+        ask_parts(p, parts, tag, first, chunks, [](uint32_t number) { return number; }, part);
+        nothing_joined(&segment);
+#pragma unroll
+        for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&segment, part + c);
+        if (chunks <= A_SEGMENT) break; /* folded to nothing it is the same */
+        fold_part(&all, &segment);
+        segment = all;
+        if (first + A_SEGMENT >= chunks) break;
+    }
+    leave_joined(p, layer, row, head, &segment);
+}
+
+/* One warp: those that are segments. Of one that begins in the chunks of a run, the row's own part is the whole: it has gone
+ * on from the run's. */
+ASSAY_FN void join_segments(const assay_params *p, uint32_t layer, uint32_t row, uint32_t head) {
+    const uint32_t n = (chunks_of(row) + A_SEGMENT - 1) / A_SEGMENT, tag = tag_of(layer);
+    const uint32_t own = row < the_plan()->n_logits ? the_plan()->entries[row].chunk0 : 0;
+    const uint64_t parts = part_at(row, head, 0);
+    assay_joined all, part[A_SEGMENT];
+    nothing_joined(&all);
+#pragma unroll 1
+    for (uint32_t first = 0; first < n; first += A_SEGMENT) {
+        const auto place = [own](uint32_t number) {
+            const uint32_t origin = number * A_SEGMENT;
+            return origin < own && own < origin + A_SEGMENT ? own : origin;
+        };
+        ask_parts(p, parts, tag, first, n, place, part);
+#pragma unroll
+        for (uint32_t c = 0; c < A_SEGMENT; c++) fold_part(&all, part + c);
+    }
+    leave_joined(p, layer, row, head, &all);
 }
 
 #endif
