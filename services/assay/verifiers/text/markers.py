@@ -25,9 +25,16 @@ _STATEMENTS_MAX: Final = 16
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
 _QUOTE_MARKS: Final = re.compile(r"\A(?:>\s?){1,4}(?=[^\s>=])")
+_ITEM: Final = re.compile(r"(?a)(?:[-*+\u2022]|(?P<number>\d{1,2})[.)])[ \t]{1,4}(?=\S)")
+_ITEMS_MAX: Final = 16
+_LIST_CHARS_MAX: Final = 1_000
+_ITEM_WORDS_MAX: Final = 2
+_LONG_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
+_EQUATES: Final = re.compile(r"\$?\\?[A-Za-z](?:_\{?\w\}?)?\s?=")
 _FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _ENDS_BOLD: Final = re.compile(r"(?<=\S)\*\*(?=[\s.,;:!?)*_]|\Z)")
+_WHOLLY_BOLD: Final = re.compile(r"\*\*(?=\S)((?:(?!\*\*).)+)(?<=\S)\*\*[.,;:!]?", re.DOTALL)
 _POWER: Final = re.compile(r"(?<=[\w)}])\*\*(?=[\w({\\-])")
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
@@ -54,7 +61,7 @@ _BLANK: Final = re.compile(
 TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
-    r"\banswer(?:\s{1,4}is\b[ \t]{0,4}:?|[ \t]{0,4}=(?!=))"
+    r"\banswer(?:\s{1,4}is\b[ \t]{0,4}:?|[ \t]{0,4}(?:=(?![=>])|[-=]>))"
     r"|\u7b54\u6848\s{0,4}(?:(?:\u5e94\u8be5|\u5e94)?(?:\u662f|\u4e3a)|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
     r"|(?<![\u4e0d\u80fd\u53ef\u8981\u8be5])\u9009\s{0,4}[:\uff1a]?\s{0,4}(?=[(\uff08]?[A-J])"
     r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]"
@@ -69,7 +76,9 @@ _ANSWER_IS: Final = re.compile(
 HEADING: Final = (
     r"(?:(?:the|my|our|so|thus|hence|then|therefore|finally|final|correct|right"
     r"|in[ ](?:summary|conclusion))[ ,:*_]{1,4}){0,5}"
-    r"(?:answer|ans)[ \t*_]{0,4}(?:[:\uff1a]|=(?!=))"
+    r"(?:answer|ans)(?:[ \t]?\((?:exact|simplified|exactly|reduced|decimal|final"
+    r"|(?:in|as)[ ][a-z ]{1,30}|rounded[ a-z0-9]{0,30})\))?[ \t*_]{0,4}"
+    r"(?:[:\uff1a\u2192\u21d2\u279c]|[-=]>|=(?![=>]))"
 )
 """Of a line that states an answer, as part of a regular expression without regard to case."""
 _ANSWER_COLON: Final = re.compile(
@@ -246,9 +255,18 @@ def answers_is(response: str) -> list[Statement]:
         said = sentence(lines)
         if begin + len(said) > next_at:
             said = _without_lead_in(response[begin:next_at])
-        found.insert(0, Statement(match.start(), begin + len(said), said.strip("*_ ")))
+        found.insert(0, Statement(match.start(), begin + len(said), _unmarked(said)))
         next_at = match.start()
     return found
+
+
+def _unmarked(said: str) -> str:
+    return said if _is_list(said) else said.strip("*_ ")
+
+
+def _is_list(text: str) -> bool:
+    """Whether each of several lines is an item."""
+    return "\n" in text and all(_ITEM.match(line.strip()) for line in text.split("\n"))
 
 
 def _without_lead_in(text: str) -> str:
@@ -259,8 +277,10 @@ def _without_lead_in(text: str) -> str:
 def sentence(text: str) -> str:
     """The first sentence; a full stop in `$$...$$` or `\\(...\\)` does not end it.
 
-    A single `$` may be money.
+    A single `$` may be money. A list with numbers is one.
     """
+    if _is_list(text):
+        return text
     for end in islice(_SENTENCE_END.finditer(text), _SENTENCES_MAX):
         sentence = text[: end.start()]
         if _SHOWN_DIGITS.search(sentence[-_SHOWN_CHARS_MAX:]):
@@ -281,6 +301,10 @@ def answers_colon(response: str) -> list[Statement]:
 
 def _without_bold(text: str) -> str:
     """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
+    if _is_list(text):
+        return text
+    if whole := _WHOLLY_BOLD.fullmatch(text):
+        return whole[1]
     ends = [end for end in _ENDS_BOLD.finditer(text) if end.start()]
     if len(ends) == 1 and "**" not in _POWER.sub("", text[: ends[0].start()]):
         text = f"{text[: ends[0].start()]}{text[ends[0].end() :]}"
@@ -309,9 +333,33 @@ def lines_at(text: str, start: int) -> str:
         if _FENCE.fullmatch(said) and newline >= 0:
             start, said = newline + 1, ""
         if newline < 0 or (said and _is_closed(said)):
-            return _unquoted(text, start, said)
+            return _listed(text, start, stop, said) or _unquoted(text, start, said)
         end = newline + 1
     return line_at(text, start)
+
+
+def _listed(text: str, start: int, end: int, said: str) -> str:
+    """All items of a list that begins on a line of its own, behind the line from `start`.
+
+    The mark of a single one is no part of it, unless it may be the sign of a number.
+    """
+    at = text.find(said, start)
+    item = _ITEM.match(said)
+    if item is None or "\n" not in text[start:at]:
+        return ""
+    stop, count = end, 1
+    for line in text[end + 1 : end + 1 + _LIST_CHARS_MAX].split("\n")[:_ITEMS_MAX]:
+        follows = _ITEM.match(line.strip())
+        if follows is None or bool(follows["number"]) != bool(item["number"]):
+            break
+        stop, count = stop + 1 + len(line), count + 1
+    items = text[at:stop].strip()
+    if any(len(_LONG_WORDS.findall(line)) > _ITEM_WORDS_MAX for line in items.split("\n")):
+        return ""
+    if count > 1:
+        return items
+    rest = said[item.end() :]
+    return rest if item["number"] or _EQUATES.match(rest) else ""
 
 
 def _unquoted(text: str, start: int, said: str) -> str:

@@ -1,0 +1,51 @@
+r"""Responses that end by taking their answer back: `\boxed{5}`, then `Wait, this is wrong.`
+
+Only the last sentences count, and only if nothing behind that one states, computes or affirms
+something: what goes on may have found the same answer again. Total, linear.
+"""
+
+import re
+from typing import Final
+
+_CHARS_MAX: Final = 400
+"""From the end."""
+_SUBJECT: Final = (
+    r"(?:(?:that|this|it|these|those|(?:my|the|this|that)\s(?:(?:above|final|last|previous)\s)?"
+    r"(?:answer|result|solution|value|calculation|reasoning)s?(?:\s(?:above|here))?)"
+    r"(?:\s(?:still|just|also|clearly|obviously|actually))?)"
+)
+_NOT_SO: Final = (
+    r"(?:(?:is|was|are|were|seems|looks|must\sbe|appears\sto\sbe)\s(?:\w+ly\s|all\s|completely\s)?"
+    r"(?:wrong|incorrect|mistaken|false|invalid|an?\s(?:mistake|error)|not\s(?:right|correct|true|valid|the\sanswer))"
+    r"|(?:(?:is|was|are|were)n['\u2019]t|can(?:not|['\u2019]t|\snot)\sbe)\s(?:right|correct|true|valid|the\sanswer|it)"
+    r"|does(?:n['\u2019]t|\snot)\s(?:work|hold|make\ssense))"
+)
+_LEAD: Final = (
+    r"(?:(?:but|oh|hmm+|wait|no|nope|actually|sorry|oops|hold\son|correction|edit|update|on\ssecond\sthought"
+    r"|i\s(?:think|believe|realized?|see)(?:\sthat)?|unfortunately|however)[\s,.:!\u2026-]{1,4}){0,4}"
+)
+_WITHDRAWS: Final = re.compile(
+    r"(?:^|[\n.!?;$})*>])[\s*_(\]]{0,9}"
+    rf"(?:{_LEAD}(?:{_SUBJECT}|that['\u2019]s)\s{_NOT_SO}"
+    rf"|{_LEAD}(?:that|it|this)['\u2019]s\s(?:not\s(?:right|correct|true)|wrong|incorrect|an?\s(?:mistake|error))"
+    rf"|{_LEAD}(?:please\s)?(?:ignore|disregard|scratch|strike|discard)\s(?:that|this|it|(?:the|my)\s(?:above|previous|last)(?:\sanswer)?|(?:the|my)\s(?:above\s)?answer)"
+    rf"|{_LEAD}i\s(?:have\s)?(?:made|was)\s(?:an?\s(?:\w+\s)?(?:mistake|error)|wrong|mistaken)"
+    r"|wait,?\sno|no,?\swait)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+_GOES_ON: Final = re.compile(
+    r"(?i)[\d\\$=]|\b(?:answer|result|solution|correct|right|fine|ok(?:ay)?|stands|holds|indeed|so|thus|hence"
+    r"|therefore|yes|confirm\w*|consistent|agree\w*|but|it\sis|it's|unless|if|because|since|for|when|with)\b"
+)
+"""Behind the words, something that may state or affirm."""
+
+
+def is_withdrawn(text: str) -> bool:
+    """Whether `text` ends by taking back what it states."""
+    end = text[-_CHARS_MAX:]
+    last = None
+    for last in _WITHDRAWS.finditer(end):
+        pass
+    if last is None or end[last.end() :].lstrip().startswith("?"):
+        return False
+    return _GOES_ON.search(end, last.end()) is None
