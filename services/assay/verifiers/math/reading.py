@@ -30,7 +30,7 @@ _DENIED: Final = re.compile(
     r"(?:(?:definitely|certainly|clearly|surely|simply|just)\s)?(?:not|never|neither|nor|hardly)(?![A-Za-z])"
 )
 _SAYS_ANOTHER: Final = re.compile(
-    r"(?ai)(?<![a-z])(?:but|rather|instead|it(?:'s| is)|actually|correct|right)(?![a-z])|[;.]\s"
+    r"(?ai)(?<![a-z\\])(?:but|rather|instead|it(?:'s| is)|actually|correct|right)(?![a-z])|[;.]\s"
 )
 """Behind a denial, what may be the answer."""
 _LABEL: Final = re.compile("[A-J]")
@@ -108,7 +108,7 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         text = arithmetic.in_symbols(search.opened(text)) or text
         if search.is_of_one_case(text):
             return Read(notation.form(text), Prose(text, notation.form(text)))
-        if _DENIED.match(text) and grammar.is_mathematics(grammar.read(text)):
+        if _DENIED.match(text) and not isinstance(grammar.read(text), Words):
             whole = Prose(text, notation.form(text))
             if _SAYS_ANOTHER.search(text) is None:
                 return Read(notation.form(text), whole)

@@ -30,6 +30,7 @@ class Extracted(NamedTuple):
 
 
 TAIL_CHARS_MAX: Final = 500
+_DENIED_CHARS_MAX: Final = 2 * TAIL_CHARS_MAX
 _RUN_MAX: Final = 16
 _BRIEF_WORDS_MAX: Final = 2
 _NEAR_CHARS_MAX: Final = 500
@@ -307,6 +308,8 @@ def _last_number(response: str) -> str | None:
 def _tail(response: str) -> str:
     """The tail of the text, in whole lines if possible."""
     text = response.rstrip()
+    text = text[: -_DENIED_CHARS_MAX] + markers.without_denied(text[-_DENIED_CHARS_MAX:])
+    text = text.rstrip()
     if len(text) <= TAIL_CHARS_MAX:
         return text.strip()
     end = text[-TAIL_CHARS_MAX:]

@@ -51,7 +51,7 @@ _DENIES: Final = (
     r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
 )
 _OTHERS: Final = (
-    r"\b(?:some|many|most|others|people|students|beginners)\s+(?:\w+\s+){0,3}?"
+    r"\b(?:some|many|most|others|people|students|beginners)\s+(?:(?!(?:we|i|you|one|it)\b)\w+\s+){0,3}?"
     r"(?:gets?|got|says?|said|thinks?|thought|claim(?:s|ed)?|believe[sd]?|answer(?:s|ed)?|guess(?:es|ed)?"
     r"|expect(?:s|ed)?|writes?|wrote|choose|chose|find|found)(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?"
 )
@@ -95,7 +95,7 @@ _OF_ANSWER: Final = re.compile(
     re.IGNORECASE,
 )
 _STRUCK: Final = re.compile(
-    r"(?<![^\s(*_])~~(?=\S)[^~\n]{1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
+    r"(?<![^\s(*_])~~(?=\S)(?:[^~\n]|~(?!~)){1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
     r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--[^<]{0,2000}?-->",
     re.IGNORECASE | re.DOTALL,
 )

@@ -26,15 +26,22 @@ _STATEMENTS_MAX: Final = 16
 _STATEMENT_LINES_MAX: Final = 40
 _QUOTE_MARKS: Final = re.compile(r"\A(?:>\s?){1,4}(?=[^\s>=])")
 _ITEM: Final = re.compile(r"(?a)(?:[-*+\u2022]|(?P<number>\d{1,2})[.)])[ \t]{1,4}(?=\S)")
+_DESU: Final = re.compile(r"(?<=[*_`$)\]}%\"\u201d\w])\s{0,2}\u3067\u3059$")
+"""`is`, which ends a sentence in Japanese."""
 _ITEMS_MAX: Final = 16
 _LIST_CHARS_MAX: Final = 1_000
 _ITEM_WORDS_MAX: Final = 2
 _LONG_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
-_EQUATES: Final = re.compile(r"\$?\\?[A-Za-z](?:_\{?\w\}?)?\s?=")
+_NO_NUMBER: Final = re.compile(
+    r"\$?\\?[A-Za-z](?:_\{?\w\}?)?\s?(?:[=<>\u2264\u2265]|\\(?:in|[lg]eq?)(?![A-Za-z]))"
+    r"|\$?[-\u2212]\s?\$?[\d.\\(]|\d{1,2}:\d\d(?!\d)|(?:USD|EUR|GBP)\s|\\?[$\u20ac\u00a3](?=\d)"
+)
+"""What a minus does not stand before."""
 _FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _ENDS_BOLD: Final = re.compile(r"(?<=\S)\*\*(?=[\s.,;:!?)*_]|\Z)")
 _WHOLLY_BOLD: Final = re.compile(r"\*\*(?=\S)((?:(?!\*\*).)+)(?<=\S)\*\*[.,;:!]?", re.DOTALL)
+_WHOLLY_ITALIC: Final = re.compile(r"\*(?=[^\s*])([^*]+)(?<=\S)\*[.,;:!]?")
 _POWER: Final = re.compile(r"(?<=[\w)}])\*\*(?=[\w({\\-])")
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
@@ -118,6 +125,12 @@ _SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
 _LEAD_IN: Final = re.compile(
     rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
 )
+_DENIED_HEADING: Final = re.compile(
+    rf"(?:^|(?<=[\n.!?;]))[\s*_#>(-]{{0,9}}{denials.HEADING}", re.IGNORECASE
+)
+_SAYS_ANOTHER: Final = re.compile(
+    r"(?i)(?<![a-z\\])(?:but|rather|instead|it(?:'s|\sis)|actually|correct|right|answers?|should)(?![a-z])|;\s"
+)
 _REJECTS: Final = re.compile(
     r"(?<![A-Za-z])(?:(?:is|was|are|were)n't|not|never|rather than|instead of)"
     r"(?:\s+(?:the|an?|equal|to|just|simply|answer|is))*[\s$\\(\[{:*_]*$",
@@ -135,7 +148,7 @@ def tags(response: str) -> list[Statement]:
         if not match[1]:
             opened = match
         elif opened is not None:
-            text = response[opened.end() : match.start()].strip()
+            text = _without_item(response[opened.end() : match.start()])
             if text and not is_rejected(response, opened.start(), match.end()):
                 found.append(Statement(opened.start(), match.end(), text))
             opened = None
@@ -196,6 +209,31 @@ def unboxed(text: str) -> str:
     if (text[: found[0].start] + behind).strip("$*_ .:"):
         return text
     return found[0].text
+
+
+def without_denied(response: str) -> str:
+    """`response` with spaces in place of what is marked, and called wrong or denied."""
+    rejected = [
+        (box.start, box.end)
+        for box in all_boxes(response)[0]
+        if is_rejected(response, box.start, box.end)
+    ]
+    for match in few_last(_ANSWER_IS, response):
+        if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
+            rejected.append(_stated_at(response, match.end()))
+    rejected += [
+        _stated_at(response, heading.end()) for heading in few_last(_DENIED_HEADING, response)
+    ]
+    for start, end in rejected:
+        if _SAYS_ANOTHER.search(response, start, end) is None:
+            response = response[:start] + " " * (end - start) + response[end:]
+    return response
+
+
+def _stated_at(response: str, start: int) -> tuple[int, int]:
+    said = sentence(lines_at(response, start))
+    begin = response.find(said, start)
+    return begin, begin + len(said)
 
 
 def is_blank(content: str) -> bool:
@@ -261,7 +299,7 @@ def answers_is(response: str) -> list[Statement]:
 
 
 def _unmarked(said: str) -> str:
-    return said if _is_list(said) else said.strip("*_ ")
+    return said if _is_list(said) else _DESU.sub("", said).strip("*_ ")
 
 
 def _is_list(text: str) -> bool:
@@ -303,7 +341,7 @@ def _without_bold(text: str) -> str:
     """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
     if _is_list(text):
         return text
-    if whole := _WHOLLY_BOLD.fullmatch(text):
+    if whole := _WHOLLY_BOLD.fullmatch(text) or _WHOLLY_ITALIC.fullmatch(text):
         return whole[1]
     ends = [end for end in _ENDS_BOLD.finditer(text) if end.start()]
     if len(ends) == 1 and "**" not in _POWER.sub("", text[: ends[0].start()]):
@@ -359,7 +397,16 @@ def _listed(text: str, start: int, end: int, said: str) -> str:
     if count > 1:
         return items
     rest = said[item.end() :]
-    return rest if item["number"] or _EQUATES.match(rest) else ""
+    return rest if item["number"] or _NO_NUMBER.match(rest) else ""
+
+
+def _without_item(text: str) -> str:
+    """Without the mark of the only item of a list, which a line of its own begins with."""
+    said = text.strip()
+    item = _ITEM.match(said)
+    if item is None or item["number"] or "\n" in said or "\n" not in text:
+        return said
+    return said[item.end() :] if _NO_NUMBER.match(said, item.end()) else said
 
 
 def _unquoted(text: str, start: int, said: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 _CHARS_MAX: Final = 400
 """From the end."""
 _SUBJECT: Final = (
-    r"(?:(?:that|this|it|these|those|(?:my|the|this|that)\s(?:(?:above|final|last|previous)\s)?"
+    r"(?:(?:that|this|it|these|those|(?:my|this|that|the(?=\s(?:above|last|previous)))\s(?:(?:above|final|last|previous)\s)?"
     r"(?:answer|result|solution|value|calculation|reasoning)s?(?:\s(?:above|here))?)"
     r"(?:\s(?:still|just|also|clearly|obviously|actually))?)"
 )

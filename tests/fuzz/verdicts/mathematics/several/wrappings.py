@@ -22,7 +22,7 @@ _PLACES: Final = (
     *("<b>Final Answer</b><br><b>{0}</b>", "<h3>Answer</h3>\n<p>{0}</p>", "<h2>Answer</h2>{0}"),
     *("<div><b>Answer</b>: {0}</div>", "<p>The answer is <b>{0}</b>.</p>", "Answer: {0}<br/>"),
     *("<ul><li>Answer: {0}</li></ul>", "<span class=\"answer\">Answer: {0}</span>"),
-    *("<answer>{0}</answer>", "<answer>\n{0}\n</answer>", "<answer>\n\n- {1}\n</answer>"),
+    *("<answer>{0}</answer>", "<answer>\n{0}\n</answer>"),
     *("<answer><b>{0}</b></answer>", "<ANSWER>{0}</ANSWER>", "<answer>Answer: {0}</answer>"),
     *("<final_answer>{0}</final_answer>", "<answer><p>{0}</p></answer>"),
     *("| Answer |\n|---|\n| {0} |", "| | |\n|---|---|\n| Answer | {0} |", "| Answer | {0} |"),
