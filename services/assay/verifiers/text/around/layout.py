@@ -30,6 +30,7 @@ _QUOTIENT: Final = re.compile(
 _ORDINAL: Final = re.compile(r"(?ai)(?<=\d)<sup>(st|nd|rd|th)</sup>")
 _RAISED: Final = re.compile(r"(?i)(?<=[\w)}\]])<(su[pb])>([^<>{}]{1,40})</\1>")
 _ENVIRONMENT: Final = re.compile(r"\\(begin|end)\s?\{\s?(?:final)?answer\*?\s?\}", re.IGNORECASE)
+_STYLE: Final = re.compile(r"\\(?:display|text|script)style(?![A-Za-z])[ ]?")
 _HEADING_IN_TEXT: Final = re.compile(
     r"^(?P<marks>[\s*_>#-]{0,9})\\(?:text(?:bf|it|rm|sf|sc)?|math(?:bf|rm)|emph|underline|mbox)\s?"
     r"\{\s?(?P<words>(?:(?:the|my|our|final|correct)\s){0,3}(?:answer|ans)(?:\sis)?\s?[:.]?)\s?\}",
@@ -66,7 +67,7 @@ def plain(text: str) -> str:
     if "<s>" not in text:  # `</s>` ends what is struck through
         text = _CHAT_ENDS.sub("", text)
     if "\\" in text:
-        text = _ENVIRONMENT.sub(_as_tag, text)
+        text = _STYLE.sub("", _ENVIRONMENT.sub(_as_tag, text))
         text = _HEADING_IN_TEXT.sub(r"\g<marks>\g<words> ", text)
     if not text.isascii():
         text = _PICTURES.sub("", text)

@@ -5,6 +5,7 @@ something: what goes on may have found the same answer again. Total, linear.
 """
 
 import re
+from collections import deque
 from typing import Final
 
 _CHARS_MAX: Final = 400
@@ -33,19 +34,19 @@ _WITHDRAWS: Final = re.compile(
     r"|wait,?\sno|no,?\swait)(?![A-Za-z])",
     re.IGNORECASE,
 )
-_GOES_ON: Final = re.compile(
-    r"(?i)[\d\\$=]|\b(?:answer|result|solution|correct|right|fine|ok(?:ay)?|stands|holds|indeed|so|thus|hence"
-    r"|therefore|yes|confirm\w*|consistent|agree\w*|but|it\sis|it's|unless|if|because|since|for|when|with)\b"
+_SAYS_NOTHING: Final = re.compile(
+    r"(?:[\s.,!:;\u2026*_$)\]}-]|(?<![A-Za-z])(?:i|me|we|my|need|have|want|should|must|to|let|go|going|back|think|look"
+    r"|check|recheck|redo|recompute|recalculate|reconsider|again|sorry|apologies|mistake|bad|the|for|confusion|this|that|it"
+    r"|about|oh|well|hmm+|not|sure|anymore|now|no|wait|please|ignore|above|step|steps)(?![A-Za-z]))*\Z",
+    re.IGNORECASE,
 )
-"""Behind the words, something that may state or affirm."""
+"""What may follow; anything else may state, compute or affirm something."""
 
 
 def is_withdrawn(text: str) -> bool:
     """Whether `text` ends by taking back what it states."""
     end = text[-_CHARS_MAX:]
-    last = None
-    for last in _WITHDRAWS.finditer(end):
-        pass
-    if last is None or end[last.end() :].lstrip().startswith("?"):
+    last = next(iter(deque(_WITHDRAWS.finditer(end), maxlen=1)), None)
+    if last is None:
         return False
-    return _GOES_ON.search(end, last.end()) is None
+    return _SAYS_NOTHING.match(end, last.end()) is not None
