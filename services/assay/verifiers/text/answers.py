@@ -308,7 +308,7 @@ def _last_number(response: str) -> str | None:
 def _tail(response: str) -> str:
     """The tail of the text, in whole lines if possible."""
     text = response.rstrip()
-    text = text[: -_DENIED_CHARS_MAX] + markers.without_denied(text[-_DENIED_CHARS_MAX:])
+    text = text[:-_DENIED_CHARS_MAX] + markers.without_denied(text[-_DENIED_CHARS_MAX:])
     text = text.rstrip()
     if len(text) <= TAIL_CHARS_MAX:
         return text.strip()

@@ -63,8 +63,8 @@ _MARKS: Final = " \n().[]:,;!"
 _STATEMENTS_MAX: Final = 256
 _LONE_LABEL: Final = re.compile(r"[\s*_$(\[]{0,4}[A-Z][\s*_$)\].]{0,4}")
 _EDITED: Final = re.compile(
-    r"^[\s*_>#-]{0,6}(?:edit(?:ed)?|correct(?:ion|ed)|update|erratum|revised)(?:[ ](?:answer|choice))?"
-    r"[*_]{0,3}\s?[:=\u2014-][*_]{0,3}[ ]{0,3}([^\n]{1,40})$",
+    r"^[\s*_>#-]{0,6}(?:edit(?:ed)?|correct(?:ion|ed)|update|erratum|revised)"
+    r"(?:[ ](?:answer|choice))?[*_]{0,3}\s?[:=\u2014-][*_]{0,3}[ ]{0,3}([^\n]{1,40})$",
     re.IGNORECASE | re.MULTILINE,
 )
 _OFFERED: Final = {

@@ -76,8 +76,14 @@ def _listed(match: re.Match[str]) -> str:
 
 
 _CHINESE_BOUNDS: Final = (
-    (r"\u5927\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5c0f\u4e8e|\u4e0d\u5c11\u4e8e|\u4e0d\u4f4e\u4e8e|\u81f3\u5c11(?:\u662f|\u4e3a)?", "\\ge "),
-    (r"\u5c0f\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5927\u4e8e|\u4e0d\u591a\u4e8e|\u4e0d\u9ad8\u4e8e|\u4e0d\u8d85\u8fc7|\u81f3\u591a(?:\u662f|\u4e3a)?", "\\le "),
+    (
+        r"\u5927\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5c0f\u4e8e|\u4e0d\u5c11\u4e8e|\u4e0d\u4f4e\u4e8e|\u81f3\u5c11(?:\u662f|\u4e3a)?",
+        "\\ge ",
+    ),
+    (
+        r"\u5c0f\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5927\u4e8e|\u4e0d\u591a\u4e8e|\u4e0d\u9ad8\u4e8e|\u4e0d\u8d85\u8fc7|\u81f3\u591a(?:\u662f|\u4e3a)?",
+        "\\le ",
+    ),
     (r"(?<!\u4e0d)(?:\u5927\u4e8e|\u591a\u4e8e|\u8d85\u8fc7)", "> "),
     (r"(?<!\u4e0d)(?:\u5c0f\u4e8e|\u5c11\u4e8e)", "< "),
 )
@@ -334,7 +340,9 @@ SPELLINGS: Final = (
     (_SCALED, _power_of_ten),
     (
         # Markdown sets nothing in bold type with spaces on both sides of the mark.
-        re.compile(r"(?a)(?<=[\w)}\]])\s\*\*\s(-?\d{1,9}(?![\w.])|[A-Za-z](?!\w)|\([^()*]{1,40}\))"),
+        re.compile(
+            r"(?a)(?<=[\w)}\]])\s\*\*\s(-?\d{1,9}(?![\w.])|[A-Za-z](?!\w)|\([^()*]{1,40}\))"
+        ),
         lambda m: f"^{{{m[1]}}}",
     ),
     # Chinese bounds before a number, or between a name and a number.

@@ -1,4 +1,4 @@
-r"""A response without its layout: HTML, environments, tokens of chat templates, marks and greetings.
+r"""A response without its layout: HTML, environments, tokens of chat templates, greetings.
 
 Only what says nothing is left out; what is struck through, a power or an index stays what it is.
 Total; every pattern takes linear time.
@@ -22,6 +22,7 @@ _BLOCKS: Final = (
 _TAG: Final = re.compile(
     rf"<(?P<end>/?)(?P<name>{'|'.join((*_FACES, *_BLOCKS))})(?:\s[^<>]{{0,200}})?>", re.IGNORECASE
 )
+_CLOSED: Final = re.compile(r"</([A-Za-z]\w{0,11})>")
 _BREAK: Final = re.compile(r"<(?:br|hr)\s?/?>", re.IGNORECASE)
 _QUOTIENT: Final = re.compile(
     r"(?ai)(?P<whole>\d\s?)?<sup>\s?(?P<top>\d{1,9})\s?</sup>\s?(?:/|\u2044|&frasl;)\s?"
@@ -47,11 +48,14 @@ _PICTURES: Final = re.compile(
 _FENCE: Final = re.compile(r"^[ \t]{0,3}(?:`{3,}|~{3,})", re.MULTILINE)
 _LAST_FENCE: Final = re.compile(r"\n[ \t]{0,3}(?:`{3,}|~{3,})\s*\Z")
 _GREETING: Final = re.compile(
-    r"[\s*_(]*(?:thanks?(?:[ ]you)?(?:[ ]for[ ](?:reading|asking))?|(?:i[ ])?hope[ ](?:this|that|it)"
-    r"[ ](?:helps?|is[ ]helpful|makes[ ]sense)|(?:please[ ])?(?:let[ ]me[ ]know|feel[ ]free[ ]to[ ]ask)"
-    r"(?:[ ]if[ ][a-z' ]{1,80})?|done|q\.?e\.?d|(?:double[- ])?checked(?:[ ]twice)?|good[ ]luck|cheers"
-    r"|this[ ]completes[ ]the[ ](?:solution|proof|problem|answer)|have[ ]a[ ](?:nice|great|good)[ ]day"
-    r"|i(?:[ ]am|'m)[ ](?:very[ ])?(?:confident|sure|certain)(?:[ ](?:in|of|about)[ ](?:it|this|that))?"
+    r"[\s*_(]*(?:thanks?(?:[ ]you)?(?:[ ]for[ ](?:reading|asking))?"
+    r"|(?:i[ ])?hope[ ](?:this|that|it)[ ](?:helps?|is[ ]helpful|makes[ ]sense)"
+    r"|(?:please[ ])?(?:let[ ]me[ ]know|feel[ ]free[ ]to[ ]ask)(?:[ ]if[ ][a-z' ]{1,80})?"
+    r"|done|q\.?e\.?d|(?:double[- ])?checked(?:[ ]twice)?|good[ ]luck|cheers"
+    r"|this[ ]completes[ ]the[ ](?:solution|proof|problem|answer)"
+    r"|have[ ]a[ ](?:nice|great|good)[ ]day"
+    r"|i(?:[ ]am|'m)[ ](?:very[ ])?(?:confident|sure|certain)"
+    r"(?:[ ](?:in|of|about)[ ](?:it|this|that))?"
     r"|&nbsp;|:-?\)|-{3,}|(?:\*[ ]?){3,})[\s.!*_)]*",
     re.IGNORECASE,
 )
@@ -78,9 +82,11 @@ def plain(text: str) -> str:
 
 
 def _without_html(text: str) -> str:
-    folded = text.casefold()
+    closed = {name.casefold() for name in _CLOSED.findall(text)}
     text = _QUOTIENT.sub(
-        lambda said: f"{said['whole'] or ''}{' ' if said['whole'] else ''}{said['top']}/{said['below']}",
+        lambda said: (
+            f"{said['whole'] or ''}{' ' if said['whole'] else ''}{said['top']}/{said['below']}"
+        ),
         text,
     )
     text = _RAISED.sub(_in_latex, _ORDINAL.sub(r"\1", text))
@@ -88,7 +94,7 @@ def _without_html(text: str) -> str:
 
     def without(tag: re.Match[str]) -> str:
         name = tag["name"].casefold()
-        if f"</{name}>" not in folded:  # `a <b> c` is no type
+        if name not in closed:  # `a <b> c` is no type
             return tag[0]
         return "\n" if name in _BLOCKS else ""
 

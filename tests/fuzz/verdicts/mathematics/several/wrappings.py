@@ -49,7 +49,7 @@ _FACES: Final = (
     *("{0}", "{0}", "${0}$", "${0}$", "\\({0}\\)", "**{0}**", "**${0}$**", "$\\mathbf{{{0}}}$"),
     *("`{0}`", "$\\displaystyle {0}$", "\\[{0}\\]", "$${0}$$", "$ {0} $", "${{{0}}}$"),
     *("<b>{0}</b>", "<strong>{0}</strong>", "<code>{0}</code>", "<i>{0}</i>", "*{0}*"),
-    *("<span style=\"color:red\">{0}</span>", "<u>{0}</u>", "<b>${0}$</b>", "\\textbf{{${0}$}}"),
+    *('<span style="color:red">{0}</span>', "<u>{0}</u>", "<b>${0}$</b>", "\\textbf{{${0}$}}"),
     *("***{0}***", "\\boxed{{{0}}}", "$\\boxed{{{0}}}$", "\u201c{0}\u201d", "\\mathbf{{{0}}}"),
 )
 _ENDS: Final = (
@@ -70,9 +70,15 @@ RETRACTED: Final = (
     *("\\boxed{{{1}}}\n\n\\boxed{{987654}}", "Answer: {0} or 987654", "Either \\boxed{{{1}}} or \\boxed{{987654}}"),
     *("| Answer | {0} |\n| Answer | 987654 |", "Answer 1: {0}\nAnswer 2: 987654"),
 )  # fmt: skip
-_BEFORE: Final = ("", "", "Some steps: $1 + 1 = 2$.\n\n", "<p>We think.</p>\n", "Step 1: think.\n\n")
+_BEFORE: Final = (
+    "",
+    "",
+    "Some steps: $1 + 1 = 2$.\n\n",
+    "<p>We think.</p>\n",
+    "Step 1: think.\n\n",
+)
 _LATEX_ONLY: Final = ("\\", "^", "{")
-_DELIMITED: Final = ("$", "\\(", "\\[", "`", "*", "_", "<", "\u201c", "\"", "'", "|", "\n")
+_DELIMITED: Final = ("$", "\\(", "\\[", "`", "*", "_", "<", "\u201c", '"', "'", "|", "\n")
 
 
 def _drawn(rng: random.Random, *, right: bool) -> tuple[str, str, str]:
@@ -82,7 +88,11 @@ def _drawn(rng: random.Random, *, right: bool) -> tuple[str, str, str]:
         spelled = notation(rng)
         return notation.__name__, spelled.gold, rng.choice(spelled.same if right else spelled.other)
     answer = answers.any_answer(rng)
-    return answer.kind, answer.gold, rng.choice((answer.same or (answer.gold,)) if right else answer.other)
+    return (
+        answer.kind,
+        answer.gold,
+        rng.choice((answer.same or (answer.gold,)) if right else answer.other),
+    )
 
 
 def _laid_out(rng: random.Random, place: str, said: str) -> str:
@@ -90,7 +100,7 @@ def _laid_out(rng: random.Random, place: str, said: str) -> str:
     if any(mark in said for mark in _DELIMITED):
         face = "{0}"  # marks within marks are another text
     elif any(mark in said for mark in _LATEX_ONLY) and "$" not in face and "\\" not in face:
-        face = f"{face[:face.index('{0}')]}${{0}}${face[face.index('{0}') + 3:]}"
+        face = f"{face[: face.index('{0}')]}${{0}}${face[face.index('{0}') + 3 :]}"
     quoted = said.replace("\\", "\\\\")
     return place.format(face.format(said), said, quoted) + end
 
@@ -105,5 +115,27 @@ def wrapping_case(rng: random.Random) -> Case:
         kind=f"wrapped {name}: {kind}",
         response=rng.choice(_BEFORE) + _laid_out(rng, place, said),
         reference={"answers": [gold]},
+        expected=Expected.RIGHT if kind == "right" else Expected.WRONG,
+    )
+
+
+_LABELS: Final = ("{}", "({})", "{}.", "{})", "\\text{{{}}}", "**{}**")
+
+
+def wrapped_label_case(rng: random.Random) -> Case:
+    """A label in one layout; what takes it back may name another one."""
+    kind = rng.choice(("right", "right", "wrong", "retracted"))
+    gold, other = rng.sample("ABCD", 2)
+    label = other if kind == "wrong" else gold
+    place = rng.choice(RETRACTED if kind == "retracted" else _PLACES).replace("987654", other)
+    said = label if '"' in place else rng.choice(_LABELS).format(label)
+    face = "{0}" if any(mark in said for mark in "*\\") else rng.choice(_FACES)
+    return Case(
+        pipeline="choice",
+        kind=f"wrapped label: {kind}",
+        response=rng.choice(_BEFORE)
+        + place.format(face.format(said), said, said)
+        + rng.choice(_ENDS),
+        reference={"answer": gold, "choices": list("ABCD")},
         expected=Expected.RIGHT if kind == "right" else Expected.WRONG,
     )
