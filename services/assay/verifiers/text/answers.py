@@ -40,7 +40,8 @@ _GAP: Final = re.compile(
     r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # the counted noun: `\boxed{1} cups and`
     r"(?:[\s,;.:!?$&*+|]|\\[()\[\]\\,;!: ]|\\q?quad|"
     r"\\(?:text|mbox|textbf|mathrm)\s?\{[^{}]{0,40}\}|"
-    r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|"
+    r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|(?:(?<=\n)|(?<=\n[-*][ ])|(?<=\n\*\*))"
+    r"(?:\d{1,2}[.)]|(?:part[ ])?\(?(?:[a-h]|i{1,3}|\d)\))(?=[ :*])|"
     rf"(?<![A-Za-z])(?:{markers.FILLER})(?![A-Za-z]))*",
     re.IGNORECASE,
 )

@@ -210,8 +210,13 @@ SPELLINGS: Final = (
         lambda _: " or ",
     ),
     (
-        re.compile(r"(?a)(=\s*-?[\w./\\{}]{1,40})\s*\\q?quad\s*(?=[a-z]\s*=)"),
-        lambda m: f"{m[1]}, ",
+        re.compile(r"(?a)(=\s*-?[\w./\\{}]{1,40})\s*(?:\\q?quad|\\\\(?=\s))\s*(?=[a-z]\s*=)"),
+        lambda m: m[0] if "\\begin" in m.string else f"{m[1]}, ",
+    ),
+    (re.compile(r"(?i)(?<![A-Za-z])per cent(?![A-Za-z])"), lambda _: "percent"),
+    (
+        re.compile(r"(?ai)(?<![A-Za-z])plus[- ]or[- ]minus\s+(?=[\d\\$(A-Za-z])"),
+        lambda _: "\\pm ",
     ),
     (re.compile(r"\\angle\s*([A-Z])(?=\s*=)"), lambda m: m[1]),
     (re.compile(r"\\mathcal\s?\{?\s?([NO])\s?\}?(?=\s?\()"), lambda m: m[1]),
