@@ -27,6 +27,7 @@ from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.several.amounts import amount_case
 from tests.fuzz.verdicts.mathematics.several.around import around_case
 from tests.fuzz.verdicts.mathematics.several.comments import comment_case
 from tests.fuzz.verdicts.mathematics.several.offers import offer_case
@@ -77,6 +78,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "ways": (way_case, 4),
     "offers": (offer_case, 4),
     "around": (around_case, 3),
+    "amounts": (amount_case, 4),
     "wrappings": (wrapping_case, 6),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
