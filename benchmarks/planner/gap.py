@@ -133,7 +133,7 @@ def fewest_cheap(dear: int, draws: list[tuple[Demand, Constraints]]) -> int:
 
 def peaks_case(seed: int) -> tuple[int, int]:
     """The largest constant peak over the batches of `one task`: with durations known, and with
-    nothing but their distribution."""
+    only their distribution."""
     mix = named_mixes()["one task"]
     task, sources = mix.tasks[0], arrivals()
     costs = [stage.cost for stage in mix.stages]

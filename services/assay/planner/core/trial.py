@@ -104,6 +104,8 @@ class Trial:
         self.order = list(range(len(futures)))
         """Futures, first those that failed last: they show soonest that a choice does not do."""
         self.searched = 0
+        self.known: dict[tuple[int, ...], tuple[int, bool]] = {}
+        """By choice in this search: how many futures failed, and whether all were tried."""
         self.reached: list[Ints | None] = [None] * len(futures)
         """(requests,) by future: when each is done with the stages before `searched`; empty = a
         batch is late there already; `None` = not known."""
@@ -160,7 +162,7 @@ class Trial:
     def begin_search(self, peaks: Ints, stage: int) -> None:
         """Only `peaks[stage]` changes from now on: simulate the stages before it once."""
         supply, self.searched = self.supply(peaks), stage
-        self.reached = []
+        self.reached, self.known = [], {}
         for k, future in enumerate(self.futures):
             release_all(future.demand, self.scratch)
             kept = all(
@@ -172,10 +174,14 @@ class Trial:
 
     def keeps(self, peaks: Ints, first: int | None = None) -> bool:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
-        supply = self.supply(peaks)
         share = self.settings.epsilon * self.risk * self.trust
         tried = self.order.copy() if first is None else range(first)
         allowed, failed = int(share * len(tried)), 0
+        choice = (len(tried), *peaks.tolist())
+        at_least, all_tried = self.known.get(choice, (0, False))
+        if all_tried or at_least > allowed:
+            return at_least <= allowed
+        supply = self.supply(peaks)
         for k in tried:
             if self.serves(k, supply):
                 continue
@@ -183,7 +189,9 @@ class Trial:
             self.order.remove(k)
             self.order.insert(0, k)
             if failed > allowed:
+                self.known[choice] = (failed, False)
                 return False
+        self.known[choice] = (failed, True)
         return True
 
     def serves(self, k: int, supply: Supply) -> bool:
