@@ -44,7 +44,7 @@ DRAWS = 60
 """Batches with the same arrivals and other durations."""
 IN_TIME = 0.95
 DEAR_SHARES = (1.0, 1.15, 1.3, 1.5)
-"""Slots of the dear stage that are tried, over what half of the draws need."""
+"""Slots of the expensive stage that are tried, over what half of the draws need."""
 
 
 def small_case(seed: int, requests: int) -> dict[str, object]:
