@@ -85,7 +85,9 @@ PLAN_MUTANTS: Final = (
         ("policy",),
         ("min(peaks[-1], sorted(peaks)[-2])", "peaks[-1]"),
         ("min(peaks[-1], sorted(peaks)[-2])", "min(peaks)"),
-        ("        if alone or any_late(observation):\n            return plan\n", ""),
+        ("if again and self.plan is not None and any_late(observation):", "if False:"),
+        ("min(new, old + LATE_SLOTS)", "0"),
+        ("min(pool.waiting, spare), peak + spare)", "min(pool.waiting, spare), 10**9)"),
         ("(*(self.searches if again else ()), found)", "(*self.searches, found)"),
     ),
     *_of(
@@ -99,7 +101,11 @@ PLAN_MUTANTS: Final = (
         "peaks",
         f"{CORE}/trial.py",
         ("plan",),
-        ("return min(least + math.ceil(HEADROOM_SHARE * least), most)", "return least"),
+        ("more = min(least + math.ceil(HEADROOM_SHARE * least), most)", "more = least"),
+        ("return last if least <= last <= more else more", "return more"),
+        ("max(trial.settings.rise_share, trial.risk)", "trial.risk"),
+        ("trial.pools[stage].waiting or not trial.keeps(present)", "not trial.keeps(present)"),
+        ("if trial.pools[stage].waiting or", "if False or"),
         ("trust_in_later_plans(self.pools, settings) if known else STRICT", "1.0"),
     ),
     *_of(
@@ -174,7 +180,7 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/policy.py",
         ("no_barrier",),
         ("return task.barrier and now_ns", "return now_ns"),
-        ("if alone or any_late(observation):", "if any_late(observation):"),
+        ("        if alone:\n", "        if False:\n"),
         ("        if task.barrier and not last", "        if not last"),
     ),
     *_of(

@@ -1176,7 +1176,7 @@ COMMENTS: Final = [
         (" or _GOES_ON.search(rest):", ":"),
         ('_GIVEN.sub(" for ", text', '(lambda _, rest: rest)("", text'),
         ("    return _ONE_CASE.match(text) is not None", "    return False"),
-        ("(?:hundred|halves|thirds|", "(?:halves|thirds|"),
+        ("(?:halves|thirds|", "(?:thirds|"),
     ),
     *_of(
         "comments",
@@ -1570,7 +1570,10 @@ SEVERAL: Final = [
         "announced",
         f"{MATH}/extract.py",
         ("announcements",),
-        ("denials.without_struck(answer_part(response))", "answer_part(response)"),
+        (
+            "denials.without_struck(layout.plain(answer_part(response)))",
+            "layout.plain(answer_part(response))",
+        ),
     ),
     *_of(
         "announced",

@@ -1,5 +1,6 @@
 """What is always true of a plan, and what becomes of bad input."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from assay.core.errors import InvalidRequest
 from assay.model.arrays import to_ns
 from assay.model.observation import past_batch
 from assay.model.policy import swapped
+from assay.model.queueing import Supply
 from assay.planner.core.demand import budget_ns, open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan, orders
@@ -22,8 +24,10 @@ from assay.planner.core.trial import (
     STRICT,
     Trial,
     find_peaks,
+    settled,
     start_of_search,
     trust_in_later_plans,
+    with_headroom,
 )
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.runner import order_deadline, simulate
@@ -112,7 +116,7 @@ def test_a_plan_leaves_to_later_ones_only_what_these_can_mend(view, startup_s, l
     seen = scene(view, pools=(pool(0), pool(1, startup_ns=to_ns(startup_s))))
     active = open_tasks(seen)
     futures = draw_futures(0, active, seen.tasks, count=20, seed=0, prior=FEW.prior)
-    loose = FEW.model_copy(update={"guard": 1.0})
+    loose = FEW.model_copy(update={"guard": 1.0, "repeat_share": 2.0})
     trial = Trial(seen, active, futures, loose)
     used = trial.constraints[0].finish_ns.max() - futures[0].natural_ns.max()
     assert used == (to_ns(5) if left else to_ns(1))
@@ -128,10 +132,61 @@ def test_the_first_future_alone_shows_where_to_search():
     seen = scene(task(batch=fresh_batch(size=512)))
     active = open_tasks(seen)
     futures = draw_futures(0, active, seen.tasks, count=20, seed=0, prior=FEW.prior)
-    trial = Trial(seen, active, futures, FEW)
+    loose = FEW.model_copy(update={"guard": 0.5, "repeat_share": 2.0})
+    trial = Trial(seen, active, futures, loose)
     fewest = [start_of_search(trial, trial.most, stage) for stage in range(2)]
     found = find_peaks(trial)
     assert all(peak / 5 <= start <= 2 * peak for start, peak in zip(fewest, found, strict=True))
+
+
+MOST = 60
+NEEDS = st.lists(st.integers(1, MOST), min_size=20, max_size=20)
+
+
+class Counting(Trial):
+    """A trial in which the k-th future needs `needs[k]` slots of stage 0."""
+
+    needs: Sequence[int] = ()
+
+    def serves(self, k: int, supply: Supply) -> bool:
+        return bool(supply.slots[0, supply.steps[0] - 1] >= self.needs[k])
+
+
+def trial_of(needs: Sequence[int], waiting: int) -> Trial:
+    """20 futures, each of which needs so many slots of stage 0."""
+    seen = scene(pools=(pool(0, waiting=waiting), pool(1)))
+    active = open_tasks(seen)
+    futures = draw_futures(0, active, seen.tasks, count=20, seed=0, prior=FEW.prior)
+    trial = Counting(seen, active, futures, FEW)
+    trial.most[0], trial.needs = MOST, needs
+    return trial
+
+
+@settings(max_examples=50, deadline=None)
+@given(needs=NEEDS, last=st.integers(1, MOST), waiting=st.integers(0, 1))
+def test_slots_that_are_there_stay_until_they_clearly_do_not_do(needs, last, waiting):
+    """Of 20 futures none may fail in a first plan; more is bought where two or more do."""
+    trial = trial_of(needs, waiting)
+    found = settled(trial, trial.most, 0, last)
+    failed = sum(need > last for need in needs)
+    if failed > 1:
+        assert last < found <= sorted(needs)[-2] + MOST // 25, "the fewest with which one fails"
+        assert sum(need > found for need in needs) <= 1
+    elif failed or waiting:
+        assert found == last
+    else:
+        assert max(needs) <= found <= last
+    assert trial.risk == FEW.repeat_share, "as before"
+
+
+@given(least=st.integers(1, 500), last=st.integers(0, 900), most=st.integers(1, 900))
+def test_the_few_more_of_a_dear_stage_are_not_added_again_by_every_search(least, last, most):
+    least = min(least, most)
+    found = with_headroom(least, most, last)
+    assert least <= found <= most
+    assert with_headroom(least, most, found) == found
+    more = with_headroom(least, most)
+    assert found == (last if least <= last <= more else more)
 
 
 def test_a_plan_rises_falls_and_ends():

@@ -12,7 +12,15 @@ from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
 from assay.planner.core.demand import ranks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.policy import LAST_REQUESTS, Assay, agreed_peaks, deviates, least
+from assay.planner.core.policy import (
+    LAST_REQUESTS,
+    LATE_SLOTS,
+    Assay,
+    agreed_peaks,
+    at_least,
+    deviates,
+    least,
+)
 from assay.planner.core.shape import spares_of, target_at
 
 FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
@@ -180,12 +188,29 @@ def test_a_single_search_buys_no_peak_and_the_next_one_that_agrees_does():
     assert policy.confirmed(high, seen, again=True) is high
 
 
-def test_peaks_of_other_batches_and_of_late_ones_rise_at_once():
+def test_peaks_of_other_batches_rise_at_once_and_those_of_late_ones_by_a_few():
     seen = scene(now_ns=to_ns(1))
     policy = Assay(FEW)
     high = doubled(policy.replan(scene(), search=True))
     assert policy.confirmed(high, seen, again=False) is high
     policy = Assay(FEW)
-    policy.replan(scene(), search=True)
+    first = policy.replan(scene(), search=True)
     batch = replace(fresh_batch(), deadline_ns=to_ns(100))
-    assert policy.confirmed(high, scene(task(batch=batch), now_ns=to_ns(1)), again=True) is high
+    late = scene(task(batch=batch), now_ns=to_ns(1))
+    few = policy.confirmed(high, late, again=True)
+    assert [s.wanted for s in few.stages] == [s.wanted + LATE_SLOTS for s in first.stages]
+    assert policy.confirmed(high, late, again=True) is high, "the second search that asks for it"
+
+
+SIZE = st.integers(0, 60)
+
+
+@given(target=SIZE, running=SIZE, waiting=SIZE, spare=st.integers(0, 9), peak=SIZE, cap=SIZE)
+def test_what_waits_in_a_late_batch_raises_a_pool_a_little_and_not_at_every_tick(
+    target, running, waiting, spare, peak, cap
+):
+    view = pool(running=running, waiting=waiting, cap=cap)
+    found = at_least(target, view, spare, peak)
+    assert min(target, cap) <= found <= min(max(target, peak + spare), cap)
+    if waiting and running < peak:
+        assert found >= min(running + min(waiting, spare), cap)

@@ -48,14 +48,17 @@ class PlanSettings(Branch):
     """A slot is kept through a gap in its work of this length, even if starting one takes less."""
     bins_max: int = Field(default=256, gt=0, le=4_096)
     """Horizon of a plan, in bins of `tick_s`."""
-    repeat_share: float = Field(default=2.0, gt=0, le=4)
-    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk, and mends
-    what an earlier one left to chance. Above 1, more is left to them."""
+    repeat_share: float = Field(default=0.6, gt=0, le=4)
+    """Share of `epsilon` that a plan of other batches than before may use: each further plan of a
+    batch adds risk, and mends what an earlier one left to chance."""
+    rise_share: float = Field(default=1.8, gt=0, le=10)
+    """The peaks of the same batches rise only where more than this share of `epsilon` fails: what
+    is there stays until it clearly does not do."""
     shape_quantile: float = Field(default=0.7, ge=0, le=1)
     """Slots of a bin: this quantile, over the futures, of the peak number of running requests."""
     slack_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     """Where D cannot be met, accept an end at most this much later than the best possible one."""
-    guard: float = Field(default=0.5, ge=0, le=1)
+    guard: float = Field(default=0.2, ge=0, le=1)
     """Share of D that plans use; the rest is a reserve for what no future foresaw."""
     peak_factors: tuple[float, ...] = Field(default=(1.0, 1.25), min_length=1, max_length=8)
     """Multiples of the smallest sufficient peaks that are compared by total cost: slots,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.code.cpp import cpp_case
 from tests.fuzz.verdicts.code.crossings import crossing_case
+from tests.fuzz.verdicts.code.fences import fence_case
 from tests.fuzz.verdicts.code.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.code.functions import function_case
 from tests.fuzz.verdicts.code.lies import lie_case
@@ -26,10 +27,12 @@ from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.several.amounts import amount_case
 from tests.fuzz.verdicts.mathematics.several.around import around_case
 from tests.fuzz.verdicts.mathematics.several.comments import comment_case
 from tests.fuzz.verdicts.mathematics.several.offers import offer_case
 from tests.fuzz.verdicts.mathematics.several.ways import way_case
+from tests.fuzz.verdicts.mathematics.several.wrappings import wrapped_label_case, wrapping_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
 from tests.fuzz.verdicts.stages.combined import combined_case
@@ -63,6 +66,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "crossings": (crossing_case, 2),
     "wires": (wire_case, 2),
     "stdio": (stdio_case, 8),
+    "fences": (fence_case, 3),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),
     "loads": (load_case, 0.3),
@@ -74,6 +78,8 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "ways": (way_case, 4),
     "offers": (offer_case, 4),
     "around": (around_case, 3),
+    "amounts": (amount_case, 4),
+    "wrappings": (wrapping_case, 6),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),
@@ -81,6 +87,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),
+    "wrapped_labels": (wrapped_label_case, 3),
     "selections": (selection_case, 8),
     "exact": (exact_case, 3),
     "regex": (regex_case, 2),

@@ -307,6 +307,54 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"ways: guess$",
     ),
+    "layout": Mend(
+        "HTML, environments, greetings and marks around an answer are a part of it",
+        ("wrappings",),
+        (
+            Change(
+                f"{_MATH}/extract.py",
+                "denials.without_struck(layout.plain(answer_part(response)))",
+                "denials.without_struck(answer_part(response))",
+            ),
+        ),
+        shown_by=r"wrapped .*: right$",
+    ),
+    "withdrawn": Mend(
+        "an answer that the last sentence takes back is the answer",
+        ("wrappings", "wrapped_labels"),
+        (
+            Change(
+                f"{_TEXT}/around/withdrawn.py",
+                "    if last is None:\n        return False\n",
+                "    if last is None or True:\n        return False\n",
+            ),
+        ),
+        shown_by=r"retracted$",
+    ),
+    "denied_in_type": Mend(
+        "an answer that is denied is found again as the last value of the text",
+        ("wrappings",),
+        (
+            Change(
+                f"{_TEXT}/answers.py",
+                "markers.without_denied(text[-_DENIED_CHARS_MAX:])",
+                "text[-_DENIED_CHARS_MAX:]",
+            ),
+        ),
+        shown_by=r"retracted$",
+    ),
+    "glued_fences": Mend(
+        "two blocks with their fences on one line are one block",
+        ("fences",),
+        (
+            Change(
+                f"{_CODE}/source/blocks.py",
+                "not (_BEHIND_CODE.search(text) or _GLUED.search(text))",
+                "not _BEHIND_CODE.search(text)",
+            ),
+        ),
+        shown_by=r"fences: glued$",
+    ),
     "offers": Mend(
         "what a sentence offers in place of a box is no answer",
         ("offers",),

@@ -50,6 +50,7 @@ def make_plan(
     *,
     peaks_hint: Sequence[int] | None = None,
     search: bool = True,
+    kept: bool = False,
 ) -> Plan:
     """Plan from an observation.
 
@@ -58,6 +59,7 @@ def make_plan(
         settings: how to plan.
         peaks_hint: peaks of the previous plan, where the search starts.
         search: false = keep `peaks_hint` and only compute the shape again.
+        kept: the previous plan was of the same batches; its peaks change for a reason only.
 
     Raises:
         InvalidRequest: the observation cannot be planned; names the field.
@@ -66,11 +68,13 @@ def make_plan(
     check(observation, settings)
     places = places_of(observation)
     if (places == 1).all():
-        return plan_groups(observation, settings, peaks_hint, search=search)
+        return plan_groups(observation, settings, peaks_hint, search=search, kept=kept)
     if peaks_hint is not None:
         pairs = zip(peaks_hint, places, strict=True)
         peaks_hint = [int(peak * each) for peak, each in pairs]
-    plan = plan_groups(in_places(observation, places), settings, peaks_hint, search=search)
+    plan = plan_groups(
+        in_places(observation, places), settings, peaks_hint, search=search, kept=kept
+    )
     return in_slots(plan, places, observation, settings)
 
 
@@ -80,6 +84,7 @@ def plan_groups(
     peaks_hint: Sequence[int] | None,
     *,
     search: bool,
+    kept: bool,
 ) -> Plan:
     """Plan where a slot serves one request at a time; arguments as of `make_plan`."""
     groups = groups_of(observation)
@@ -91,7 +96,7 @@ def plan_groups(
     for group in groups:
         hint = None if peaks_hint is None else [peaks_hint[j] for j in group.stages]
         part = part_of(observation, group)
-        parts.append((group, plan_part(part, settings, hint, least, search=search)))
+        parts.append((group, plan_part(part, settings, hint, least, search=search, kept=kept)))
     return joined(observation, parts, NO_SLOTS)
 
 
@@ -102,11 +107,14 @@ def plan_part(
     least: int,
     *,
     search: bool,
+    kept: bool,
 ) -> Plan:
     """Plan one group, on every k-th of its requests where there are many; `k` at `least`."""
     k = max(every_kth(part), least)
     hint = None if peaks_hint is None else [-(-peak // k) for peak in peaks_hint]
-    return multiplied(plan_each(thinned(part, k), settings, hint, search=search), k, part)
+    return multiplied(
+        plan_each(thinned(part, k), settings, hint, search=search, kept=kept), k, part
+    )
 
 
 def plan_each(
@@ -115,6 +123,7 @@ def plan_each(
     peaks_hint: Sequence[int] | None,
     *,
     search: bool,
+    kept: bool = False,
 ) -> Plan:
     """Plan request by request; arguments as of `make_plan`."""
     active = open_tasks(observation)
@@ -131,7 +140,7 @@ def plan_each(
     )
     trial = Trial(observation, active, futures, settings)
     if search:
-        wanted = find_peaks(trial, peaks_hint)
+        wanted = find_peaks(trial, peaks_hint, kept=kept)
         if len(active) > 1 and over_caps(observation, wanted):
             return plan_under_caps(observation, settings, trial, wanted)
     else:

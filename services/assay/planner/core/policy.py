@@ -37,6 +37,8 @@ RISE_TICKS: Final = 3
 """How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
+LATE_SLOTS: Final = 2
+"""A peak of a late batch rises so far at once: most of a small pool, little of a large one."""
 LAST_REQUESTS: Final = 5
 """While no more than these are to come, each finds a free slot: one of them decides when its batch
 ends."""
@@ -123,10 +125,10 @@ class Assay(PoolPolicy):
         peaks = (
             [stage.wanted for stage in previous.stages] if previous and previous.batches else None
         )
-        plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
+        again = previous is not None and not is_stale(previous, observation)
+        plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search, kept=again)
         if search:
             self.searched_ns = observation.now_ns
-            again = previous is not None and not is_stale(previous, observation)
             plan = self.confirmed(plan, observation, again=again)
         self.plan = plan
         return plan
@@ -135,15 +137,18 @@ class Assay(PoolPolicy):
         """The plan with peaks that another search of the same batches found as well.
 
         A search depends on a few futures; one that asks for more than those before and after it
-        would buy capacity that nothing needs. Peaks fall at once, and rise at once where a request
-        that waits now could make its batch late, or is late by itself without a barrier.
+        would buy capacity that nothing needs. Peaks fall at once. They rise at once where a request
+        is late by itself without a barrier, and by a few slots where one that waits now could make
+        its batch late.
         """
         found = tuple(stage.wanted for stage in plan.stages)
         self.searches = (*(self.searches if again else ()), found)[-SEARCHES_KEPT:]
         alone = any(not task.barrier for task, _ in open_tasks(observation))
-        if alone or any_late(observation):
+        if alone:
             return plan
         agreed = agreed_peaks(self.searches)
+        if again and self.plan is not None and any_late(observation):
+            agreed = raised(agreed, found, [stage.wanted for stage in self.plan.stages])
         if agreed == found:
             return plan
         return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
@@ -189,8 +194,10 @@ class Assay(PoolPolicy):
         if any_late(observation):
             spare = spares_of(peaks, observation.pools, self.settings)
         targets = [
-            at_least(steady(stage.slots_by_bin, offset_ns, pool, self.settings), pool, more)
-            for stage, pool, more in zip(plan.stages, observation.pools, spare, strict=True)
+            at_least(steady(stage.slots_by_bin, offset_ns, pool, self.settings), pool, more, peak)
+            for stage, pool, more, peak in zip(
+                plan.stages, observation.pools, spare, peaks, strict=True
+            )
         ]
         targets = [max(target, n) for target, n in zip(targets, least(observation), strict=True)]
         pairs = zip(plan.stages, observation.pools, strict=True)
@@ -274,6 +281,12 @@ def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
     )
 
 
+def raised(agreed: Sequence[int], found: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
+    """Per stage, the agreed peak, or up to `LATE_SLOTS` more than the last one if found so."""
+    peaks = zip(agreed, found, last, strict=True)
+    return tuple(max(one, min(new, old + LATE_SLOTS)) for one, new, old in peaks)
+
+
 def is_stale(plan: Plan, observation: Observation) -> bool:
     """Whether a batch opened or ended since the plan was made.
 
@@ -319,13 +332,17 @@ def least(observation: Observation) -> list[int]:
     return slots
 
 
-def at_least(target: int, pool: PoolView, spare: int) -> int:
-    """The target, and up to `spare` slots more for requests that wait in a late batch.
+def at_least(target: int, pool: PoolView, spare: int, peak: int) -> int:
+    """The target, and up to `spare` slots more for requests that wait in a late batch, no more than
+    so many beyond the plan's peak.
 
     This is DistRS's timeout rule with a bound. The extra slots have work at once, so each costs no
-    more than its start-up.
+    more than its start-up. Without the second bound, a queue that the plan means to drain with the
+    slots of its peak would raise the pool at every tick. A slot beyond both is released when its
+    request ends.
     """
-    return min(max(target, pool.running + min(pool.waiting, spare)), pool.cap)
+    more = min(pool.running + min(pool.waiting, spare), peak + spare)
+    return min(max(target, more), pool.cap)
 
 
 def deviates(plan: Plan, observation: Observation) -> bool:

@@ -26,7 +26,7 @@ from assay.model.queueing import (
 )
 from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
 
-HEADROOM_SHARE: Final = 0.1
+HEADROOM_SHARE: Final = 0.2
 """Slots of a stage beyond the fewest, where cheaper stages are still to be sized."""
 STRICT: Final = 0.2
 """Of what a plan may leave to later ones, the least share where these come too late to mend it."""
@@ -89,6 +89,8 @@ class Trial:
         self.stages = len(observation.pools)
         known = all(task.history for task, _ in active)
         self.trust = trust_in_later_plans(self.pools, settings) if known else STRICT
+        self.risk = settings.repeat_share
+        """Share of epsilon that a choice may use."""
         self.scratch: Scratch = make_scratch(
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
@@ -102,6 +104,8 @@ class Trial:
         self.order = list(range(len(futures)))
         """Futures, first those that failed last: they show soonest that a choice does not do."""
         self.searched = 0
+        self.known: dict[tuple[int, ...], tuple[int, bool]] = {}
+        """By choice in this search: how many futures failed, and whether all were tried."""
         self.reached: list[Ints | None] = [None] * len(futures)
         """(requests,) by future: when each is done with the stages before `searched`; empty = a
         batch is late there already; `None` = not known."""
@@ -158,7 +162,7 @@ class Trial:
     def begin_search(self, peaks: Ints, stage: int) -> None:
         """Only `peaks[stage]` changes from now on: simulate the stages before it once."""
         supply, self.searched = self.supply(peaks), stage
-        self.reached = []
+        self.reached, self.known = [], {}
         for k, future in enumerate(self.futures):
             release_all(future.demand, self.scratch)
             kept = all(
@@ -170,10 +174,14 @@ class Trial:
 
     def keeps(self, peaks: Ints, first: int | None = None) -> bool:
         """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
-        supply = self.supply(peaks)
-        share = self.settings.epsilon * self.settings.repeat_share * self.trust
+        share = self.settings.epsilon * self.risk * self.trust
         tried = self.order.copy() if first is None else range(first)
         allowed, failed = int(share * len(tried)), 0
+        choice = (len(tried), *peaks.tolist())
+        at_least, all_tried = self.known.get(choice, (0, False))
+        if all_tried or at_least > allowed:
+            return at_least <= allowed
+        supply = self.supply(peaks)
         for k in tried:
             if self.serves(k, supply):
                 continue
@@ -181,7 +189,9 @@ class Trial:
             self.order.remove(k)
             self.order.insert(0, k)
             if failed > allowed:
+                self.known[choice] = (failed, False)
                 return False
+        self.known[choice] = (failed, True)
         return True
 
     def serves(self, k: int, supply: Supply) -> bool:
@@ -225,38 +235,64 @@ class Trial:
         return busy, delays
 
 
-def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
+def find_peaks(trial: Trial, hint: Sequence[int] | None = None, *, kept: bool = False) -> Ints:
     """(stages,) fewest slots that keep the chance constraint, the most expensive stage first.
 
-    The search starts at `hint`, the result of an earlier one.
+    The search starts at `hint`, the result of an earlier one. `kept`: that one was of the same
+    batches, and its slots are there already (`settled`).
     """
     peaks = trial.most.copy()
     order = sorted(range(trial.stages), key=lambda j: (-trial.pools[j].cost, j))
+    search = settled if hint and kept else gallop
     for stage in order:
         if trial.most[stage] == 0:
             peaks[stage] = 0
             continue
         trial.begin_search(peaks, stage)
         start = hint[stage] if hint else start_of_search(trial, peaks, stage)
-        peaks[stage] = gallop(trial, peaks, stage, start)
+        peaks[stage] = search(trial, peaks, stage, start)
         if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
             trial.settle_for_best()
             trial.begin_search(peaks, stage)
-            peaks[stage] = gallop(trial, peaks, stage, start)
+            peaks[stage] = search(trial, peaks, stage, start)
         if stage != order[-1]:
-            peaks[stage] = with_headroom(int(peaks[stage]), int(trial.most[stage]))
+            last = hint[stage] if hint else 0
+            peaks[stage] = with_headroom(int(peaks[stage]), int(trial.most[stage]), last)
     trial.begin_search(peaks, 0)
     return peaks
 
 
-def with_headroom(least: int, most: int) -> int:
-    """The fewest slots of a stage and a few more.
+def settled(trial: Trial, peaks: Ints, stage: int, last: int) -> int:
+    """The slots of the last search as long as they may do, else the fewest that may do.
+
+    Each plan sees other futures. If each bought what it needs to be as safe as the first, the most
+    cautious of them all would decide the peak: so more is bought only where more than `rise_share`
+    of epsilon fails. While requests wait, nothing is given back: all slots are busy, and fewer now
+    are more later.
+    """
+    present = peaks.copy()
+    present[stage] = min(max(last, 1), trial.most[stage])
+    first_risk, trial.risk = trial.risk, max(trial.settings.rise_share, trial.risk)
+    does = trial.keeps(present)
+    if not does:
+        least = gallop(trial, peaks, stage, last)
+    trial.risk = first_risk
+    if not does:
+        return least
+    if trial.pools[stage].waiting or not trial.keeps(present):
+        return int(present[stage])
+    return gallop(trial, peaks, stage, last)
+
+
+def with_headroom(least: int, most: int, last: int = 0) -> int:
+    """The fewest slots of a stage and a few more; those of the last search if they are so many.
 
     With the very fewest, found while no cheaper stage made anything wait, a cheaper stage would
-    have to hand over everything at its earliest: a tenth more of the one can save a third of the
-    other.
+    have to hand over everything at its earliest: a fifth more of the one can save a third of the
+    other. What a search adds is not added again by the next one.
     """
-    return min(least + math.ceil(HEADROOM_SHARE * least), most)
+    more = min(least + math.ceil(HEADROOM_SHARE * least), most)
+    return last if least <= last <= more else more
 
 
 def start_of_search(trial: Trial, peaks: Ints, stage: int) -> int:

@@ -14,7 +14,7 @@ from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
 from assay.verifiers.text.answers import Extracted, extract, stated
-from assay.verifiers.text.around import unreal
+from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
 from assay.verifiers.text.thoughts import answer_part
@@ -118,11 +118,13 @@ def final_answer(
     What is struck through, or would be so if something else were, is not said. What a reference
     says letter by letter is not cut off: `Cr3+`, `C++`.
     """
-    response = unreal.without(denials.without_struck(answer_part(response)))
+    response = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):
         return "the response was cut off inside its answer"
+    if withdrawn.is_withdrawn(response):
+        return "the response takes its answer back"
     found = extract(response, settings.strategies)
     if found is None:
         return "no strategy found an answer"

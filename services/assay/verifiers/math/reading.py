@@ -25,6 +25,14 @@ _OPTION_WORDS_MAX: Final = 1_000
 """Words from the end that are searched for an option."""
 _SOLUTION_CHARS_MIN: Final = 60
 """A longer reference in sentences may be a solution, which is searched for its answer."""
+_DENIED: Final = re.compile(
+    r"(?ai)[\s*_$(\[{\"'`\u201c]{0,9}(?:\\(?:text\w{0,6}|math\w{1,6}|mbox)\s?\{\s?)?"
+    r"(?:(?:definitely|certainly|clearly|surely|simply|just)\s)?(?:not|never|neither|nor|hardly)(?![A-Za-z])"
+)
+_SAYS_ANOTHER: Final = re.compile(
+    r"(?ai)(?<![a-z\\])(?:but|rather|instead|it(?:'s| is)|actually|correct|right)(?![a-z])|[;.]\s"
+)
+"""Behind a denial, what may be the answer."""
 _LABEL: Final = re.compile("[A-J]")
 _OUTSIDE: Final = re.compile(
     r"(?a)\A\s*\$(?P<value>(?=[^$]{0,80}\d)[^$]{1,80})\$\s{0,3}(?P<unit>[A-Za-z])\s*\.?\s*\Z"
@@ -100,6 +108,11 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         text = arithmetic.in_symbols(search.opened(text)) or text
         if search.is_of_one_case(text):
             return Read(notation.form(text), Prose(text, notation.form(text)))
+        if _DENIED.match(text) and not isinstance(grammar.read(text), Words):
+            whole = Prose(text, notation.form(text))
+            if _SAYS_ANOTHER.search(text) is None:
+                return Read(notation.form(text), whole)
+            return _searched(text, whole, options, is_gold=False)
         if denials.begins(text):
             return _searched(text, Prose(text, notation.form(text)), options, is_gold=False)
     if not options and (ordered := _in_order(text, is_gold=is_gold)) is not None:

@@ -25,7 +25,7 @@ _PERCENT_BEHIND: Final = re.compile(r"(?a)\s*(?:\\?%|percent|pct)")
 _ONE: Final = (
     rf"(?:(?<![\w.,)])[-\u2212][ ]?)?[$€£{notation.CURRENCY}]?[-\u2212]?"
     r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
-    r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct)|\s*(?:thousand|lakh|million|crore|billion|trillion)s?\b)?"
+    r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct)|\s*(?:hundred|thousand|lakh|million|crore|billion|trillion)s?\b)?"
 )
 _PARTING: Final = (
     rf"(?:\s*[,;(]?\s*(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+|\s?[.?!]\s+(?:or|alternatively)\s+)"
@@ -38,7 +38,8 @@ _SAID: Final = rf"(?:\$[^$]{{1,99}}\$|\\\([^()]{{1,99}}\\\)|{_ONE})"
 _WHOLE_SAID: Final = rf"(?<!\d){_SAID}"
 """Where a search begins with a value: it starts once per number, so long ones cost linear time."""
 _BETWEEN: Final = (
-    r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s(${\[\\*_\"'`:]*"
+    r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*"
+    r"(?:[\s(${\[\\*_\"'`:\u201c\u2018\xab]|\\(?:text(?:bf|it|rm)?|math(?:bf|rm|it)|boldsymbol|bm|mbox|emph)\s?\{)*"
 )
 _UNEQUAL: Final = r"(?:^|[$({\[:,]|(?<![\\A-Za-z])[A-Za-z]{2,40})\s{0,9}(?:\\neq?(?![A-Za-z])|!=)"
 """The sign rejects what follows if it has no left side of its own: `x \\neq 3` is an answer."""
@@ -62,7 +63,7 @@ _REJECTED: Final = re.compile(
 _ALTERED: Final = re.compile(
     rf"(?a){_WHOLE_SAID}(?:[}}$*]*\s{arithmetic.BEHIND}|'s\s|\s+of\s+(?:[a-z]|that|this|it)(?![A-Za-z])"
     rf"|\s+(?:less|more|fewer|greater)\s+than\s+(?:[a-z]\b|{_SAID}))"
-    rf"|{_WHOLE_SAID}\s+(?:hundred|halves|thirds|fifths|sixths|sevenths"
+    rf"|{_WHOLE_SAID}\s+(?:halves|thirds|fifths|sixths|sevenths"
     r"|eighths|ninths|tenths?|hundredths?|thousandths?)(?![A-Za-z])"
     rf"|\b{arithmetic.BEFORE}\s(?:of\s)?[*]*{_SAID}"
     r"|\A[\s*_$]*(?:an?|some|one)\s(?:\w{3,12}\s)?(?:multiple|divisor|factor|power|fraction|percentage|part|root)\sof\s"

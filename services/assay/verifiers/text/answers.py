@@ -30,6 +30,7 @@ class Extracted(NamedTuple):
 
 
 TAIL_CHARS_MAX: Final = 500
+_DENIED_CHARS_MAX: Final = 2 * TAIL_CHARS_MAX
 _RUN_MAX: Final = 16
 _BRIEF_WORDS_MAX: Final = 2
 _NEAR_CHARS_MAX: Final = 500
@@ -39,7 +40,8 @@ _GAP: Final = re.compile(
     r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # the counted noun: `\boxed{1} cups and`
     r"(?:[\s,;.:!?$&*+|]|\\[()\[\]\\,;!: ]|\\q?quad|"
     r"\\(?:text|mbox|textbf|mathrm)\s?\{[^{}]{0,40}\}|"
-    r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|"
+    r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|(?:(?<=\n)|(?<=\n[-*][ ])|(?<=\n\*\*))"
+    r"(?:\d{1,2}[.)]|(?:part[ ])?\(?(?:[a-h]|i{1,3}|\d)\))(?=[ :*])|"
     rf"(?<![A-Za-z])(?:{markers.FILLER})(?![A-Za-z]))*",
     re.IGNORECASE,
 )
@@ -307,6 +309,8 @@ def _last_number(response: str) -> str | None:
 def _tail(response: str) -> str:
     """The tail of the text, in whole lines if possible."""
     text = response.rstrip()
+    text = text[:-_DENIED_CHARS_MAX] + markers.without_denied(text[-_DENIED_CHARS_MAX:])
+    text = text.rstrip()
     if len(text) <= TAIL_CHARS_MAX:
         return text.strip()
     end = text[-TAIL_CHARS_MAX:]

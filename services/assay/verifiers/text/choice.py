@@ -29,7 +29,7 @@ from assay.verifiers.text import denials, markers
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import extract
-from assay.verifiers.text.around import unreal
+from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.choices.labels import (
     CONSIDERED,
     DENIED,
@@ -62,6 +62,11 @@ _ALONE_CHARS_MAX: Final = 24
 _MARKS: Final = " \n().[]:,;!"
 _STATEMENTS_MAX: Final = 256
 _LONE_LABEL: Final = re.compile(r"[\s*_$(\[]{0,4}[A-Z][\s*_$)\].]{0,4}")
+_EDITED: Final = re.compile(
+    r"^[\s*_>#-]{0,6}(?:edit(?:ed)?|correct(?:ion|ed)|update|erratum|revised)"
+    r"(?:[ ](?:answer|choice))?[*_]{0,3}\s?[:=\u2014-][*_]{0,3}[ ]{0,3}([^\n]{1,40})$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _OFFERED: Final = {
     Strategy.TAG: markers.tags,
     Strategy.BOXED: markers.boxes,
@@ -151,7 +156,9 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         named = frozenset(choices[bare.index(one)] for one in found.labels)
         return found._replace(labels=named)
     labels = labels_of(choices)
-    text = unreal.without(answer_part(response))
+    text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
+    if withdrawn.is_withdrawn(text):
+        return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
         reading = _read(chosen, labels, strategies)
@@ -191,6 +198,7 @@ def _named_otherwise(
     said = [one for kind in explicit for one in list(_statements(part, kind))[-_STATEMENTS_MAX:]]
     if {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
         said += _announced(part)
+        said += _edited(part)
     if Strategy.HASHES in strategies:
         said += _hashes_before(part, said)
     if by in _OFFERED:
@@ -213,6 +221,14 @@ def _announced(part: str) -> list[Statement]:
         Statement(one.end - len(one.text), plain_text(one.text), is_direct=True, end=one.end)
         for one in announced(part)[-_STATEMENTS_MAX:]
         if _GOES_ON.match(part, one.end) is None
+    ]
+
+
+def _edited(part: str) -> list[Statement]:
+    """`Edit: B` on a line of its own."""
+    return [
+        Statement(line.start(1), plain_text(line[1]), is_direct=True, end=line.end())
+        for line in islice(_EDITED.finditer(part), _STATEMENTS_MAX)
     ]
 
 

@@ -51,7 +51,7 @@ _DENIES: Final = (
     r"\s+(?:the|my)\s+(?:final\s+|correct\s+|right\s+)?"
 )
 _OTHERS: Final = (
-    r"\b(?:some|many|most|others|people|students|beginners)\s+(?:\w+\s+){0,3}?"
+    r"\b(?:some|many|most|others|people|students|beginners)\s+(?:(?!(?:we|i|you|one|it)\b)\w+\s+){0,3}?"
     r"(?:gets?|got|says?|said|thinks?|thought|claim(?:s|ed)?|believe[sd]?|answer(?:s|ed)?|guess(?:es|ed)?"
     r"|expect(?:s|ed)?|writes?|wrote|choose|chose|find|found)(?:\s+(?:that\s+)?(?:it\s+is|the\s+answer\s+is))?"
 )
@@ -95,17 +95,40 @@ _OF_ANSWER: Final = re.compile(
     re.IGNORECASE,
 )
 _STRUCK: Final = re.compile(
-    r"(?<![^\s(*_])~~(?=\S)[^~\n]{1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
-    r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--[^<]{0,2000}?-->"
-    r"|\\(?:[bx]?cancel|sout|h?phantom)\s?\{[^{}]{0,40}\\f?box(?:ed)?\s?\{[^{}]{0,80}\}[^{}]{0,40}\}",
+    r"(?<![^\s(*_])~~(?=\S)(?:[^~\n]|~(?!~)){1,400}(?<=\S)~~(?![^\s.,;:!?)*_])"
+    r"|<(s|del|strike)>[^<]{0,400}</\1>|<!--[^<]{0,2000}?-->",
     re.IGNORECASE | re.DOTALL,
 )
 
 
+_STRIKES: Final = re.compile(r"\\(?:[bx]?cancel|sout|st|h?phantom)\s?\{")
+_STRIKES_MAX: Final = 64
+_STRUCK_CHARS_MAX: Final = 400
+_HAS_BOX: Final = re.compile(r"\\f?box(?:ed)?\s?\{")
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+
+
 def without_struck(text: str) -> str:
     """`text` with spaces in place of what is struck through or hidden."""
-    marks = "~~" in text or "<" in text or "cancel" in text or "\\sout" in text or "phantom" in text
-    return _STRUCK.sub(lambda match: " " * len(match[0]), text) if marks else text
+    if "~~" in text or "<" in text:
+        text = _STRUCK.sub(lambda match: " " * len(match[0]), text)
+    if not _HAS_BOX.search(text):
+        return text
+    for opened in list(_STRIKES.finditer(text))[-_STRIKES_MAX:]:
+        end = _closes(text, opened.end())
+        if end > 0 and _HAS_BOX.search(text, opened.end(), end):
+            text = text[: opened.start()] + " " * (end - opened.start()) + text[end:]
+    return text
+
+
+def _closes(text: str, start: int) -> int:
+    """Where the brace before `start` closes; -1: not near."""
+    depth = 1
+    for brace in _BRACE.finditer(text, start, start + _STRUCK_CHARS_MAX):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.end()
+    return -1
 
 
 def before(text: str, at: int) -> bool:

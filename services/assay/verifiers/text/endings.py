@@ -19,6 +19,8 @@ _CUT: Final = re.compile(
     r"(?:[=+/^({\[]|[\s\d)}]-|"
     r"\\(?:frac|dfrac|tfrac|sqrt|times|cdot|div|leq?|geq?|pm|cup|cap|in|text|boxed|left|begin|to))$"
 )
+_OPEN_INTERVAL: Final = re.compile(r"[\[\]][^\[\](){}=]{1,60}[,;][^\[\](){}=]{1,60}\[\Z")
+"""`[0, 8[`, whose last bracket closes it."""
 _DISPLAYS: Final = tuple(
     (re.compile(rf"(?<!\\)\\{start}"), re.compile(rf"(?<!\\)\\{end}"))
     for start, end in ((r"\[", r"\]"), (r"\(", r"\)"))
@@ -40,7 +42,8 @@ def unfinished(response: str) -> bool:
 
 def is_cut(text: str) -> bool:
     """Whether `text` ends in the middle of an expression."""
-    return _CUT.search(text.rstrip()) is not None
+    text = text.rstrip()
+    return _CUT.search(text) is not None and _OPEN_INTERVAL.search(text) is None
 
 
 def repeats(response: str) -> bool:

@@ -25,9 +25,23 @@ _STATEMENTS_MAX: Final = 16
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
 _QUOTE_MARKS: Final = re.compile(r"\A(?:>\s?){1,4}(?=[^\s>=])")
+_ITEM: Final = re.compile(r"(?a)(?:[-*+\u2022]|(?P<number>\d{1,2})[.)])[ \t]{1,4}(?=\S)")
+_DESU: Final = re.compile(r"(?<=[*_`$)\]}%\"\u201d\w])\s{0,2}\u3067\u3059$")
+"""`is`, which ends a sentence in Japanese."""
+_ITEMS_MAX: Final = 16
+_LIST_CHARS_MAX: Final = 1_000
+_ITEM_WORDS_MAX: Final = 2
+_LONG_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{3,}")
+_NO_NUMBER: Final = re.compile(
+    r"\$?\\?[A-Za-z](?:_\{?\w\}?)?\s?(?:[=<>\u2264\u2265]|\\(?:in|[lg]eq?)(?![A-Za-z]))"
+    r"|\$?[-\u2212]\s?\$?[\d.\\(]|\d{1,2}:\d\d(?!\d)|(?:USD|EUR|GBP)\s|\\?[$\u20ac\u00a3](?=\d)"
+)
+"""What a minus does not stand before."""
 _FENCE: Final = re.compile(r"`{3,}\w{0,12}")
 _SENTENCES_MAX: Final = 16
 _ENDS_BOLD: Final = re.compile(r"(?<=\S)\*\*(?=[\s.,;:!?)*_]|\Z)")
+_WHOLLY_BOLD: Final = re.compile(r"\*\*(?=\S)((?:(?!\*\*).)+)(?<=\S)\*\*[.,;:!]?", re.DOTALL)
+_WHOLLY_ITALIC: Final = re.compile(r"\*(?=[^\s*])([^*]+)(?<=\S)\*[.,;:!]?")
 _POWER: Final = re.compile(r"(?<=[\w)}])\*\*(?=[\w({\\-])")
 _AFTER_HASHES_MAX: Final = 2
 _SHOWN_CHARS_MAX: Final = 50
@@ -54,7 +68,7 @@ _BLANK: Final = re.compile(
 TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(
-    r"\banswer(?:\s{1,4}is\b[ \t]{0,4}:?|[ \t]{0,4}=(?!=))"
+    r"\banswer(?:\s{1,4}is\b[ \t]{0,4}:?|[ \t]{0,4}(?:=(?![=>])|[-=]>))"
     r"|\u7b54\u6848\s{0,4}(?:(?:\u5e94\u8be5|\u5e94)?(?:\u662f|\u4e3a)|(?=[:\uff1a]))\s{0,4}[:\uff1a]?"
     r"|(?<![\u4e0d\u80fd\u53ef\u8981\u8be5])\u9009\s{0,4}[:\uff1a]?\s{0,4}(?=[(\uff08]?[A-J])"
     r"|(?<!\w)\u7b54\s{0,4}[:\uff1a]"
@@ -69,7 +83,9 @@ _ANSWER_IS: Final = re.compile(
 HEADING: Final = (
     r"(?:(?:the|my|our|so|thus|hence|then|therefore|finally|final|correct|right"
     r"|in[ ](?:summary|conclusion))[ ,:*_]{1,4}){0,5}"
-    r"(?:answer|ans)[ \t*_]{0,4}(?:[:\uff1a]|=(?!=))"
+    r"(?:answer|ans)(?:[ \t]?\((?:exact|simplified|exactly|reduced|decimal|final"
+    r"|(?:in|as)[ ][a-z ]{1,30}|rounded[ a-z0-9]{0,30})\))?[ \t*_]{0,4}"
+    r"(?:[:\uff1a\u2192\u21d2\u279c]|[-=]>|=(?![=>]))"
 )
 """Of a line that states an answer, as part of a regular expression without regard to case."""
 _ANSWER_COLON: Final = re.compile(
@@ -109,6 +125,12 @@ _SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
 _LEAD_IN: Final = re.compile(
     rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
 )
+_DENIED_HEADING: Final = re.compile(
+    rf"(?:^|(?<=[\n.!?;]))[\s*_#>(-]{{0,9}}{denials.HEADING}", re.IGNORECASE
+)
+_SAYS_ANOTHER: Final = re.compile(
+    r"(?i)(?<![a-z\\])(?:but|rather|instead|it(?:'s|\sis)|actually|correct|right|answers?|should)(?![a-z])|;\s"
+)
 _REJECTS: Final = re.compile(
     r"(?<![A-Za-z])(?:(?:is|was|are|were)n't|not|never|rather than|instead of)"
     r"(?:\s+(?:the|an?|equal|to|just|simply|answer|is))*[\s$\\(\[{:*_]*$",
@@ -126,7 +148,7 @@ def tags(response: str) -> list[Statement]:
         if not match[1]:
             opened = match
         elif opened is not None:
-            text = response[opened.end() : match.start()].strip()
+            text = _without_item(response[opened.end() : match.start()])
             if text and not is_rejected(response, opened.start(), match.end()):
                 found.append(Statement(opened.start(), match.end(), text))
             opened = None
@@ -189,6 +211,31 @@ def unboxed(text: str) -> str:
     return found[0].text
 
 
+def without_denied(response: str) -> str:
+    """`response` with spaces in place of what is marked, and called wrong or denied."""
+    rejected = [
+        (box.start, box.end)
+        for box in all_boxes(response)[0]
+        if is_rejected(response, box.start, box.end)
+    ]
+    for match in few_last(_ANSWER_IS, response):
+        if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
+            rejected.append(_stated_at(response, match.end()))
+    rejected += [
+        _stated_at(response, heading.end()) for heading in few_last(_DENIED_HEADING, response)
+    ]
+    for start, end in rejected:
+        if _SAYS_ANOTHER.search(response, start, end) is None:
+            response = response[:start] + " " * (end - start) + response[end:]
+    return response
+
+
+def _stated_at(response: str, start: int) -> tuple[int, int]:
+    said = sentence(lines_at(response, start))
+    begin = response.find(said, start)
+    return begin, begin + len(said)
+
+
 def is_blank(content: str) -> bool:
     """Whether a box is one to fill in, as in the question: `\\frac{6}{\\boxed{?}}`."""
     return _BLANK.fullmatch(content) is not None
@@ -246,9 +293,18 @@ def answers_is(response: str) -> list[Statement]:
         said = sentence(lines)
         if begin + len(said) > next_at:
             said = _without_lead_in(response[begin:next_at])
-        found.insert(0, Statement(match.start(), begin + len(said), said.strip("*_ ")))
+        found.insert(0, Statement(match.start(), begin + len(said), _unmarked(said)))
         next_at = match.start()
     return found
+
+
+def _unmarked(said: str) -> str:
+    return said if _is_list(said) else _DESU.sub("", said).strip("*_ ")
+
+
+def _is_list(text: str) -> bool:
+    """Whether each of several lines is an item."""
+    return "\n" in text and all(_ITEM.match(line.strip()) for line in text.split("\n"))
 
 
 def _without_lead_in(text: str) -> str:
@@ -259,8 +315,10 @@ def _without_lead_in(text: str) -> str:
 def sentence(text: str) -> str:
     """The first sentence; a full stop in `$$...$$` or `\\(...\\)` does not end it.
 
-    A single `$` may be money.
+    A single `$` may be money. A list with numbers is one.
     """
+    if _is_list(text):
+        return text
     for end in islice(_SENTENCE_END.finditer(text), _SENTENCES_MAX):
         sentence = text[: end.start()]
         if _SHOWN_DIGITS.search(sentence[-_SHOWN_CHARS_MAX:]):
@@ -281,6 +339,10 @@ def answers_colon(response: str) -> list[Statement]:
 
 def _without_bold(text: str) -> str:
     """Without the end of bold type that began before it: `85**.` of `**Answer: 85**.`"""
+    if _is_list(text):
+        return text
+    if whole := _WHOLLY_BOLD.fullmatch(text) or _WHOLLY_ITALIC.fullmatch(text):
+        return whole[1]
     ends = [end for end in _ENDS_BOLD.finditer(text) if end.start()]
     if len(ends) == 1 and "**" not in _POWER.sub("", text[: ends[0].start()]):
         text = f"{text[: ends[0].start()]}{text[ends[0].end() :]}"
@@ -309,9 +371,42 @@ def lines_at(text: str, start: int) -> str:
         if _FENCE.fullmatch(said) and newline >= 0:
             start, said = newline + 1, ""
         if newline < 0 or (said and _is_closed(said)):
-            return _unquoted(text, start, said)
+            return _listed(text, start, stop, said) or _unquoted(text, start, said)
         end = newline + 1
     return line_at(text, start)
+
+
+def _listed(text: str, start: int, end: int, said: str) -> str:
+    """All items of a list that begins on a line of its own, behind the line from `start`.
+
+    The mark of a single one is no part of it, unless it may be the sign of a number.
+    """
+    at = text.find(said, start)
+    item = _ITEM.match(said)
+    if item is None or "\n" not in text[start:at]:
+        return ""
+    stop, count = end, 1
+    for line in text[end + 1 : end + 1 + _LIST_CHARS_MAX].split("\n")[:_ITEMS_MAX]:
+        follows = _ITEM.match(line.strip())
+        if follows is None or bool(follows["number"]) != bool(item["number"]):
+            break
+        stop, count = stop + 1 + len(line), count + 1
+    items = text[at:stop].strip()
+    if any(len(_LONG_WORDS.findall(line)) > _ITEM_WORDS_MAX for line in items.split("\n")):
+        return ""
+    if count > 1:
+        return items
+    rest = said[item.end() :]
+    return rest if item["number"] or _NO_NUMBER.match(rest) else ""
+
+
+def _without_item(text: str) -> str:
+    """Without the mark of the only item of a list, which a line of its own begins with."""
+    said = text.strip()
+    item = _ITEM.match(said)
+    if item is None or item["number"] or "\n" in said or "\n" not in text:
+        return said
+    return said[item.end() :] if _NO_NUMBER.match(said, item.end()) else said
 
 
 def _unquoted(text: str, start: int, said: str) -> str:

@@ -37,10 +37,10 @@ _EQUALITIES: Final = (
     "match {e}:\n    case out if out == {v}:\n        pass\n    case _:\n        raise AssertionError",
 )
 _EXACT: Final = (
-    "assert str({e}) == {s}",
+    "assert str({e}) == {s} and {e} == {v}",
     "assert repr({e}) == {r}",
-    'assert f"{{{e}}}" == {s}',
-    "assert '%s' % ({e},) == {s}",
+    'assert f"{{{e}}}" == {s} and {e} == {v}',
+    "assert '%s' % ({e},) == {s} and {e} == {v}",
     "assert type({e}) is type({v}) and {e} == {v}",
     "import json\nassert json.dumps({e}) == json.dumps({v})",
     "import copy\nassert copy.deepcopy({e}) == {v}",

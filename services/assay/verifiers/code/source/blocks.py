@@ -26,8 +26,9 @@ _DEEPER_MAX: Final = 3
 """Columns that a fence may be indented deeper than the one it closes (CommonMark 4.5)."""
 _FENCE: Final = re.compile(
     r"(?P<indent>[ \t\u200b\u2060\ufeff]{0,12}(?P<bullet>(?:[-*+]|[0-9]{1,3}[.)])[ \t]{1,4})?)"
-    r"(?P<fence>`{3,}|~{3,})[ \t]{0,12}(?P<word>[^\s`{:=;,(]{0,40})"
+    r"(?P<fence>`{3,}|~{3,})[ \t]{0,12}(?:\{[ ]?\.?)?(?P<word>[^\s`{}:=;,(]{0,40})"
 )
+"""`{.python}` is how Pandoc names a language."""
 _PREFIX: Final = re.compile(r"\A(?:language|lang|highlight|source)[-:_.]")
 """Of a class in HTML (`language-python`)."""
 _BLANK: Final = " \t\r\n\f\v\u200b\u2060\ufeff"
@@ -40,6 +41,12 @@ _ON_ONE_LINE: Final = re.compile(
 _BEHIND_WORDS: Final = re.compile(
     r"^((?:[^`\n]|`(?!``)){0,400}[^`\s])[ \t]{0,8}(`{3,})([\w+#.-]{1,40})[ \t\r]*$", re.MULTILINE
 )
+_GLUED: Final = re.compile(r"^([ \t]{0,12})(`{3})(`{3}[\w+#.-]{0,40})[ \t\r]*$", re.MULTILINE)
+"""The end of a block and the beginning of the next one on one line."""
+_CUT_FENCE: Final = re.compile(r"\n[ \t]{0,12}(?:`{1,2}|~{1,2})[ \t\r\n]*\Z")
+_QUOTES: Final = ('"""', "'''")
+_STRINGS_MAX: Final = 64
+_STRING_LINES_MAX: Final = 200
 _BEHIND_CODE: Final = re.compile(r"^([^`\n]{0,4000}[\w)\]};])(`{3,})[ \t\r]*$", re.MULTILINE)
 ELSEWHERE: Final = frozenset(
     (  # noqa: SIM905 - a list of 130 strings is harder to read
@@ -68,16 +75,21 @@ def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
     if text == response:
         return found
     apart = list(_fenced(text, languages))
-    for names in (languages, {""}):
+    for fits in (languages.__contains__, "".__eq__, _names_no_language):
         for blocks in (found, apart):
-            if any(_is_whole(block) and block.language in names for block in blocks):
+            if any(_is_whole(block) and fits(block.language) for block in blocks):
                 return blocks
     return found
 
 
+def _names_no_language(word: str) -> bool:
+    return word not in ELSEWHERE
+
+
 def _is_whole(block: Block) -> bool:
     """Whether it is closed, and ends where it seems to."""
-    return block.closed and not _BEHIND_CODE.search(block.text)
+    text = block.text
+    return block.closed and not (_BEHIND_CODE.search(text) or _GLUED.search(text))
 
 
 def _apart(response: str, languages: frozenset[str]) -> str:
@@ -91,7 +103,7 @@ def _apart(response: str, languages: frozenset[str]) -> str:
 
     if _QUOTED_FENCE.search(response):
         response = _QUOTED.sub("", response)
-    response = _ON_ONE_LINE.sub(begins, response)
+    response = _ON_ONE_LINE.sub(begins, _GLUED.sub(r"\1\2\n\1\3", response))
     return _BEHIND_CODE.sub(r"\1\n\2", _BEHIND_WORDS.sub(begins, response))
 
 
@@ -108,22 +120,51 @@ def _language(word: str, languages: frozenset[str]) -> str:
 
 def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
     fence, language, indent, lines, end, said = "", "", "", list[str](), 0, 0
-    for line in response.split("\n"):
+    all_lines, opened, looked, string_end = response.split("\n"), 0, 0, -1
+    for at, line in enumerate(all_lines):
         match = _FENCE.match(line)
         closes = bool(match and fence and _closes(match, line, fence))
+        if closes and opened and at > string_end and (looked := looked + 1) <= _STRINGS_MAX:
+            string_end = _string_ends(all_lines, at, fence, opened, languages)
+        if at < string_end:
+            match, closes = None, False
         if match and closes and not _deeper(match["indent"], indent):
             yield Block(language, "\n".join([*lines, ""]), closed=True)
             fence = ""
         elif match and (not fence or _begins_over(match, fence, language, languages)):
             fence, language, lines = match["fence"], _language(match["word"], languages), []
-            indent, end, said = match["indent"], 0, 0
+            indent, end, said, opened = match["indent"], 0, 0, 0
         elif fence:
             end = len(lines) if closes else end
             said = said or (len(lines) if match and _ends(match, fence, indent, languages) else 0)
             lines.append(_unindented(line, len(indent)))
+            opened ^= _quotes(line)
     if fence:  # then a fence that is indented deeper closes it, or one with words behind it
         end = end or said
+        if not end:
+            lines = _CUT_FENCE.sub("", "\n".join(["", *lines])).split("\n")[1:]
         yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
+
+
+def _quotes(line: str) -> int:
+    """Which of the two marks of a long string of Python stand in a line an odd number of times."""
+    return sum(1 << bit for bit, mark in enumerate(_QUOTES) if line.count(mark) % 2)
+
+
+def _string_ends(
+    lines: Sequence[str], at: int, fence: str, opened: int, languages: frozenset[str]
+) -> int:
+    """The line of the fence that closes the block, if a string is open at `at`; otherwise -1."""
+    if "python" not in languages:
+        return -1
+    for number, line in enumerate(lines[at + 1 : at + 1 + _STRING_LINES_MAX], at + 1):
+        match = _FENCE.match(line)
+        if match and _language(match["word"], languages) in languages:
+            return -1
+        if match and not opened and _closes(match, line, fence):
+            return number
+        opened ^= _quotes(line)
+    return -1
 
 
 def _begins_over(

@@ -21,6 +21,9 @@ _SHORT_BELOW_MAX: Final = 100
 _FRACTION: Final = re.compile(r"(?a)-?(?:\\frac|\d+/\d)")
 _HALF_DAY_S: Final = 12 * 3_600
 
+_PER_CENT: Final = frozenset({"", "percentagepoint", "percentage point", "percentage points"})
+"""Units of a number that may be a percentage without its sign."""
+
 
 def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
     """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
@@ -41,6 +44,8 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
         return True
     if settings.rounded_golds and is_alike and not answer.is_decimal and _is_short(gold, right):
         return True
+    if not is_alike and (answer if gold.is_percent else gold).unit not in _PER_CENT:
+        return False
     is_decimal = gold.is_decimal or answer.is_decimal
     if gold.is_percent == answer.is_percent:
         return _close(left, right, is_decimal, settings)

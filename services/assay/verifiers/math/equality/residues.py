@@ -22,6 +22,8 @@ _LINEAR: Final = re.compile(
 _INTEGER: Final = re.compile(r"(?a)-?\d{1,12}")
 _OR: Final = re.compile(r"(?:,|\\lor|or|and)+(?=[A-Za-z](?:\\equiv|=))|,(?=-?\d+[a-z](?:[+-]|$))")
 _MARKS: Final = re.compile(r"[(){}\s]|\\cdot(?![A-Za-z])")
+_IN_BRACKETS: Final = re.compile(r"\(\s?\\?[{}]?mod(?:ulo)?[{}]?\d{1,12}\)|\{\(mod\}\d{1,12}\)")
+"""`7 (mod 12)` is a class, as `7 \\pmod{12}` is."""
 _INTEGERS: Final = re.compile(r"[A-Za-z]\\in\\mathbbZ")
 """The condition that makes an expression a class."""
 
@@ -80,6 +82,7 @@ def _class_of(read: Read) -> _Class | None:
     form = getattr(read.answer, "form", "") if read.condition else read.form
     if not 0 < len(form) <= _CHARS_MAX:
         return None
+    is_class = _IN_BRACKETS.search(form) is not None
     parts = [_part(part) for part in _OR.split(_MARKS.sub("", form))[:_PARTS_MAX]]
     found = [part for part in parts if part is not None]
     if len(found) != len(parts) or len({part.modulus for part in found}) != 1:
@@ -88,7 +91,7 @@ def _class_of(read: Read) -> _Class | None:
         return None
     written = tuple(value for part in found for value in part.written)
     first = found[0]
-    return first._replace(written=written)
+    return first._replace(written=written, is_class=first.is_class or is_class)
 
 
 def _part(form: str) -> _Class | None:

@@ -31,6 +31,7 @@ _HOW: Final = (
     r"|(?:and )?we(?:'re| are) (?:done|finished)"
     r"|in (?:simplest|lowest|reduced|exact|simplified|decimal|fractional|total|all)"
     r"|which (?:is|completes|concludes|finishes|proves)"
+    r"|unique(?:ly)?|(?:the |is the )?(?:only|unique) (?:solution|answer|possibility|value|one)"
     r"|as (?:required|desired|expected|needed|claimed|requested)|q\.?e\.?d\.?"
     r"|(?:this is |that is |is )?(?:the |my |our )?(?:final )?answer|is correct|correct"
 )

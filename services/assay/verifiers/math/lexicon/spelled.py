@@ -21,6 +21,7 @@ _SCALES: Final = {
     "billion": 10**9,
     "trillion": 10**12,
 }
+_SCALES_OF_DIGITS: Final = {"hundred": 100, **_SCALES}
 _PARTS: Final = {
     "half": 2,
     "halves": 2,
@@ -76,8 +77,8 @@ def number(text: str) -> Fraction | None:
     """The value of `text`; `None` if it is not a number in words."""
     said = text.strip().lower()
     scaled = _SCALED.fullmatch(said)
-    if scaled and scaled[2].rstrip("s") in _SCALES:
-        return Fraction(scaled[1].replace(",", "")) * _SCALES[scaled[2].rstrip("s")]
+    if scaled and scaled[2].rstrip("s") in _SCALES_OF_DIGITS:
+        return Fraction(scaled[1].replace(",", "")) * _SCALES_OF_DIGITS[scaled[2].rstrip("s")]
     words = [word for word in re.split(r"[\s-]+", said) if word]
     if not 0 < len(words) <= _WORDS_MAX:
         return None

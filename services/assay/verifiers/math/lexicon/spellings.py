@@ -75,7 +75,20 @@ def _listed(match: re.Match[str]) -> str:
     return ", ".join(parts)
 
 
+_CHINESE_BOUNDS: Final = (
+    (
+        r"\u5927\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5c0f\u4e8e|\u4e0d\u5c11\u4e8e|\u4e0d\u4f4e\u4e8e|\u81f3\u5c11(?:\u662f|\u4e3a)?",
+        "\\ge ",
+    ),
+    (
+        r"\u5c0f\u4e8e(?:\u6216)?\u7b49\u4e8e|\u4e0d\u5927\u4e8e|\u4e0d\u591a\u4e8e|\u4e0d\u9ad8\u4e8e|\u4e0d\u8d85\u8fc7|\u81f3\u591a(?:\u662f|\u4e3a)?",
+        "\\le ",
+    ),
+    (r"(?<!\u4e0d)(?:\u5927\u4e8e|\u591a\u4e8e|\u8d85\u8fc7)", "> "),
+    (r"(?<!\u4e0d)(?:\u5c0f\u4e8e|\u5c11\u4e8e)", "< "),
+)
 _POWERS: Final = {
+    "hundred": 2,
     "thousand": 3,
     "lakh": 5,
     "million": 6,
@@ -197,8 +210,13 @@ SPELLINGS: Final = (
         lambda _: " or ",
     ),
     (
-        re.compile(r"(?a)(=\s*-?[\w./\\{}]{1,40})\s*\\q?quad\s*(?=[a-z]\s*=)"),
-        lambda m: f"{m[1]}, ",
+        re.compile(r"(?a)(=\s*-?[\w./\\{}]{1,40})\s*(?:\\q?quad|\\\\(?=\s))\s*(?=[a-z]\s*=)"),
+        lambda m: m[0] if "\\begin" in m.string else f"{m[1]}, ",
+    ),
+    (re.compile(r"(?i)(?<![A-Za-z])per cent(?![A-Za-z])"), lambda _: "percent"),
+    (
+        re.compile(r"(?ai)(?<![A-Za-z])plus[- ]or[- ]minus\s+(?=[\d\\$(A-Za-z])"),
+        lambda _: "\\pm ",
     ),
     (re.compile(r"\\angle\s*([A-Z])(?=\s*=)"), lambda m: m[1]),
     (re.compile(r"\\mathcal\s?\{?\s?([NO])\s?\}?(?=\s?\()"), lambda m: m[1]),
@@ -325,6 +343,18 @@ SPELLINGS: Final = (
     ),
     (re.compile(r"\\textdollar(?![A-Za-z])\s?"), lambda _: "\\$"),
     (_SCALED, _power_of_ten),
+    (
+        # Markdown sets nothing in bold type with spaces on both sides of the mark.
+        re.compile(
+            r"(?a)(?<=[\w)}\]])\s\*\*\s(-?\d{1,9}(?![\w.])|[A-Za-z](?!\w)|\([^()*]{1,40}\))"
+        ),
+        lambda m: f"^{{{m[1]}}}",
+    ),
+    # Chinese bounds before a number, or between a name and a number.
+    *(
+        (re.compile(rf"(?:{words})\s*(?=-?[\d$\\])"), lambda _, sign=sign: sign)
+        for words, sign in _CHINESE_BOUNDS
+    ),
     (_DOZENS, _in_ones),
     (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\(?:left|right)\s?\."), lambda _: " "),

@@ -134,7 +134,7 @@ _CLASSES: Final = tuple(
 """Words of which one excludes the others."""
 _EQUALS: Final = re.compile("=(?!>)")
 _RATIONAL: Final = re.compile(
-    r"(?:[A-Za-z\d+*/()-]|\\(?:cdot|times|[dt]?frac)(?![A-Za-z])|\^(?:\d|\{\d{1,3}\})|[{}])+"
+    r"(?:[A-Za-z\d+*/()-]|\\(?:cdot|times|[dt]?frac|sqrt|pi|sin|cos|tan|cot|sec|csc|ln|log|exp)(?![A-Za-z])|\^(?:\d|\{\d{1,3}\})|[{}])+"
 )
 _EQUATED: Final = frozenset({"number", "pair", "set", "matrix", "letter", "formula"})
 """Kinds of which `= v` behind the answer states another value and no equation."""

@@ -65,6 +65,7 @@ _CELL_END: Final = re.compile(r"\s*\|")
 _TAG_END: Final = re.compile(r"\s*</\w{1,20}>?")
 _TAG_CHARS_MAX: Final = 20
 _QUOTED_END: Final = re.compile(r"[\"']?\s*(?:[,}\]](?=\s*(?:[\"'}\]]|$))|$)")
+_MINUTES: Final = re.compile(r"(?a)\d'(?!')")
 _MARKS: Final = "*_`\"' \t"
 
 
@@ -187,6 +188,8 @@ def _is_balanced(said: str, pairs: Sequence[str]) -> bool:
 def bare(said: str) -> str:
     """Without marks around it, and without the end of a bracket that began before it."""
     text = said.lstrip("}" + _MARKS).rstrip(_MARKS)
+    if _MINUTES.match(said, len(said.rstrip(_MARKS)) - 1):  # a unit, and no end of a quotation
+        text += "'" * (said.lstrip(_MARKS.replace("'", ""))[:1] != "'")
     if text.count("$") % 2:
         text = text.strip("$")
     return text if "(" in text or "[" in text else text.rstrip(")]*_")

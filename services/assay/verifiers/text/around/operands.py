@@ -42,9 +42,9 @@ _GIVES: Final = re.compile(r"(?:^|\W)\\?[A-Za-z]\w{0,8}\s{0,3}=[^A-Za-z=]*$")
 _OPERATOR_BEHIND: Final = re.compile(
     r"(?a)\.?\d|,\d{3}(?!\d)|[\u00b2\u00b3\u00b9\u2074-\u207f]"
     r"|\s{0,3}(?:\\(?:pm|mp)(?![a-z])|[\u00b1\u2213]|\s?[\u2013\u2014]\s?\d"
-    r"|\s?\\(?:[dtc]?frac|sqrt|pi|ln|log|sin|cos|tan)(?![a-z])|e(?:\d|\^)|i(?![A-Za-z.]|\s[a-z])|\([a-z]\s?[-+]\s?\w"
-    r"|\+\s{0,3}[\d\\a-z(]|-\s{0,3}(?:\d|\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
-    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|[xyznk](?![A-Za-z]))"
+    r"|(?<!\n)[^\S\n]?\\(?:[dtc]?frac|sqrt|pi|ln|log|sin|cos|tan)(?![a-z])|e(?:\d|\^)|i(?![A-Za-z.]|\s[a-z])|\([a-z]\s?[-+]\s?\w"
+    r"|\+\s{0,3}[\d\\a-z(]|(?<!\n)-\s{0,3}\d|-\s{0,3}(?:\\(?:sqrt|d?frac|pi)|[a-z](?![a-z]))|\*(?!\*)\s{0,3}[\d\\(]"
+    r"|/\s{0,3}[\d\\({]|\^(?!\s{0,3}\{?\s{0,3}\\circ)|\\(?:cdot|times|div)(?![a-z])|(?<!\n)[xyznk](?![A-Za-z]))"
 )
 """Directly beside a box, where it is no answer but an operand."""
 _MARKS: Final = r"(?:\*\*|\$|\\[)\]]|\}){0,3}"
