@@ -1,4 +1,4 @@
-"""One engine per device and process: a second one is refused and does not wait for ever."""
+"""One engine per device and process: a second one is refused and does not wait without a bound."""
 
 from __future__ import annotations
 

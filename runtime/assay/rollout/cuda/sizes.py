@@ -49,7 +49,7 @@ class Tuning:
     """Pieces in a block's ring of weights."""
     dataflow_rows: int = 8
     """Most rows of a decode step whose blocks wait for words instead of at barriers; 0: none."""
-    wide: int = 3
+    wide: int = 5
     """Attention's chunks per two warps from which one warp takes all chunks of a segment; 0:
     never."""
     adapter_rank: int = 0

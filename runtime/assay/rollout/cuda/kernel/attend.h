@@ -292,9 +292,8 @@ ASSAY_FN uint32_t *attended_at(const assay_params *p, uint32_t layer, uint32_t r
 
 /* One query's result over chunks from `origin` to the span's: the whole of it where there is no other, else a part, whose
  * place is that of a chunk. */
-template <uint32_t WIDTH>
 ASSAY_FN void leave_result(const assay_params *p, const assay_span *s, uint32_t origin, uint32_t place, uint32_t query,
-                           uint32_t half, const float (*mixed)[WIDTH], float high, float sum) {
+                           uint32_t half, const float (*mixed)[4], float high, float sum) {
     const uint32_t t = lane_of_warp() & 3, row = row_of_query(s, query);
     const uint32_t head = head_of_query(s, query);
     if (origin == 0 && chunks_of(row) <= s->chunk + 1) {
@@ -346,7 +345,7 @@ ASSAY_FN void attend_chunk(const assay_params *p, const float *q_gain, const flo
     }
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++)
-        if (reach[half]) leave_result<4>(p, s, s->chunk, s->chunk, g + half * 8, half, mixed, high[half], sum[half]);
+        if (reach[half]) leave_result(p, s, s->chunk, s->chunk, g + half * 8, half, mixed, high[half], sum[half]);
 }
 
 /* ---- folding ------------------------------------------------------------------------------------- */

@@ -213,7 +213,7 @@ ASSAY_FN void multiply_tiles(const assay_job *job, uint32_t n_tiles, uint32_t ro
         multiply_few<NT>(job->input, job->chunks, rows[0], n_tiles, end, sum, others);
         if (A_RANK && job->above)
             multiply_few<NT>(job->above_input, job->above_chunks, rows[0], n_tiles, end, sum, [] { return true; });
-    } else if constexpr (NB == 2) {
+    } else if constexpr (NB == 2 || A_GENERAL) { /* which has no registers for two pieces' inputs */
         multiply_pieces<NB, NT>(job->input, job->chunks, rows, n_tiles, end, sum);
         if (A_RANK && job->above)
             multiply_pieces<NB, NT>(job->above_input, job->above_chunks, rows, n_tiles, end, sum);

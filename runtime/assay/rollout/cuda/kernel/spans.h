@@ -9,9 +9,9 @@
 
 /* ---- a segment ----------------------------------------------------------------------------------- */
 
-/* As registers allow, and a lane for each block of a segment. */
+/* As registers allow, of which the general kernel has fewer; and a lane for each block of a segment. */
 #define A_FOLDS \
-    (A_WIDE && A_SPANS == 1 && A_DEPTHS <= 4 && A_CHUNK % A_BLOCK == 0 && A_SEGMENT * A_CHUNK / A_BLOCK <= 32)
+    (A_WIDE && !A_GENERAL && A_SPANS == 1 && A_DEPTHS <= 4 && A_CHUNK % A_BLOCK == 0 && A_SEGMENT * A_CHUNK / A_BLOCK <= 32)
 
 /* The span at another chunk of its segment; its lanes keep the blocks of all of it. */
 ASSAY_FN void go_to_chunk(assay_span *s, uint32_t chunk, uint32_t last) {
@@ -20,16 +20,14 @@ ASSAY_FN void go_to_chunk(assay_span *s, uint32_t chunk, uint32_t last) {
     s->n = last + 1 - s->first < A_CHUNK ? last + 1 - s->first : A_CHUNK;
 }
 
-/* What a warp has of its queries so far, as `join_chunks` has it of one. HALVES: 1 where eight lanes' rows of a product hold
- * all of its queries. */
-template <uint32_t HALVES> struct assay_sofar {
-    float high[HALVES], sum[HALVES], mixed[A_HEAD_DIM / 8][2 * HALVES];
-};
+/* What a warp has of its queries so far, as `join_chunks` has it of one. */
+typedef struct {
+    float high[2], sum[2], mixed[A_HEAD_DIM / 8][4];
+} assay_sofar;
 
 /* A chunk's values, mixed by their shares and folded, some tiles of eight dimensions at once. */
-template <uint32_t HALVES>
 ASSAY_FN void fold_32(const assay_span *s, const float (*share)[4], const assay_v4 *v, const float (*factor)[2],
-                      assay_sofar<HALVES> *sofar) {
+                      assay_sofar *sofar) {
     constexpr uint32_t SOME = A_HEAD_DIM % 32 ? 1 : 4;
     assay_mix mix;
     ready_mix(s, 0, share, &mix);
@@ -45,7 +43,7 @@ ASSAY_FN void fold_32(const assay_span *s, const float (*share)[4], const assay_
 #pragma unroll
         for (uint32_t i = 0; i < SOME; i++)
 #pragma unroll
-            for (uint32_t one = 0; one < 2 * HALVES; one++) {
+            for (uint32_t one = 0; one < 4; one++) {
                 float *to = &sofar->mixed[first + i][one];
                 *to = folded(*to, factor[one / 2][0], mixed[i][one], factor[one / 2][1]);
             }
@@ -54,13 +52,12 @@ ASSAY_FN void fold_32(const assay_span *s, const float (*share)[4], const assay_
 
 /* The run's part of a segment, once it is there: what comes before a row's own chunks. Runs have lower numbers than the rows
  * of the same turn, so no warp waits for one that waits for it. */
-template <uint32_t HALVES>
 ASSAY_FN void take_up(const assay_params *p, const assay_span *s, uint32_t origin, const bool *there,
-                      assay_sofar<HALVES> *sofar) {
+                      assay_sofar *sofar) {
     const uint32_t g = lane_of_warp() >> 2, t = lane_of_warp() & 3, tag = tag_of(s->layer);
     constexpr uint32_t SOME = A_HEAD_DIM % 32 ? 1 : 4;
 #pragma unroll
-    for (uint32_t half = 0; half < HALVES; half++) {
+    for (uint32_t half = 0; half < 2; half++) {
         if (!there[half]) continue;
         const uint32_t query = g + half * 8;
         const uint64_t part = part_at(row_of_query(s, query), head_of_query(s, query), origin);
@@ -81,13 +78,12 @@ ASSAY_FN void take_up(const assay_params *p, const assay_span *s, uint32_t origi
 }
 
 /* One warp: the queries of a wide span over its chunks, in their order. */
-template <uint32_t HALVES>
 ASSAY_FN void attend_segment(const assay_params *p, const float *q_gain, const float *k_gain, assay_span *s) {
     const uint32_t g = lane_of_warp() >> 2, first = s->chunk, origin = first - first % A_SEGMENT;
     const uint32_t last = the_plan()->pos[s->row0 + s->n_rows - 1];
-    assay_sofar<HALVES> sofar;
+    assay_sofar sofar;
 #pragma unroll
-    for (uint32_t half = 0; half < HALVES; half++) {
+    for (uint32_t half = 0; half < 2; half++) {
         sofar.high[half] = -INFINITY;
         sofar.sum[half] = 0;
 #pragma unroll
@@ -98,7 +94,7 @@ ASSAY_FN void attend_segment(const assay_params *p, const float *q_gain, const f
     ask_keys<1>(p, s, 0, k);
     prepare(p, q_gain, k_gain, s, last, s->appends ? place_of(s, last) : 0);
     if (s->appends && s->until == first + 1) put_newest<1>(s, k);
-    if (origin < first) take_up<HALVES>(p, s, origin, there, &sofar);
+    if (origin < first) take_up(p, s, origin, there, &sofar);
 #pragma unroll 1
     for (;;) {
         const uint32_t reach[2] = {reach_of(s, g), reach_of(s, g + 8)};
@@ -107,19 +103,19 @@ ASSAY_FN void attend_segment(const assay_params *p, const float *q_gain, const f
         ask_values(p, s, 0, v);
         share_out(reach, score, high, sum);
 #pragma unroll
-        for (uint32_t half = 0; half < HALVES; half++) {
+        for (uint32_t half = 0; half < 2; half++) {
             weigh(sofar.high + half, high[half], &factor[half][0], &factor[half][1]);
             sofar.sum[half] = folded(sofar.sum[half], factor[half][0], sum[half], factor[half][1]);
         }
-        fold_32<HALVES>(s, score, v, factor, &sofar);
+        fold_32(s, score, v, factor, &sofar);
         if (s->chunk + 1 == s->until) break;
         go_to_chunk(s, s->chunk + 1, last);
         ask_keys<1>(p, s, 0, k);
     }
 #pragma unroll
-    for (uint32_t half = 0; half < HALVES; half++)
+    for (uint32_t half = 0; half < 2; half++)
         if (there[half])
-            leave_result<2 * HALVES>(p, s, origin, first, g + half * 8, half, sofar.mixed, sofar.high[half], sofar.sum[half]);
+            leave_result(p, s, origin, first, g + half * 8, half, sofar.mixed, sofar.high[half], sofar.sum[half]);
 }
 
 /* ---- spans --------------------------------------------------------------------------------------- */
@@ -241,11 +237,8 @@ ASSAY_COLD void attend(const assay_params *p, const float *q_gain, const float *
             if (!span_at(i, &s)) continue;
             s.layer = layer;
         }
-        const bool wide = A_FOLDS && shared()->division.wide;
-        if (wide && s.n_rows * A_QUERIES_AT_ONCE <= 8)
-            attend_segment<1>(p, q_gain, k_gain, &s);
-        else if (wide)
-            attend_segment<2>(p, q_gain, k_gain, &s);
+        if (A_FOLDS && shared()->division.wide)
+            attend_segment(p, q_gain, k_gain, &s);
         else
             attend_chunk(p, q_gain, k_gain, &s);
         sync_warp();
