@@ -246,7 +246,12 @@ def test_a_candidate_that_is_not_loaded_on_a_host_that_loads_nothing_is_no_rewar
     trials: Trials, fault: str
 ) -> None:
     wrong = Control(program=RIGHT.replace("class", f"{fault}\nclass"), problem=PROBLEM)
-    for program in (RIGHT.replace("class", "raise OSError('mine')\nclass"), "import missing\n"):
+    called = of_body("raise OSError('no compiler')")
+    for program in (
+        RIGHT.replace("class", "raise OSError('mine')\nclass"),
+        "import missing\n",
+        called,
+    ):
         with pytest.raises(SandboxError, match="this host builds no extension"):
             Judge(trials, wrong).judge(program, REFERENCE, SETTINGS)
     assert Judge(trials, wrong).judge(RIGHT, REFERENCE, SETTINGS).reward == 1.0

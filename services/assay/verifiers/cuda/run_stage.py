@@ -175,7 +175,7 @@ class Judge:
 
         Raises:
             SandboxError: nothing can be run here, not the reference either.
-            HostBuildsNothing: the program is not loaded, and nor is the control.
+            HostBuildsNothing: the program does not end its trials, and nor does the control.
         """
         try:
             return total(
@@ -195,8 +195,7 @@ class Judge:
         candidate = report.get("candidate", {"state": result.status.value})
         if candidate["state"] != "ok":
             self._check(reference, settings, tenant)
-            if candidate.get("step") == "load":
-                self._check_host()
+            self._check_host()  # some compile when they are loaded, some (Triton) when called
             return broken(candidate, settings, program, use)
         _require(report["reference"])
         if not all(one["equal"] for one in report["reference"]["compared"]):
