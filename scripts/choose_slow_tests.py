@@ -5,18 +5,20 @@
 
 Test functions are taken out of the fast lane from the slowest on, until the measured time of the
 rest is below the budget: the fast lane keeps as many tests as it can. Measure on a quiet machine.
+What the rest of each folder takes is written down too: the parts of a run are dealt out by it.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "tests" / "slow_tests.txt"
 HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py writes this list from
-# measured durations (the seconds of all cases of a function stand behind it).
+# measured durations (the seconds of all cases of a function stand behind it). What is left in a
+# folder:
 """
 
 
@@ -57,6 +59,14 @@ def slow(seconds: Mapping[str, float], fast_s: float) -> list[str]:
     return sorted(chosen)
 
 
+def rest_of_folders(seconds: Mapping[str, float], out: Sequence[str]) -> dict[str, float]:
+    """Return folder -> seconds of its functions that are not among those `out`."""
+    rest: defaultdict[str, float] = defaultdict(float)
+    for name in seconds.keys() - set(out):
+        rest["/".join(name.split("/")[:2])] += seconds[name]
+    return dict(sorted(rest.items()))
+
+
 def main() -> None:
     """Read the report, write the list."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -65,7 +75,9 @@ def main() -> None:
     chosen = parser.parse_args()
     seconds = durations(chosen.report)
     names = slow(seconds, chosen.fast_s)
-    lines = [f"{name}  # {seconds[name]:.1f}\n" for name in names]
+    rest = rest_of_folders(seconds, names)
+    lines = [f"# {folder}: the others {took:.1f}\n" for folder, took in rest.items()]
+    lines += [f"{name}  # {seconds[name]:.1f}\n" for name in names]
     OUTPUT.write_text(HEAD + "".join(lines), encoding="utf-8")
 
 

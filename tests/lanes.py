@@ -1,29 +1,30 @@
 """A pytest plugin: gives the marker `slow` to the tests of tests/slow_tests.txt.
 
 The list is made from measured durations by `scripts/choose_slow_tests.py`. One entry per line: the
-start of a test's id, a folder, a file or a function (`tests/sandbox/test_slots.py::test_x`).
+test's id, a folder, a file or a function (`tests/sandbox/test_slots.py::test_x`).
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 LIST = Path(__file__).with_name("slow_tests.txt")
 
 
-def entries(text: str) -> Sequence[str]:
+def entries(text: str) -> frozenset[str]:
     """Return the entries of the list; `#` starts a comment."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    return [line for line in lines if line]
+    return frozenset(line for line in lines if line)
 
 
-def is_listed(test_id: str, listed: Sequence[str]) -> bool:
+def is_listed(test_id: str, listed: Collection[str]) -> bool:
     """Tell whether an entry names the test, its function, its file or a folder of it."""
-    return any(
-        test_id == entry or test_id.startswith((f"{entry}::", f"{entry}[", f"{entry}/"))
-        for entry in listed
-    )
+    function = test_id.partition("[")[0]
+    path, *names = function.split("::")
+    folders = (str(folder) for folder in PurePosixPath(path).parents)
+    classes = ("::".join([path, *names[:depth]]) for depth in range(1, len(names)))
+    return any(each in listed for each in (test_id, function, path, *classes, *folders))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """A pytest plugin: `--part 1/3` collects one of three parts, which can run beside each other.
 
 A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
-once. The folders are dealt out by the measured seconds of tests/slow_tests.txt, the longest first.
+once. The folders are dealt out by the seconds that tests/slow_tests.txt names for the lane that
+runs, the longest first.
 Tests of tests/alone_tests.txt belong to no part: they run when all are over, by their names.
 
 `--failed-to FILE` appends the id of each test that fails, one per line: those can be run again.
@@ -17,13 +18,14 @@ from tests.lanes import LIST, entries, is_listed
 
 ALONE = Path(__file__).with_name("alone_tests.txt")
 TESTS = Path(__file__).parent
-_MEASURED = re.compile(r"^(tests/[^/\s]+)/\S+ +# ([\d.]+)$", re.M)
+_SLOW = re.compile(r"^(tests/[^/\s]+)/\S+ +# ([\d.]+)$", re.M)
+_FAST = re.compile(r"^# (tests/[^/\s]+): the others ([\d.]+)$", re.M)
 
 
-def seconds_of_folders(listed: str) -> dict[str, float]:
-    """Return folder -> measured seconds, of the list of slow tests."""
+def seconds_of_folders(listed: str, *, fast: bool) -> dict[str, float]:
+    """Return folder -> measured seconds of its tests, in the fast lane or of all."""
     seconds: defaultdict[str, float] = defaultdict(float)
-    for folder, took in _MEASURED.findall(listed):
+    for folder, took in _FAST.findall(listed) + ([] if fast else _SLOW.findall(listed)):
         seconds[folder] += float(took)
     return dict(seconds)
 
@@ -48,12 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 class _Part:
     """Collects what belongs to one part."""
 
-    def __init__(self, root: Path, chosen: str) -> None:
+    def __init__(self, root: Path, chosen: str, *, fast: bool) -> None:
         number, parts = (int(word) for word in chosen.split("/"))
         if not 1 <= number <= parts:
             raise pytest.UsageError(f"--part {chosen}: no such part")
         folders = {f"tests/{each.name}": 0.0 for each in TESTS.iterdir() if each.is_dir()}
-        measured = seconds_of_folders(LIST.read_text(encoding="utf-8"))
+        measured = seconds_of_folders(LIST.read_text(encoding="utf-8"), fast=fast)
         here = {name: measured.get(name, 0.0) for name in folders}
         own = dealt(here, parts)[number - 1]
         self._others = {root / name for name in folders if name not in own}
@@ -98,6 +100,7 @@ class _Failed:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect one part, and write down what fails, where that is asked for."""
     if chosen := config.getoption("--part"):
-        config.pluginmanager.register(_Part(config.rootpath, chosen))
+        fast = config.getoption("markexpr") == "not slow"
+        config.pluginmanager.register(_Part(config.rootpath, chosen, fast=fast))
     if output := config.getoption("--failed-to"):
         config.pluginmanager.register(_Failed(output))

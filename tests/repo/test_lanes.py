@@ -38,7 +38,10 @@ def test_every_entry_of_a_list_names_tests_that_exist(listed: Path) -> None:
 
 
 def test_an_entry_names_a_function_a_file_or_a_folder_and_no_other() -> None:
-    listed = ["tests/a", "tests/b/test_x.py", "tests/c/test_y.py::test_one"]
+    listed = ["tests/a", "tests/b/test_x.py", "tests/c/test_y.py::test_one", "tests/d/t.py::Class"]
+    assert is_listed("tests/d/t.py::Class::test_it[x::y]", listed)
+    assert is_listed("tests/a/deep/test_z.py::test_it", listed)
+    assert not is_listed("tests/d/t.py::test_it", listed)
     assert is_listed("tests/a/test_z.py::test_it[1]", listed)
     assert is_listed("tests/b/test_x.py::test_it", listed)
     assert is_listed("tests/c/test_y.py::test_one[a-b]", listed)
@@ -58,6 +61,13 @@ def test_the_fast_lane_fits_its_budget_and_keeps_the_quickest(
         quickest = min(seconds[name] for name in out)
         assert max(fast, default=0) <= quickest
         assert sum(fast) + quickest > budget * (1 - 1e-9), "it would fit"
+
+
+def test_the_rest_of_a_folder_is_what_the_fast_lane_runs_of_it() -> None:
+    seconds = {"tests/a/test_x.py::one": 1.0, "tests/a/b/test_y.py::two": 2.0}
+    seconds["tests/c/test_z.py::three"] = 4.0
+    rest = CHOOSE["rest_of_folders"](seconds, ["tests/c/test_z.py::three"])
+    assert rest == {"tests/a": 3.0}
 
 
 def test_durations_are_those_of_functions_with_all_their_parameters(tmp_path: Path) -> None:
@@ -81,9 +91,12 @@ def test_every_folder_is_in_one_part_and_no_part_waits_for_more_than_one_folder(
 
 
 def test_the_folders_of_the_list_exist() -> None:
-    folders = seconds_of_folders(LIST.read_text(encoding="utf-8"))
-    assert len(folders) > 10
-    assert {ROOT / name for name in folders} <= set(TESTS.iterdir())
+    listed = LIST.read_text(encoding="utf-8")
+    fast, full = (seconds_of_folders(listed, fast=fast) for fast in (True, False))
+    assert len(fast) > 10
+    assert {ROOT / name for name in full} <= set(TESTS.iterdir())
+    assert all(full[name] >= took for name, took in fast.items())
+    assert sum(full.values()) > sum(fast.values()) > 0
 
 
 def test_a_failure_in_either_part_fails_and_the_other_runs_to_its_end(tmp_path: Path) -> None:
