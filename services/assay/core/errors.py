@@ -18,11 +18,11 @@ the edge is our bug: a traceback in the log, INTERNAL on the wire.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class AssayError(Exception):
-    """Base of all errors that are part of the contract."""
+    """Base of all errors that are part of the contract. They can be pickled."""
 
     reason: ClassVar[str] = "internal"
     """Stable identifier for clients and metrics."""
@@ -32,6 +32,16 @@ class AssayError(Exception):
         self.message = message
         self.field = field
         self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default an unpickled error is made by its class from `args`, the message alone, which
+        # constructors that take more refuse. A pool of processes then waits for ever.
+        return _restored, (type(self), self.args), vars(self)
+
+
+def _restored(error: type[AssayError], args: tuple[Any, ...]) -> AssayError:
+    """Return an error without its members, which `pickle` adds."""
+    return error.__new__(error, *args)
 
 
 class InvalidRequest(AssayError):
