@@ -22,6 +22,8 @@ class Statement(NamedTuple):
 
 
 _STATEMENTS_MAX: Final = 16
+_BOXES_MAX: Final = 256
+"""A judge of choices reads as many; each costs a look at the words around it."""
 """Of one marker, from the end of the response."""
 _STATEMENT_LINES_MAX: Final = 40
 _QUOTE_MARKS: Final = re.compile(r"\A(?:>\s?){1,4}(?=[^\s>=])")
@@ -156,13 +158,14 @@ def tags(response: str) -> list[Statement]:
 
 
 def boxes(response: str) -> list[Statement]:
-    """Outer boxes that state something."""
-    return [
+    """Outer boxes that state something; the last `_BOXES_MAX`, looked for from the end."""
+    stating = (
         box
-        for box in all_boxes(response)[0]
+        for box in reversed(all_boxes(response)[0])
         if not is_blank(box.text) and not is_rejected(response, box.start, box.end)
         if not operands.is_operand(response, box.start, box.end)
-    ]
+    )
+    return list(islice(stating, _BOXES_MAX))[::-1]
 
 
 def all_boxes(response: str) -> tuple[list[Statement], int]:
