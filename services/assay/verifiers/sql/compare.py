@@ -36,12 +36,15 @@ class QueryResult:
     order_columns: Sequence[int] | None = None
     """Of an expected result: the columns that its order goes by. Rows equal in all of them may
     stand in any order among themselves. `None`: each row has its own place."""
+    order_rows: Sequence[Row] | None = None
+    """The same rows with further columns, if the order goes by these too."""
 
     def places(self) -> Sequence[int]:
         """The place of each row in the order; rows in any order among themselves share one."""
         if self.order_columns is None:
             return range(len(self.rows))
-        keys = [[row[at] for at in self.order_columns] for row in self.rows]
+        rows = self.rows if self.order_rows is None else self.order_rows
+        keys = [[row[at] for at in self.order_columns] for row in rows]
         changes = [at > 0 and keys[at] != keys[at - 1] for at in range(len(keys))]
         return list(accumulate(changes))
 

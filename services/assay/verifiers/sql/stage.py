@@ -28,8 +28,16 @@ from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.sql import harness
 from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal
-from assay.verifiers.sql.definition import WORDS, Engine, RowOrder, SqlReference, SqlSettings
-from assay.verifiers.sql.order import has_order, order_columns
+from assay.verifiers.sql.definition import (
+    CHANGES,
+    QUERIES,
+    WORDS,
+    Engine,
+    RowOrder,
+    SqlReference,
+    SqlSettings,
+)
+from assay.verifiers.sql.order import has_order, order_columns, widened
 from assay.verifiers.total import total
 
 _HARNESS: Final = "sql"
@@ -89,7 +97,8 @@ class SqlHandler:
     def _one(self, work: Work) -> Ended:
         settings: SqlSettings = work.settings
         reference: SqlReference = work.reference
-        sql = program_of(work.response, settings.extraction, settings.block, WORDS)
+        begins = CHANGES if reference.check else QUERIES
+        sql = program_of(work.response, settings.extraction, settings.block, WORDS, begins=begins)
         if sql is None or not sql.strip():
             return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
         try:
@@ -201,8 +210,24 @@ class SqlHandler:
             raise InvalidQuery(f"reference.query: database {at}: {reply.failure}")
         if settings.row_order is not RowOrder.AUTO:
             return reply.result
-        columns = order_columns(reference.check or reference.query, reply.names)
+        query = reference.check or reference.query
+        columns = order_columns(query, reply.names)
+        if columns is None and not reference.check and has_order(query):
+            return self._by_hidden_columns(reference, at, settings, reply)
         return replace(reply.result, order_columns=columns)
+
+    def _by_hidden_columns(
+        self, reference: SqlReference, at: int, settings: SqlSettings, reply: Reply
+    ) -> QueryResult:
+        """The result with what its order goes by beside its columns, where that can be asked."""
+        wide = widened(reference.query, reply.names)
+        if wide is None:
+            return reply.result
+        told = self._reply(wide.query, reference, at, settings)
+        rows, width = told.result.rows, reply.result.columns
+        if told.failure or [list(row[:width]) for row in rows] != [*map(list, reply.result.rows)]:
+            return reply.result
+        return replace(reply.result, order_columns=wide.columns, order_rows=rows)
 
     def _reply(self, sql: str, reference: SqlReference, at: int, settings: SqlSettings) -> Reply:
         launcher = self._launcher(settings.engine)

@@ -4,8 +4,8 @@ Linear, total on any text. It is in a fenced block (`blocks`). An unclosed block
 block is closed, and a session of an interpreter only if there is nothing else. What a
 model thinks aloud (`assay.verifiers.text.thoughts`) has a say only if there is no block behind it.
 Without a fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates
-and of few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
-`<|eot_id|>`) are no part of the program.
+and of few-shot prompts around the response or its end (`<code>`, `<answer>`, `<sql>`,
+`[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
 """
 
 import re
@@ -46,11 +46,12 @@ MAIN: Final = r"^[^\n/*#\"]{0,400}\bmain\s{0,8}\("
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
-    *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution")),
+    *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution", "sql", "SQL")),
+    ("[SQL]", "[/SQL]"),
 )
 _SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
 """What was typed to an interpreter, with its answers."""
-_ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
+_ENDS: Final = re.compile(r"(?:<[|\uff5c][\w\u2581]{1,30}[|\uff5c]>|</s>)\s*$")
 
 
 def program_of(
@@ -147,9 +148,14 @@ def _having(wants: re.Pattern[str] | None, blocks: Sequence[str]) -> list[str]:
 
 
 def _unframed(response: str) -> str:
-    """Without what encloses a whole response; anything else stays as it is, spaces too."""
+    """Without what encloses the response or its end; anything else stays as it is, spaces too."""
     stripped = response.strip()
     for opening, closing in _FRAMES:
-        if stripped.startswith(opening) and stripped.endswith(closing):
-            return stripped[len(opening) : -len(closing)].strip("\r\n") + "\n"
+        if stripped.endswith(closing) and (at := _frame_at(stripped, opening)) >= 0:
+            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
     return response
+
+
+def _frame_at(text: str, opening: str) -> int:
+    """Where the frame begins that `text` ends with; -1: nowhere."""
+    return 0 if text.startswith(opening) else text.rfind(opening)

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 _CHAT_ENDS: Final = re.compile(
-    r"(?:\s{0,9}(?:<\|[a-z_]{2,20}\|>|</s>|<eos>|<end_of_turn>|\[/?INST\]))+\s*\Z"
+    r"(?:\s{0,9}(?:<\|[a-z_]{2,20}\|>|<\uff5c[a-z\u2581]{2,24}\uff5c>|</s>|<eos>|<end_of_turn>|\[/?INST\]))+\s*\Z"
 )
 _HAS_HTML: Final = re.compile(r"<[A-Za-z/]")
 _FACES: Final = (
