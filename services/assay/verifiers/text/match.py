@@ -27,7 +27,9 @@ from assay.verifiers.port import (
     resource_limited,
     scored,
 )
+from assay.verifiers.text import denials
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.around import layout, marks, unreal, withdrawn
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
@@ -193,7 +195,9 @@ def _exact(work: Work) -> Evidence:
     settings: ExactSettings = work.settings
     reference: ExactReference = work.reference
     is_whole = settings.strategies == (Strategy.WHOLE,)
-    said = work.response if is_whole else answer_part(work.response)
+    said = work.response if is_whole else _plain(work.response, reference.answers)
+    if said is None:
+        return Evidence(verdict="no_answer", error="the response takes its answer back")
     found = extract(said, settings.strategies)
     if found is None:
         empty_is_right = "" in {answer.strip() for answer in reference.answers}
@@ -204,8 +208,40 @@ def _exact(work: Work) -> Evidence:
         return text.casefold() if settings.ignore_case else text
 
     right = {form(answer) for answer in reference.answers}
-    again = bool(found.parts) and all(form(part) in right for part in found.parts)
-    return _told(passed=again or form(found.text) in right, extracted=found.text)
+    if not is_whole:
+        right |= {form(_as_found(answer, said)) for answer in reference.answers}
+
+    def is_right(text: str) -> bool:
+        tried = (text,) if is_whole else marks.layers(text)
+        return any(form(one) in right for one in tried)
+
+    again = bool(found.parts) and all(map(is_right, found.parts))
+    return _told(passed=again or is_right(found.text), extracted=found.text)
+
+
+def _plain(response: str, answers: Sequence[str]) -> str | None:
+    """The response without thoughts, layout and what is struck through; `None`: it takes its answer
+    back. Where an answer has what counts as layout elsewhere, nothing but thoughts is left out."""
+    said = answer_part(response)
+    alone = [f"Answer:\n{answer.strip()}" for answer in answers]
+    if any(_without_layout(one) != one or withdrawn.is_withdrawn(one) for one in alone):
+        return said
+    said = _without_layout(said)
+    return None if withdrawn.is_withdrawn(said) else said
+
+
+def _without_layout(text: str) -> str:
+    return unreal.without(denials.without_struck(layout.plain(text)))
+
+
+def _as_found(answer: str, said: str) -> str:
+    """The answer without the marks that what finds it takes away, if these stand in `said`."""
+    ended = answer.strip().removesuffix(".")
+    bare = ended.strip("*_ ")
+    is_marked = bool(bare) and said.rfind(answer.strip()) + answer.strip().find(bare) == said.rfind(
+        bare
+    )
+    return bare if is_marked and answer.strip() in said else ended
 
 
 def _choice(work: Work) -> Evidence:
