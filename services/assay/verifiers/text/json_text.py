@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from decimal import DecimalException
 from typing import Final, NoReturn
 
+from assay.verifiers.text.around import chat
 from assay.verifiers.text.dialects import BigInteger, Number
 from assay.verifiers.text.thoughts import answer_span, begins_with_thought
 
@@ -31,10 +32,6 @@ _MAY_HOLD: Final = frozenset(
 _JSON: Final = 2
 """The best kind of a block."""
 _QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
-_ENDS: Final = re.compile(
-    r"(?:\s*(?:<[|\uff5c][\w\u2581]{1,30}[|\uff5c]>|</s>|<eos>|<end_of_turn>)){1,8}\s*\Z"
-)
-_END_CHARS_MAX: Final = 200
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
 _TAG_ENDS: Final = re.compile(
@@ -148,8 +145,7 @@ def fenced(response: str) -> str:
     or only in a quotation, three backticks within lines count. The last marks of a chat template
     are no part of a response.
     """
-    end = _ENDS.sub("", response[-_END_CHARS_MAX:])
-    response = _told(response[:-_END_CHARS_MAX] + end)
+    response = _told(chat.unended(response))
     found = _last_block(response)
     if found is None and _QUOTED.search(response):
         found = _last_block(_QUOTED.sub("", response))

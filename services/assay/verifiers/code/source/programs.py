@@ -15,6 +15,7 @@ from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
+from assay.verifiers.text.around import chat
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
 
@@ -36,7 +37,6 @@ class BlockChoice(StrEnum):
     FIRST = "first"
 
 
-_END_CHARS_MAX: Final = 100
 PYTHON: Final = frozenset({"python", "py", "python3", "py3", "pypy", "cpython", "ipython", "sage"})
 CPP: Final = frozenset(
     {"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c", "g++", "gnu++", "cplusplus", "hpp", "h++"}
@@ -51,7 +51,6 @@ _FRAMES: Final = (
 )
 _SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
 """What was typed to an interpreter, with its answers."""
-_ENDS: Final = re.compile(r"(?:<[|\uff5c][\w\u2581]{1,30}[|\uff5c]>|</s>)\s*$")
 
 
 def program_of(
@@ -79,7 +78,7 @@ def program_of(
     response = response.removeprefix(_BYTE_ORDER_MARK)
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
-    response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
+    response = chat.unended(response)
     found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
     behind = [block for block in blocks_of(answer, languages) if block.closed]
