@@ -577,6 +577,23 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"words: taken back$",
     ),
+    "long_thoughts": Mend(
+        "a long thought makes a response too long",
+        ("long_thoughts",),
+        (
+            Change(
+                f"{_TEXT}/match.py",
+                "            chars = len(_part_read(work))\n",
+                "            chars = len(work.response)\n",
+            ),
+            Change(
+                f"{_MATH}/extract.py",
+                "        if len(told) > self._response_chars_max:\n",
+                "        if len(work.response) > self._response_chars_max:\n",
+            ),
+        ),
+        shown_by=r"long thought: right$",
+    ),
     "chat_ends": Mend(
         "the marks of a chat template are part of a response",
         ("forms", "json_places"),

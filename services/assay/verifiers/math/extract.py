@@ -47,13 +47,14 @@ class ExtractHandler:
 
     def _one(self, work: Work) -> StageVerdict:
         settings: MathSettings = work.settings
-        if len(work.response) > self._response_chars_max:
-            return _too_long(settings, f"response has {len(work.response)} characters")
+        told = answer_part(work.response)  # thoughts may be as long as they like
+        if len(told) > self._response_chars_max:
+            return _too_long(settings, f"response has {len(told)} characters")
         reference: MathReference = work.reference
-        quoted = quoted_answer(work.response, reference.answers, settings.strategies)
+        quoted = quoted_answer(told, reference.answers, settings.strategies)
         if quoted is not None:
             return HandedOver(artifact=pack(quoted))
-        found = final_answer(work.response, settings, reference.answers)
+        found = final_answer(told, settings, reference.answers)
         if isinstance(found, str):
             evidence = Evidence(verdict="no_answer", error=found)
             return scored(passed=False, settings=settings, evidence=evidence)

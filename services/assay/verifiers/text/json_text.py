@@ -145,7 +145,7 @@ def fenced(response: str) -> str:
     or only in a quotation, three backticks within lines count. The last marks of a chat template
     are no part of a response.
     """
-    response = _told(chat.unended(response))
+    response = told(chat.unended(response))
     found = _last_block(response)
     if found is None and _QUOTED.search(response):
         found = _last_block(_QUOTED.sub("", response))
@@ -222,7 +222,7 @@ def _kind(words: str) -> int:
     return int(words.strip().lower() in _MAY_HOLD)
 
 
-def _told(response: str) -> str:
+def told(response: str) -> str:
     """The response without what is thought aloud, unless it begins as JSON does, and what is in an
     answer tag at its end. Neither the mark of a thought nor a tag is one in a string of JSON."""
     begun = response.lstrip()

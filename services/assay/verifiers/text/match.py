@@ -47,7 +47,7 @@ from assay.verifiers.text.definition import (
     TextReference,
 )
 from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_is_json, judge_json
-from assay.verifiers.text.json_text import fenced, unwrapped
+from assay.verifiers.text.json_text import fenced, told, unwrapped
 from assay.verifiers.text.thoughts import answer_part
 
 _INVALID_REFERENCE: Final = "invalid_reference"
@@ -90,8 +90,11 @@ class MatchHandler:
         """Nothing to release."""
 
     def _one(self, work: Work) -> StageVerdict:
-        if len(work.response) > self._response_chars_max:
-            error = f"response has {len(work.response)} characters"
+        chars = len(work.response)
+        if chars > self._response_chars_max:
+            chars = len(_part_read(work))
+        if chars > self._response_chars_max:
+            error = f"response has {chars} characters"
             evidence = Evidence(verdict="too_long", error=error)
             return resource_limited(settings=work.settings, evidence=evidence)
         began_s = time.process_time()
@@ -188,6 +191,17 @@ def _tried_on_trivial(reference: RegexReference) -> Evidence:
     for text in _TRIVIAL:
         _matched(reference, text)
     return Evidence(verdict="pass")
+
+
+def _part_read(work: Work) -> str:
+    """The response without the thoughts that its judge does not read, however long they are."""
+    if isinstance(work.reference, RegexReference):
+        return work.response
+    if isinstance(work.reference, JsonSchemaReference):
+        return told(work.response) if work.settings.fenced else work.response
+    whole = work.settings.strategies == (Strategy.WHOLE,)
+    is_read = whole and isinstance(work.reference, ExactReference)
+    return work.response if is_read else answer_part(work.response)
 
 
 # -- judges --------------------------------------------------------------------------------------

@@ -253,3 +253,37 @@ def _keeps(gold: str, around: str, place: str) -> bool:
     lines = "\n" in around and "answer>" not in place
     sentence = "answer is" in place and ("." in gold or lines)
     return not (marks or lines or sentence) or (around, place) == ("{}", "<answer>{}</answer>")
+
+
+# -- long thoughts -------------------------------------------------------------------------------
+_LONG_PIPELINES: Final[tuple[tuple[str, dict[str, Any], dict[str, Any], str, str], ...]] = (
+    ("math", {"answers": ["10"]}, {}, "So \\boxed{10}.", "So \\boxed{11}."),
+    ("choice", {"answer": "B"}, {}, "The answer is B.", "The answer is A."),
+    ("exact", {"answers": ["Paris"]}, {"strategies": ["answer_colon"]}, "Answer: Paris", "Answer: Oslo"),
+    ("json_schema", {"schema": _SCHEMA}, {}, f"```json\n{_FITS[0]}\n```", f"```json\n{_FAILS[0]}\n```"),
+)  # fmt: skip
+_LONG_CHARS: Final = 60_000
+_THOUGHT: Final = (
+    "Wait, 5 + 5 is 10. ",
+    "Maybe A, maybe B.\n",
+    '{"name": 1} ',
+    "Answer: Oslo\n",
+    "hm ",
+)
+
+
+def long_thought_case(rng: random.Random) -> Case:
+    """More thoughts than a reader reads, and an answer behind them, or none."""
+    pipeline, reference, settings, right, wrong = rng.choice(_LONG_PIPELINES)
+    opening, ending = rng.choice([one for one in _THOUGHTS if one[0]])
+    said = rng.choice(_THOUGHT)
+    kind = rng.choice(("right", "wrong", "unended"))
+    behind = "" if kind == "unended" else ending + (right if kind == "right" else wrong)
+    return Case(
+        pipeline=pipeline,
+        kind=f"long thought: {kind}",
+        response=opening + said * (_LONG_CHARS // len(said)) + behind,
+        reference=reference,
+        expected=Expected.RIGHT if kind == "right" else Expected.WRONG,
+        settings=settings,
+    )
