@@ -547,8 +547,20 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_VERIFIERS}/sql/stage.py",
-                "            return self._by_hidden_columns(reference, at, settings, reply)\n",
-                "            return reply.result\n",
+                "            result = self._by_hidden_columns(wide, reference, at, settings, result)\n",
+                "            return result\n",
+            ),
+        ),
+        shown_by=r"place: ties$",
+    ),
+    "limit_ties": Mend(
+        "of rows that are equal in the order, a LIMIT leaves those that the reference's leaves",
+        ("query_places",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/stage.py",
+                "        return self._with_last_rows(wide, reference, at, settings, result)\n",
+                "        return result\n",
             ),
         ),
         shown_by=r"place: ties$",

@@ -19,6 +19,7 @@ _COMMENT: Final = ("--", "/*")
 _HIDDEN: Final = "\x01"
 """In place of each character within parentheses and quotes; comments are spaces."""
 _END: Final = re.compile(r"\b(?:limit|offset|fetch)\b|;", re.I)
+_LIMIT: Final = re.compile(r"\blimit\s+\d{1,9}\s*;?\s*\Z", re.I)
 _DIRECTION: Final = re.compile(r"(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*\Z", re.I)
 _ALIAS: Final = re.compile(r"\s+as\s+\S+\s*\Z", re.I)
 _SELECT: Final = re.compile(r"\bselect\b(?:\s+(?:distinct|all)\b)?", re.I)
@@ -115,6 +116,14 @@ def widened(query: str, names: Sequence[str]) -> Widened | None:
         more += [said] if column is None else []
     further = "".join(f", ({said}) " for said in more)
     return Widened(f"{query[: begin.start()]}{further}{query[begin.start() :]}", columns)
+
+
+def unlimited(query: str) -> str | None:
+    """The query without the LIMIT that ends it; `None` if it has none, or an OFFSET."""
+    whole = _masked(query)
+    order = _LAST_ORDER.search(whole.mask)
+    limit = _LIMIT.search(whole.mask, order.end()) if order else None
+    return None if limit is None else query[: limit.start()]
 
 
 def _masked(query: str) -> _Masked:

@@ -159,8 +159,10 @@ def query_place_case(rng: random.Random) -> Case:
         asked, order = rng.choice(_ORDERS)
         finer = order + rng.choice((", id", ", id DESC", ", name DESC", ""))
         turned = order.replace(" DESC", "") if "DESC" in order else f"{order} DESC"
-        reference["query"] = f"{asked} ORDER BY {order}"
-        parts = [f"{asked} ORDER BY {finer if is_right else rng.choice((turned, 'id', 'name'))}"]
+        limit = rng.choice(("", "", " LIMIT 2", " LIMIT 4"))
+        reference["query"] = f"{asked} ORDER BY {order}{limit}"
+        by = finer if is_right else rng.choice((turned, "id", "name"))
+        parts = [f"{asked} ORDER BY {by}{limit}"]
     elif kind == "change":
         reference |= {"query": _DONE, "check": "SELECT id, size FROM goods"}
         done = rng.choice((_DONE, f"{_DONE};", f"BEGIN;\n{_DONE};\nCOMMIT;"))
