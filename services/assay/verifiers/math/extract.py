@@ -125,7 +125,7 @@ def final_answer(
     if unfinished(response):
         return "the response was cut off inside its answer"
     if withdrawn.is_withdrawn(response):
-        return "the response takes its answer back"
+        return withdrawn.TAKEN_BACK
     found = extract(response, settings.strategies)
     if found is None:
         return "no strategy found an answer"

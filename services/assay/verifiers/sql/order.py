@@ -2,7 +2,7 @@
 
 Linear, total on any text. Rows that are equal in all columns of the order may stand in any order
 among themselves: the engine chooses it, and another right query may choose another. Where the order
-goes by anything but columns of the result, the query is written once more with that as further
+goes by anything but columns of the result, the query is written again with that as further
 columns, which tell such rows.
 """
 

@@ -241,7 +241,7 @@ def told(response: str) -> str:
 
 
 def _masked(string: re.Match[str]) -> str:
-    """As long, without what it says; a quotation mark that no other one closes is none."""
+    """As long, without what it says; one quotation mark alone stays as it is."""
     said = string[0]
     return "x" * len(said) if len(said) > 1 and said[-1] in '"`' else said
 

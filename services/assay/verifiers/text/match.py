@@ -211,7 +211,7 @@ def _exact(work: Work) -> Evidence:
     is_whole = settings.strategies == (Strategy.WHOLE,)
     said = work.response if is_whole else _plain(work.response, reference.answers)
     if said is None:
-        return Evidence(verdict="no_answer", error="the response takes its answer back")
+        return Evidence(verdict="no_answer", error=withdrawn.TAKEN_BACK)
     found = extract(said, settings.strategies)
     if found is None:
         empty_is_right = "" in {answer.strip() for answer in reference.answers}
