@@ -152,7 +152,7 @@ ACCEPTED: Final = [
             '    raise ValueError(f"{word} is not JSON")',
             "    return None  # type: ignore[return-value]",
         ),
-        ("    return last if last_json is None else last_json\n", "    return last\n"),
+        ("if block.strip() and kind >= best_kind:", "if block.strip():"),
     ),
 ]
 TOLERANCE: Final = [

@@ -20,6 +20,7 @@ from assay.verifiers.math.extract import final_answer
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import json_text
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.around import chat, marks
 from assay.verifiers.text.bounds import cpu_time
 from assay.verifiers.text.choice import read_choice
 
@@ -63,6 +64,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_answer": reading.read_answer,
     "fenced": json_text.fenced,
     "unwrapped": json_text.unwrapped,
+    "marks": lambda text: list(marks.layers(text)),
+    "marks in a command": lambda text: list(marks.layers(f"\\text{{{text}}}")),
+    "chat": chat.unended,
     "program_of": lambda text: program_of(text, Extraction.AUTO, BlockChoice.LAST, PYTHON),
 }
 

@@ -1,9 +1,13 @@
 """What a model thinks aloud is no part of its answer, whatever the model marks it with."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.outcome import Outcome
+from assay.core.verdict import Ended
 from assay.verifiers.code.source.programs import BlockChoice, Extraction, program_of
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
@@ -82,3 +86,28 @@ def test_labels_and_programs_are_those_behind_the_thought(kind: str) -> None:
         frozenset({"python"}),
     )
     assert program == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "reference", "settings", "right", "wrong"),
+    [
+        ("math", {"answers": ["10"]}, {}, "\\boxed{10}", "\\boxed{11}"),
+        ("choice", {"answer": "B"}, {}, "Answer: B", "Answer: A"),
+        ("exact", {"answers": ["x"]}, {"strategies": ["answer_colon"]}, "Answer: x", "Answer: y"),
+        ("json_schema", {"schema": {"type": "array"}}, {}, "[]", "{}"),
+    ],
+)
+def test_thoughts_of_any_length_cost_no_answer_its_reward(
+    judge: Callable[..., Ended],
+    pipeline: str,
+    reference: dict[str, object],
+    settings: dict[str, object],
+    right: str,
+    wrong: str,
+) -> None:
+    thought = "<think>" + "maybe [1] or A, so 11. " * 10_000
+    for said, reward in ((f"</think>{right}", 1.0), (f"</think>{wrong}", 0.0), ("", 0.0)):
+        ended = judge(pipeline, thought + said, reference, **settings)
+        assert (ended.outcome, ended.reward) == (Outcome.SCORED, reward)
+    ended = judge(pipeline, thought + "</think>" + "x" * 60_000, reference, **settings)
+    assert (ended.outcome, ended.evidence.verdict) == (Outcome.RESOURCE_LIMIT, "too_long")

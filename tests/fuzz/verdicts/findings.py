@@ -49,6 +49,12 @@ from tests.fuzz.verdicts.text.documents import document_case, text_case
 from tests.fuzz.verdicts.text.instructed import instructed_case
 from tests.fuzz.verdicts.text.keywords import keyword_case
 from tests.fuzz.verdicts.text.labels import label_case
+from tests.fuzz.verdicts.text.places import (
+    json_place_case,
+    long_thought_case,
+    query_place_case,
+    words_case,
+)
 from tests.fuzz.verdicts.text.selections import selection_case
 from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, schema_case
 
@@ -96,6 +102,10 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "keywords": (keyword_case, 10),
     "instructed": (instructed_case, 6),
     "texts": (text_case, 2),
+    "json_places": (json_place_case, 6),
+    "query_places": (query_place_case, 1),
+    "words": (words_case, 4),
+    "long_thoughts": (long_thought_case, 0.5),
     "queries": (query_case, 1.5),
     "programs": (program_case, 1),
     "judged": (judged_case, 0.8),

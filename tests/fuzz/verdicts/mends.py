@@ -480,6 +480,144 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"label: adornment$",
     ),
+    # Where a response puts its JSON, its query or its words.
+    "json_behind_words": Mend(
+        "a fence behind words opens no block of JSON",
+        ("json_places",),
+        (
+            Change(
+                f"{_TEXT}/json_text.py",
+                "    lines = _lines(response)\n",
+                '    lines = response.split("\\n")\n',
+            ),
+        ),
+        shown_by=r"place: blocks$",
+    ),
+    "other_blocks": Mend(
+        "a block in another language is as good as one without a name",
+        ("json_places",),
+        (
+            Change(
+                f"{_TEXT}/json_text.py",
+                "    return int(words.strip().lower() in _MAY_HOLD)\n",
+                "    return 1\n",
+            ),
+        ),
+        shown_by=r"place: blocks$",
+    ),
+    "unended_drafts": Mend(
+        "a block in a thought without an end is the answer",
+        ("json_places",),
+        (
+            Change(
+                f"{_TEXT}/json_text.py",
+                "    response = response[begin:end]\n",
+                "    response = response[begin:]\n",
+            ),
+        ),
+        shown_by=r"place: unended$",
+    ),
+    "marks_in_strings": Mend(
+        "a mark of a thought in a string of JSON ends a thought",
+        ("json_places",),
+        (
+            Change(
+                f"{_TEXT}/json_text.py",
+                "answer_span(_STRINGS.sub(_masked, response))",
+                "answer_span(response)",
+            ),
+        ),
+        shown_by=r"place: ",
+    ),
+    "blocks_without_result": Mend(
+        "the last block of SQL is the query, whatever it is",
+        ("query_places",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/stage.py",
+                "        begins = CHANGES if reference.check else QUERIES\n",
+                '        begins = ""\n',
+            ),
+        ),
+        shown_by=r"place: (?:result|change)$",
+    ),
+    "open_order": Mend(
+        "rows that an order by no column leaves open have their places",
+        ("query_places",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/stage.py",
+                "            result = self._by_hidden_columns(wide, reference, at, settings, result)\n",
+                "            return result\n",
+            ),
+        ),
+        shown_by=r"place: ties$",
+    ),
+    "limit_ties": Mend(
+        "of rows that are equal in the order, a LIMIT leaves those that the reference's leaves",
+        ("query_places",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/stage.py",
+                "        return self._with_last_rows(wide, reference, at, settings, result)\n",
+                "        return result\n",
+            ),
+        ),
+        shown_by=r"place: ties$",
+    ),
+    "marked_words": Mend(
+        "marks around words are part of them",
+        ("words",),
+        (
+            Change(
+                f"{_TEXT}/match.py",
+                "        tried = (text,) if is_whole else marks.layers(text)\n",
+                "        tried = (text,)\n",
+            ),
+        ),
+        shown_by=r"words: marked$",
+    ),
+    "words_taken_back": Mend(
+        "words that are taken back are an answer",
+        ("words",),
+        (
+            Change(
+                f"{_TEXT}/match.py",
+                "    return None if withdrawn.is_withdrawn(said) else said\n",
+                "    return said\n",
+            ),
+        ),
+        shown_by=r"words: taken back$",
+    ),
+    "long_thoughts": Mend(
+        "a long thought makes a response too long",
+        ("long_thoughts",),
+        (
+            Change(
+                f"{_TEXT}/match.py",
+                "            chars = len(_part_read(work))\n",
+                "            chars = len(work.response)\n",
+            ),
+            Change(
+                f"{_MATH}/extract.py",
+                "        if len(told) > self._response_chars_max:\n",
+                "        if len(work.response) > self._response_chars_max:\n",
+            ),
+        ),
+        shown_by=r"long thought: right$",
+    ),
+    "chat_ends": Mend(
+        "the marks of a chat template are part of a response",
+        ("forms", "json_places"),
+        (
+            Change(
+                f"{_TEXT}/around/chat.py",
+                "    found = _MARKS.search(end) if ",
+                "    found = _MARKS.search(end) if False and ",
+            ),
+        ),
+        shown_by=r"^shape/",
+    ),
     "dialects": Mend(
         "every schema is one of draft 2020-12",
         ("schema", "documents", "keywords"),

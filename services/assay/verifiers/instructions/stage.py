@@ -10,6 +10,7 @@ from assay.core.verdict import Component, Ended, Evidence, StageVerdict
 from assay.verifiers.instructions.definition import Reward
 from assay.verifiers.instructions.rules import follows
 from assay.verifiers.port import HandlerContext, Work
+from assay.verifiers.text.around import chat
 from assay.verifiers.text.thoughts import answer_part
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _one(work: Work) -> Ended:
     settings: InstructionsSettings = work.settings
     reference: InstructionsReference = work.reference
     asked = reference.instructions
-    told = answer_part(work.response)
+    told = answer_part(chat.unended(work.response))
     kept = [follows(one.rule, one.arguments, told, loose=settings.loose) for one in asked]
     share = float(all(kept)) if settings.reward is Reward.ALL else sum(kept) / len(kept)
     failed = [one.id for one, followed in zip(asked, kept, strict=True) if not followed]

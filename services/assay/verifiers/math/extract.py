@@ -47,13 +47,14 @@ class ExtractHandler:
 
     def _one(self, work: Work) -> StageVerdict:
         settings: MathSettings = work.settings
-        if len(work.response) > self._response_chars_max:
-            return _too_long(settings, f"response has {len(work.response)} characters")
+        told = answer_part(work.response)  # thoughts may be as long as they like
+        if len(told) > self._response_chars_max:
+            return _too_long(settings, f"response has {len(told)} characters")
         reference: MathReference = work.reference
-        quoted = quoted_answer(work.response, reference.answers, settings.strategies)
+        quoted = quoted_answer(told, reference.answers, settings.strategies)
         if quoted is not None:
             return HandedOver(artifact=pack(quoted))
-        found = final_answer(work.response, settings, reference.answers)
+        found = final_answer(told, settings, reference.answers)
         if isinstance(found, str):
             evidence = Evidence(verdict="no_answer", error=found)
             return scored(passed=False, settings=settings, evidence=evidence)
@@ -124,7 +125,7 @@ def final_answer(
     if unfinished(response):
         return "the response was cut off inside its answer"
     if withdrawn.is_withdrawn(response):
-        return "the response takes its answer back"
+        return withdrawn.TAKEN_BACK
     found = extract(response, settings.strategies)
     if found is None:
         return "no strategy found an answer"

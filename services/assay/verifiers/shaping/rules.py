@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from assay.verifiers.text.around import chat
+
 _WORD: Final = re.compile(r"\S+")
 _BLANK: Final = re.compile(
     "[\\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -57,9 +59,11 @@ def count(text: str, unit: LengthUnit) -> int:
 
 
 def fault_of_form(text: str, form: ResponseForm) -> str:
-    """What is wrong with the form of a text; empty if nothing."""
+    """What is wrong with the form of a text; empty if nothing. The marks of a chat template at its
+    end are no part of it: neither an answer nor text behind one."""
     if form is ResponseForm.NONE:
         return ""
+    text = chat.unended(text)
     text = f"<think>{text}" if form is ResponseForm.OPENED_THINK else text
     tags = ["<think>", "</think>"]
     if form is ResponseForm.THINK_ANSWER:

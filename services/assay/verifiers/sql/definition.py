@@ -34,6 +34,17 @@ WORDS: Final = frozenset(
     }
 )
 
+QUERIES: Final = (
+    r"(?i:(?:^|[;(])\s{0,20}(?:select|with|from|table|pragma|show|describe|desc|summarize|explain"
+    r"|pivot|unpivot|call)\b|(?:\A|;)\s{0,20}values\b|\breturning\b)"
+)
+"""What a block with a result has; one that only makes an index or tables has none."""
+CHANGES: Final = (
+    r"(?i:(?:^|[;)])\s{0,20}(?:insert|update|delete|replace\s{1,4}into|merge|create|drop|alter"
+    r"|truncate)\b)"
+)
+"""What a block has that changes the database; one that only looks at it afterwards has none."""
+
 
 class Engine(StrEnum):
     """What runs the queries."""

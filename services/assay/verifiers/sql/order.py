@@ -2,7 +2,8 @@
 
 Linear, total on any text. Rows that are equal in all columns of the order may stand in any order
 among themselves: the engine chooses it, and another right query may choose another. Where the order
-goes by anything but columns of the result, no such rows can be told.
+goes by anything but columns of the result, the query is written again with that as further
+columns, which tell such rows.
 """
 
 import re
@@ -16,14 +17,16 @@ _TOKEN: Final = re.compile(
 )
 _COMMENT: Final = ("--", "/*")
 _HIDDEN: Final = "\x01"
-"""In place of each character within parentheses, quotes and comments."""
+"""In place of each character within parentheses and quotes; comments are spaces."""
 _END: Final = re.compile(r"\b(?:limit|offset|fetch)\b|;", re.I)
+_LIMIT: Final = re.compile(r"\blimit\s+\d{1,9}\s*;?\s*\Z", re.I)
 _DIRECTION: Final = re.compile(r"(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*\Z", re.I)
 _ALIAS: Final = re.compile(r"\s+as\s+\S+\s*\Z", re.I)
 _SELECT: Final = re.compile(r"\bselect\b(?:\s+(?:distinct|all)\b)?", re.I)
 _COMPOUND: Final = re.compile(r"\b(?:union|intersect|except)\b", re.I)
 _FROM: Final = re.compile(r"\bfrom\b", re.I)
 _NAME: Final = re.compile(r"[^\W\d]\w*|\"(?:[^\"]|\"\")+\"|`[^`]+`|\[[^\[\]]+\]")
+_WORD: Final = re.compile(r"\w+")
 _QUOTES: Final = {'"': '"', "`": "`", "[": "]"}
 
 
@@ -58,12 +61,69 @@ def order_columns(query: str, names: Sequence[str]) -> Sequence[int] | None:
     order = _LAST_ORDER.search(whole.mask)
     if order is None:
         return None
-    end = _END.search(whole.mask, order.end())
-    terms = whole.part(order.end(), end.start() if end else len(whole.mask)).items()
-    selected = _selected(whole.part(0, order.start()))
-    found = [_column(_without(_DIRECTION, term), names, selected) for term in terms]
+    found = _columns(whole, order, names)
     known = [column for column in found if column is not None]
     return known if len(known) == len(found) else None
+
+
+def _columns(whole: _Masked, order: re.Match[str], names: Sequence[str]) -> "Sequence[int | None]":
+    selected = _selected(whole.part(0, order.start()))
+    return [_column(_without(_DIRECTION, one), names, selected) for one in _terms(whole, order)]
+
+
+def _terms(whole: _Masked, order: re.Match[str]) -> Sequence[_Masked]:
+    end = _END.search(whole.mask, order.end())
+    return whole.part(order.end(), end.start() if end else len(whole.mask)).items()
+
+
+class Widened(NamedTuple):
+    """A query with further columns."""
+
+    query: str
+    columns: Sequence[int]
+    """All that its order goes by; the further ones stand behind those of the result."""
+
+
+def widened(query: str, names: Sequence[str]) -> Widened | None:
+    """The query with what its order goes by as columns; `None` if it cannot be written so.
+
+    The caller makes sure that the rows are the same without them.
+
+    Args:
+        query: as for `order_columns`.
+        names: of the result's columns.
+    """
+    whole = _masked(query)
+    order = _LAST_ORDER.search(whole.mask)
+    head = whole.part(0, order.start()) if order else whole
+    selected = _selected(head)
+    select, begin = _SELECT.search(head.mask), _FROM.search(head.mask)
+    if order is None or select is None or begin is None or len(selected) != len(names):
+        return None
+    if select[0].lower().endswith("distinct"):
+        return None
+    aliases = {
+        name.casefold()
+        for name, said in zip(names, selected, strict=True)
+        if said.casefold().rpartition(".")[2].strip('"`[]') != name.casefold()
+    }
+    columns, more = list[int](), list[str]()
+    for term, column in zip(_terms(whole, order), _columns(whole, order, names), strict=True):
+        said = term.text[: m.start()] if (m := _DIRECTION.search(term.mask)) else term.text
+        if column is None and aliases & set(_WORD.findall(said.casefold())):
+            return None  # in the list of columns a name does not stand for a column of the result
+        columns.append(len(names) + len(more) if column is None else column)
+        more += [said] if column is None else []
+    further = "".join(f", ({said}) " for said in more)
+    return Widened(f"{query[: begin.start()]}{further}{query[begin.start() :]}", columns)
+
+
+def unlimited(query: str) -> str | None:
+    """The query without the LIMIT that ends it; `None` if it has none, or an OFFSET."""
+    whole = _masked(query)
+    order = _LAST_ORDER.search(whole.mask)
+    limit = _LIMIT.search(whole.mask, order.end()) if order else None
+    return None if limit is None else query[: limit.start()]
 
 
 def _masked(query: str) -> _Masked:
@@ -71,8 +131,9 @@ def _masked(query: str) -> _Masked:
     for token in _TOKEN.findall(query):
         depth -= token == ")" and depth > 0  # noqa: S105 - not a password
         shown = depth == 0 and len(token) == 1
-        text.append(" " * len(token) if token.startswith(_COMMENT) else token)
-        mask.append(token if shown else _HIDDEN * len(token))
+        token = " " * len(token) if token.startswith(_COMMENT) else token
+        text.append(token)
+        mask.append(token if shown or token.isspace() else _HIDDEN * len(token))
         depth += token == "("  # noqa: S105 - not a password
     return _Masked("".join(text), "".join(mask))
 

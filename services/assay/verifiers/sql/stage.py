@@ -27,9 +27,17 @@ from assay.verifiers.code.scoring import PASS, bounded_text
 from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.sql import harness
-from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal
-from assay.verifiers.sql.definition import WORDS, Engine, RowOrder, SqlReference, SqlSettings
-from assay.verifiers.sql.order import has_order, order_columns
+from assay.verifiers.sql.compare import QueryResult, ResultRule, Row, results_equal
+from assay.verifiers.sql.definition import (
+    CHANGES,
+    QUERIES,
+    WORDS,
+    Engine,
+    RowOrder,
+    SqlReference,
+    SqlSettings,
+)
+from assay.verifiers.sql.order import Widened, has_order, order_columns, unlimited, widened
 from assay.verifiers.total import total
 
 _HARNESS: Final = "sql"
@@ -89,7 +97,8 @@ class SqlHandler:
     def _one(self, work: Work) -> Ended:
         settings: SqlSettings = work.settings
         reference: SqlReference = work.reference
-        sql = program_of(work.response, settings.extraction, settings.block, WORDS)
+        begins = CHANGES if reference.check else QUERIES
+        sql = program_of(work.response, settings.extraction, settings.block, WORDS, begins=begins)
         if sql is None or not sql.strip():
             return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
         try:
@@ -201,8 +210,58 @@ class SqlHandler:
             raise InvalidQuery(f"reference.query: database {at}: {reply.failure}")
         if settings.row_order is not RowOrder.AUTO:
             return reply.result
-        columns = order_columns(reference.check or reference.query, reply.names)
-        return replace(reply.result, order_columns=columns)
+        query = reference.check or reference.query
+        columns = order_columns(query, reply.names)
+        result = replace(reply.result, order_columns=columns)
+        if reference.check or not has_order(query):
+            return result
+        wide = Widened(query, columns) if columns is not None else widened(query, reply.names)
+        if wide is None:
+            return result
+        if columns is None:
+            result = self._by_hidden_columns(wide, reference, at, settings, result)
+        return self._with_last_rows(wide, reference, at, settings, result)
+
+    def _by_hidden_columns(
+        self,
+        wide: Widened,
+        reference: SqlReference,
+        at: int,
+        settings: SqlSettings,
+        result: QueryResult,
+    ) -> QueryResult:
+        """The result with what its order goes by beside its columns, where that can be asked."""
+        told = self._reply(wide.query, reference, at, settings)
+        rows, width = told.result.rows, result.columns
+        if told.failure or [list(row[:width]) for row in rows] != [*map(list, result.rows)]:
+            return result
+        return replace(result, order_columns=wide.columns, order_rows=rows)
+
+    def _with_last_rows(
+        self,
+        wide: Widened,
+        reference: SqlReference,
+        at: int,
+        settings: SqlSettings,
+        result: QueryResult,
+    ) -> QueryResult:
+        """The result with all rows of which a LIMIT has left some, where these can be asked."""
+        query = unlimited(wide.query)
+        if query is None or result.order_columns is None or not result.rows:
+            return result
+        told = self._reply(query, reference, at, settings)
+        if told.failure:
+            return result
+
+        def key(row: Row) -> list[str]:
+            return [row[column] for column in wide.columns]
+
+        shown = result.rows if result.order_rows is None else result.order_rows
+        last = [list(row) for row in told.result.rows if key(row) == key(shown[-1])]
+        left = [list(row) for row in shown if key(row) == key(shown[-1])]
+        if len(last) <= len(left) or not all(row in last for row in left):
+            return result
+        return replace(result, last_rows=[row[: result.columns] for row in last])
 
     def _reply(self, sql: str, reference: SqlReference, at: int, settings: SqlSettings) -> Reply:
         launcher = self._launcher(settings.engine)

@@ -8,24 +8,39 @@ in Python and JavaScript. Numbers are exact, whatever their size.
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import DecimalException
 from typing import Final, NoReturn
 
+from assay.verifiers.text.around import chat
 from assay.verifiers.text.dialects import BigInteger, Number
-from assay.verifiers.text.thoughts import behind_thoughts
+from assay.verifiers.text.thoughts import answer_span, begins_with_thought
 
 NESTING_MAX: Final = 1_000
 """Maximum nesting depth of objects and arrays."""
 _INTEGER_DIGITS_MAX: Final = 4_000
 """Below Python's limit on the digits of an `int`."""
-_FENCE: Final = re.compile(r"[ \t\u200b\u2060\ufeff]*(`{3,}|~{3,})[ \t]*([^\n]*)")
-_NAMED: Final = re.compile(r"[ \t]*json[5c]?\b", re.IGNORECASE)
+_FENCE: Final = re.compile(
+    r"[ \t\u200b\u2060\ufeff]*(?:(?:[-*+]|[0-9]{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})[ \t]*([^\n]*)"
+)
+_NAMED: Final = re.compile(r"[ \t]*(?:\{[ ]?\.?)?json[5c]?\b", re.IGNORECASE)
+_NAMES: Final = frozenset(("json", "json5", "jsonc"))
+_MAY_HOLD: Final = frozenset(
+    ("", "js", "javascript", "text", "txt", "plain", "plaintext", "output", "result", "data")
+)
+"""Words behind a fence that name no other language."""
+_JSON: Final = 2
+"""The best kind of a block."""
 _QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
-_ENDS: Final = re.compile(r"(?:\s*(?:<\|\w{1,30}\|>|</s>)){1,8}\s*\Z")
-_END_CHARS_MAX: Final = 200
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
-_TAGS: Final = ("<answer>", "</answer>")
+_TAG_ENDS: Final = re.compile(
+    r"</(answer|final_answer|json|output|result|response|tool_call|function_call)>\s*\Z"
+)
+_TAG_CHARS_MAX: Final = 100
+_ANSWER: Final = "answer"
+_STRINGS: Final = re.compile(r'"(?:[^"\\\n]++|\\[^\n]?)*+"?|`</?[\w:]{1,20}>`')
+"""Of JSON, which end with their line, and marks of thoughts that are mentioned."""
 _JSON_BEGINS: Final = frozenset('{["')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -120,17 +135,17 @@ def unwrapped(response: str) -> str:
 
 
 def fenced(response: str) -> str:
-    """The last fenced block named `json`, otherwise the last fenced block, otherwise the response;
-    without what the model thought aloud, and without an answer tag around all of it.
+    """The last fenced block named `json`, otherwise the last one that names no other language,
+    otherwise the last, otherwise the response; without thoughts, and without an answer tag.
 
-    A fence is a line of three or more backticks or tildes with any indentation. It is closed by a
-    fence of the same character and at least the same length; where there is none, by one with words
-    behind it, or by the end of a truncated response. Where there is no fence, or only in a
-    quotation, three backticks within lines count. The last marks of a chat template are no part of
-    a response.
+    A fence is a line of three or more backticks or tildes with any indentation, or behind the mark
+    of a list; one named `json` may stand behind words. It is closed by a fence of the same
+    character and at least the same length; where there is none, by one with words behind it, or by
+    the end of a truncated response. Blocks that hold nothing do not count. Where there is no fence,
+    or only in a quotation, three backticks within lines count. The last marks of a chat template
+    are no part of a response.
     """
-    end = _ENDS.sub("", response[-_END_CHARS_MAX:])
-    response = _behind_thought(response[:-_END_CHARS_MAX] + end)
+    response = told(chat.unended(response))
     found = _last_block(response)
     if found is None and _QUOTED.search(response):
         found = _last_block(_QUOTED.sub("", response))
@@ -142,42 +157,93 @@ def fenced(response: str) -> str:
 
 
 def _last_block(response: str) -> str | None:
-    last: str | None = None
-    last_json: str | None = None
-    lines = response.split("\n")
+    """The last block of the best kind; `None` without one that holds something."""
+    best: str | None = None
+    best_kind = 0
+    lines = _lines(response)
     at = 0
     while at < len(lines):
         opening = _FENCE.fullmatch(lines[at].rstrip("\r"))
         at += 1
         if opening is None or (opening[1][0] == "`" and "`" in opening[2]):
             continue
-        begin = at
-        while at < len(lines) and not _closes(lines[at], opening[1]):
-            at += 1
-        block = "\n".join(lines[begin:at])
-        if at == len(lines):  # no line of JSON begins with a fence
-            words = (to for to in range(begin, at) if lines[to].lstrip().startswith(opening[1]))
-            block = "\n".join(lines[begin : next(words, at)])
-            block = block.rstrip().removesuffix(opening[1])
-            if not block:  # it closes what a fence behind words has opened
-                break
-        last = block
-        if _NAMED.match(opening[2]):
-            last_json = last
+        kind = _kind(opening[2])
+        block, at = _block_from(lines, at, opening[1], is_json=kind == _JSON)
+        if block.strip() and kind >= best_kind:
+            best, best_kind = block, kind
+    return best
+
+
+def _block_from(lines: Sequence[str], begin: int, fence: str, *, is_json: bool) -> tuple[str, int]:
+    """A block, and the line behind it. No line of JSON begins or ends with a fence."""
+    at = begin
+    while at < len(lines) and not _closes(lines[at], fence):
+        if _begins_json(lines[at], fence):
+            return "\n".join(lines[begin:at]), at
+        if is_json and lines[at].lstrip().startswith(fence):
+            break
+        if is_json and lines[at].rstrip().endswith(fence):
+            return "\n".join([*lines[begin:at], lines[at].rstrip().rstrip(fence[0])]), at + 1
         at += 1
-    return last if last_json is None else last_json
+    if at < len(lines):
+        return "\n".join(lines[begin:at]), at + 1
+    words = (to for to in range(begin, at) if lines[to].lstrip().startswith(fence))
+    block = "\n".join(lines[begin : next(words, at)])
+    return block.rstrip().rstrip(fence[0]), at
 
 
-def _behind_thought(response: str) -> str:
-    """What stands behind what is thought aloud, unless the response begins as JSON does."""
+def _begins_json(line: str, fence: str) -> bool:
+    """Whether a fence within a block begins one named `json`."""
+    if "json" not in line.lower():
+        return False
+    opening = _FENCE.fullmatch(line.rstrip("\r"))
+    return opening is not None and opening[1] == fence and _kind(opening[2]) == _JSON
+
+
+def _lines(response: str) -> list[str]:
+    """The lines, with a fence named `json` behind words on a line of its own."""
+    found = []
+    for line in response.split("\n"):
+        bare = line.rstrip(" \t\r")
+        before, fence, word = bare.rpartition("```")
+        is_behind = fence and word.lower() in _NAMES and before.strip(" \t`")[:1] not in ("", ">")
+        if is_behind and _FENCE.fullmatch(bare) is None:
+            before = before.rstrip("`")
+            found += [before, bare[len(before) :]]
+        else:
+            found.append(line)
+    return found
+
+
+def _kind(words: str) -> int:
+    """Of a block by the words behind its fence: the greatest is what a response wants to say."""
+    if _NAMED.match(words):
+        return _JSON
+    return int(words.strip().lower() in _MAY_HOLD)
+
+
+def told(response: str) -> str:
+    """The response without what is thought aloud, unless it begins as JSON does, and what is in an
+    answer tag at its end. Neither the mark of a thought nor a tag is one in a string of JSON."""
     begun = response.lstrip()
-    if begun[:1] not in _JSON_BEGINS:
-        behind = behind_thoughts(response)
-        response = response if behind is None else behind
-    whole = response.strip()
-    if whole.startswith(_TAGS[0]) and whole.endswith(_TAGS[1]):
-        response = whole.removeprefix(_TAGS[0]).removesuffix(_TAGS[1])
-    return response
+    if begun[:1] in _JSON_BEGINS and not begins_with_thought(begun):
+        return response
+    begin, end = answer_span(_STRINGS.sub(_masked, response))
+    response = response[begin:end]
+    tag = _TAG_ENDS.search(response, max(0, len(response) - _TAG_CHARS_MAX))
+    if tag is None:
+        return response
+    opening = f"<{tag[1]}>"
+    at = len(response) - len(response.lstrip())
+    if not response.startswith(opening, at):
+        at = _STRINGS.sub(_masked, response).rfind(opening) if tag[1] == _ANSWER else -1
+    return response if at < 0 else response[at + len(opening) : tag.start()]
+
+
+def _masked(string: re.Match[str]) -> str:
+    """As long, without what it says; one quotation mark alone stays as it is."""
+    said = string[0]
+    return "x" * len(said) if len(said) > 1 and said[-1] in '"`' else said
 
 
 def _closes(line: str, fence: str) -> bool:

@@ -27,7 +27,9 @@ from assay.verifiers.port import (
     resource_limited,
     scored,
 )
+from assay.verifiers.text import denials
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.around import layout, marks, unreal, withdrawn
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
@@ -45,7 +47,7 @@ from assay.verifiers.text.definition import (
     TextReference,
 )
 from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_is_json, judge_json
-from assay.verifiers.text.json_text import fenced, unwrapped
+from assay.verifiers.text.json_text import fenced, told, unwrapped
 from assay.verifiers.text.thoughts import answer_part
 
 _INVALID_REFERENCE: Final = "invalid_reference"
@@ -88,8 +90,11 @@ class MatchHandler:
         """Nothing to release."""
 
     def _one(self, work: Work) -> StageVerdict:
-        if len(work.response) > self._response_chars_max:
-            error = f"response has {len(work.response)} characters"
+        chars = len(work.response)
+        if chars > self._response_chars_max:
+            chars = len(_part_read(work))
+        if chars > self._response_chars_max:
+            error = f"response has {chars} characters"
             evidence = Evidence(verdict="too_long", error=error)
             return resource_limited(settings=work.settings, evidence=evidence)
         began_s = time.process_time()
@@ -188,12 +193,25 @@ def _tried_on_trivial(reference: RegexReference) -> Evidence:
     return Evidence(verdict="pass")
 
 
+def _part_read(work: Work) -> str:
+    """The response without the thoughts that its judge does not read, however long they are."""
+    if isinstance(work.reference, RegexReference):
+        return work.response
+    if isinstance(work.reference, JsonSchemaReference):
+        return told(work.response) if work.settings.fenced else work.response
+    whole = work.settings.strategies == (Strategy.WHOLE,)
+    is_read = whole and isinstance(work.reference, ExactReference)
+    return work.response if is_read else answer_part(work.response)
+
+
 # -- judges --------------------------------------------------------------------------------------
 def _exact(work: Work) -> Evidence:
     settings: ExactSettings = work.settings
     reference: ExactReference = work.reference
     is_whole = settings.strategies == (Strategy.WHOLE,)
-    said = work.response if is_whole else answer_part(work.response)
+    said = work.response if is_whole else _plain(work.response, reference.answers)
+    if said is None:
+        return Evidence(verdict="no_answer", error=withdrawn.TAKEN_BACK)
     found = extract(said, settings.strategies)
     if found is None:
         empty_is_right = "" in {answer.strip() for answer in reference.answers}
@@ -204,8 +222,40 @@ def _exact(work: Work) -> Evidence:
         return text.casefold() if settings.ignore_case else text
 
     right = {form(answer) for answer in reference.answers}
-    again = bool(found.parts) and all(form(part) in right for part in found.parts)
-    return _told(passed=again or form(found.text) in right, extracted=found.text)
+    if not is_whole:
+        right |= {form(_as_found(answer, said)) for answer in reference.answers}
+
+    def is_right(text: str) -> bool:
+        tried = (text,) if is_whole else marks.layers(text)
+        return any(form(one) in right for one in tried)
+
+    again = bool(found.parts) and all(map(is_right, found.parts))
+    return _told(passed=again or is_right(found.text), extracted=found.text)
+
+
+def _plain(response: str, answers: Sequence[str]) -> str | None:
+    """The response without thoughts, layout and what is struck through; `None`: it takes its answer
+    back. Where an answer has what counts as layout elsewhere, nothing but thoughts is left out."""
+    said = answer_part(response)
+    alone = [f"Answer:\n{answer.strip()}" for answer in answers]
+    if any(_without_layout(one) != one or withdrawn.is_withdrawn(one) for one in alone):
+        return said
+    said = _without_layout(said)
+    return None if withdrawn.is_withdrawn(said) else said
+
+
+def _without_layout(text: str) -> str:
+    return unreal.without(denials.without_struck(layout.plain(text)))
+
+
+def _as_found(answer: str, said: str) -> str:
+    """The answer without the marks that what finds it takes away, if these stand in `said`."""
+    ended = answer.strip().removesuffix(".")
+    bare = ended.strip("*_ ")
+    is_marked = bool(bare) and said.rfind(answer.strip()) + answer.strip().find(bare) == said.rfind(
+        bare
+    )
+    return bare if is_marked and answer.strip() in said else ended
 
 
 def _choice(work: Work) -> Evidence:

@@ -33,7 +33,13 @@ def begins_with_thought(response: str) -> bool:
 
 def answer_part(response: str) -> str:
     """The response without its thoughts; one that does not end hides the rest."""
+    begin, end = answer_span(response)
+    return response[begin:end]
+
+
+def answer_span(response: str) -> tuple[int, int]:
+    """Where that part begins and ends."""
     behind = behind_thoughts(response)
-    told = response if behind is None else behind
-    begun = _BEGINS.search(told)
-    return told if begun is None else told[: begun.start()]
+    begin = 0 if behind is None else len(response) - len(behind)
+    begun = _BEGINS.search(response, begin)
+    return begin, len(response) if begun is None else begun.start()

@@ -4,8 +4,8 @@ Linear, total on any text. It is in a fenced block (`blocks`). An unclosed block
 block is closed, and a session of an interpreter only if there is nothing else. What a
 model thinks aloud (`assay.verifiers.text.thoughts`) has a say only if there is no block behind it.
 Without a fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates
-and of few-shot prompts around the whole response (`<code>`, `<answer>`, `[PYTHON]`, `[BEGIN]`,
-`<|eot_id|>`) are no part of the program.
+and of few-shot prompts around the response or its end (`<code>`, `<answer>`, `<sql>`,
+`[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
 """
 
 import re
@@ -15,6 +15,7 @@ from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
+from assay.verifiers.text.around import chat
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
 
@@ -36,7 +37,6 @@ class BlockChoice(StrEnum):
     FIRST = "first"
 
 
-_END_CHARS_MAX: Final = 100
 PYTHON: Final = frozenset({"python", "py", "python3", "py3", "pypy", "cpython", "ipython", "sage"})
 CPP: Final = frozenset(
     {"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c", "g++", "gnu++", "cplusplus", "hpp", "h++"}
@@ -46,11 +46,11 @@ MAIN: Final = r"^[^\n/*#\"]{0,400}\bmain\s{0,8}\("
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
-    *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution")),
+    *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution", "sql", "SQL")),
+    ("[SQL]", "[/SQL]"),
 )
 _SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
 """What was typed to an interpreter, with its answers."""
-_ENDS: Final = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\s*$")
 
 
 def program_of(
@@ -78,7 +78,7 @@ def program_of(
     response = response.removeprefix(_BYTE_ORDER_MARK)
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
-    response = response[:-_END_CHARS_MAX] + _ENDS.sub("", response[-_END_CHARS_MAX:])
+    response = chat.unended(response)
     found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
     behind = [block for block in blocks_of(answer, languages) if block.closed]
@@ -147,9 +147,14 @@ def _having(wants: re.Pattern[str] | None, blocks: Sequence[str]) -> list[str]:
 
 
 def _unframed(response: str) -> str:
-    """Without what encloses a whole response; anything else stays as it is, spaces too."""
+    """Without what encloses the response or its end; anything else stays as it is, spaces too."""
     stripped = response.strip()
     for opening, closing in _FRAMES:
-        if stripped.startswith(opening) and stripped.endswith(closing):
-            return stripped[len(opening) : -len(closing)].strip("\r\n") + "\n"
+        if stripped.endswith(closing) and (at := _frame_at(stripped, opening)) >= 0:
+            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
     return response
+
+
+def _frame_at(text: str, opening: str) -> int:
+    """Where the frame begins that `text` ends with; -1: nowhere."""
+    return 0 if text.startswith(opening) else text.rfind(opening)

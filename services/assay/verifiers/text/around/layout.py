@@ -7,9 +7,9 @@ Total; every pattern takes linear time.
 import re
 from typing import Final
 
-_CHAT_ENDS: Final = re.compile(
-    r"(?:\s{0,9}(?:<\|[a-z_]{2,20}\|>|</s>|<eos>|<end_of_turn>|\[/?INST\]))+\s*\Z"
-)
+from assay.verifiers.text.around import chat
+
+_CHAT_ENDS: Final = re.compile(rf"(?:\s{{0,9}}(?:{chat.MARK}|\[/?INST\]))+\s*\Z")
 _HAS_HTML: Final = re.compile(r"<[A-Za-z/]")
 _FACES: Final = (
     *("b", "i", "u", "q", "em", "tt", "strong", "code", "span", "font", "mark", "small", "big"),

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from typing import Final
 
+TAKEN_BACK: Final = "the response takes its answer back"
 _CHARS_MAX: Final = 400
 """From the end."""
 _SUBJECT: Final = (

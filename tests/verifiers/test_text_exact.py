@@ -1,0 +1,115 @@
+"""`exact`: the whole response word for word, or what a strategy finds, without marks around it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assay.core.verdict import Ended
+from assay.verifiers.text.around.marks import layers
+
+Judge = Callable[..., Ended]
+WAYS = ["tag", "boxed", "hashes", "answer_is", "answer_colon"]
+
+
+def _reward(judge: Judge, response: str, gold: str, **more: Any) -> float | None:
+    return judge("exact", response, {"answers": [gold]}, strategies=WAYS, **more).reward
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<answer>**Paris**</answer>",
+        "<answer>\n```\nParis\n```\n</answer>",
+        "<answer>The answer is Paris.</answer>",
+        "\\boxed{\\text{Paris}}",
+        "\\boxed{\\textbf{\\text{Paris}}}",
+        "The final answer is $\\text{Paris}$.",
+        'The answer is "Paris".',
+        "The answer is Paris!",
+        "Answer: `Paris`.",
+        "Answer: \u201cParis\u201d",
+        "Answer: \u200bParis\u200b",
+        "Answer: Paris<|im_end|>",
+        "Answer: <b>Paris</b>",
+        "<b>Answer:</b> Paris",
+        "Answer: ~~Rome~~ Paris",
+        "Answer: Rome. Wait, actually, the answer is Paris.",
+        "<think>Answer: Rome</think>\nAnswer: Paris\n\nI hope this helps!",
+    ],
+)
+def test_marks_around_what_a_strategy_finds_are_no_part_of_it(judge: Judge, response: str) -> None:
+    assert _reward(judge, response, "Paris") == 1.0
+    assert _reward(judge, response.replace("Paris", "Oslo"), "Paris") == 0.0
+    assert _reward(judge, response, "paris") == 0.0
+    assert _reward(judge, response, "paris", ignore_case=True) == 1.0
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Answer: Paris\n\nWait, that is wrong.",
+        "Answer: ~~Paris~~",
+        "Answer: not Paris",
+        "Answer: Paris or Rome",
+        "Answer: (not Paris)",
+        "Answer: **Paris** or **Rome**",
+        'Answer: "Paris" and "Rome"',
+        "Answer: Paris?",
+        "Answer: Paris, Texas",
+        "Answer: Paris (the capital)",
+        "Answer: P\u0430ris",
+        "<think>Answer: Paris",
+    ],
+)
+def test_other_words_and_words_that_are_taken_back_are_wrong(judge: Judge, response: str) -> None:
+    assert _reward(judge, response, "Paris") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "right", "wrong"),
+    [
+        ("__init__", "Answer: __init__", "Call `__init__`.\n\nAnswer: init"),
+        ("__init__", "Answer: `__init__`", "Answer: _init_"),
+        ("*args", "The answer is *args.", "The answer is args."),
+        ("U.S.", "The answer is U.S.", "The answer is U."),
+        ("5!", "Answer: 5!", "Answer: 5"),
+        ("5", "Answer: **5**", "Answer: 5!"),
+        ("Yahoo!", "Answer: Yahoo!", "Answer: Yahoo"),
+        ("<b>x</b>", "Answer: <b>x</b>", "Answer: x"),
+        ("\U0001f642", "Answer: \U0001f642", "Answer: \U0001f641"),
+        ("Done", "Answer:\nDone", "Answer:\nNot done"),
+        ('"a"', 'Answer: "a"', "Answer: a"),
+        ("f'", "Answer: f'", "Answer: f"),
+    ],
+)
+def test_an_answer_keeps_the_marks_that_are_its_own(
+    judge: Judge, gold: str, right: str, wrong: str
+) -> None:
+    assert _reward(judge, right, gold) == 1.0
+    assert _reward(judge, wrong, gold) == 0.0
+
+
+@pytest.mark.parametrize(
+    "response", ["**Paris**", "Paris.", "`Paris`", "Answer: Paris", "Paris</s>"]
+)
+def test_the_whole_response_is_compared_word_for_word(judge: Judge, response: str) -> None:
+    assert judge("exact", response, {"answers": ["Paris"]}).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("**`x`**.", "x"),
+        ("**a** or **b**", "**a** or **b**"),
+        ("```py\na\nb\n```", "a\nb"),
+        ("```\na\n```\n```\nb\n```", "```\na\n```\n```\nb\n```"),
+        ("\\text{a} \\text{b}", "\\text{a} \\text{b}"),
+        ("$5 and $6", "$5 and $6"),
+        ("", ""),
+        ("**", "**"),
+        (".", "."),
+    ],
+)
+def test_each_mark_is_taken_off_by_itself(text: str, last: str) -> None:
+    assert list(layers(text))[-1] == last
