@@ -123,6 +123,7 @@ def test_the_runs_cancel_and_lose_leases(logs: Sequence[Sequence[SimulatedCall]]
     assert sum(one.redelivered for one in reaped) > 0
     taken_back = [command.answer for command in commands if command.name == "take_back"]
     assert sum(one.redelivered for one in taken_back) > 0
+    assert sum(c.answer for c in commands if c.name == "give_back_undelivered") > 0
 
 
 def is_error(answer: object) -> bool:
