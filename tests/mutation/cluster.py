@@ -70,7 +70,7 @@ CLUSTER_MUTANTS: Final = (
         ("self.wanted = -(-slots // self.slots_per_pod)", "self.wanted = slots // self.slots_per_pod"),
         ("if out or (target.refused and short):", "if out:"),
         ("self.cap_until_s = now_s + patience.quota_hold_s", "self.cap_until_s = now_s + 1e9"),
-        ("return len(recent) >= CONTENDED_CHANGES", "return False"),
+        ("elif len(recent) >= CONTENDED_CHANGES:", "elif False:"),
         ("pod.name in self._timed:", "False:"),
     ),
     *_pods(
