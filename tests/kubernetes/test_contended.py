@@ -1,4 +1,4 @@
-"""Two owners of one pool: each is told, by name where there is one, and the size stays calm."""
+"""Two owners of one pool: each is named, and sizes change seldom."""
 
 import pytest
 from tests.kubernetes.cluster import Cluster, until
@@ -62,7 +62,7 @@ def test_the_longer_it_lasts_the_less_often_the_size_is_set(contest: Contest) ->
     first, second = contest.fight(600), contest.fight(3_600)
     assert first <= 3 + 4 + 600 / CONTENDED_PATCH_S_MAX
     assert second <= 3_600 / CONTENDED_PATCH_S_MAX
-    assert contest.pool.contended(contest.now_s), "and it is told all the while"
+    assert contest.pool.contended(contest.now_s), "and the condition says so all the while"
 
 
 def test_the_first_answers_come_as_soon_as_before(contest: Contest) -> None:
@@ -92,7 +92,7 @@ def test_it_is_over_when_the_other_is_left_alone_for_long(contest: Contest) -> N
     assert not contest.pool.contended(contest.now_s)
 
 
-async def test_two_planners_with_two_stores_are_told_of_each_other_and_do_not_fight(
+async def test_two_planners_with_two_stores_name_each_other_and_do_not_fight(
     server: Server, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
     """As two releases that name one Deployment: each leads by its own store."""
@@ -117,8 +117,10 @@ async def test_two_planners_with_two_stores_are_told_of_each_other_and_do_not_fi
     ]
     assert len(sizes) <= 7, "without it each would have set its size every time"
     conditions = [(await one.pool(RUN)).condition for one in (mine, theirs)]
-    told = [one for one in conditions if one.startswith(f"Contended: {FIELD_MANAGER}, another pl")]
-    assert told, conditions
+    naming = [
+        one for one in conditions if one.startswith(f"Contended: {FIELD_MANAGER}, another pl")
+    ]
+    assert naming, conditions
     before = len(server.calls)
     for _ in range(20):
         for scaling, slots in ((theirs, 1), (mine, 4)):

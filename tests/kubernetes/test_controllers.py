@@ -89,7 +89,7 @@ async def test_a_quota_of_the_namespace_is_named_and_bounds_the_plan(
 async def test_a_quota_that_is_lowered_below_what_there_is_bounds_the_plan_until_it_is_raised(
     cluster: Cluster, run_scaler: RunScaler
 ) -> None:
-    """Pods above it stay; one that ends is not replaced, and nothing is asked for in vain."""
+    """Pods above it stay; one that ends is not replaced, and nothing more is asked for."""
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
             "spec": {"hard": {"pods": "9"}}}  # fmt: skip
     await cluster.call("POST", cluster.path("resourcequotas"), body, "application/json")

@@ -88,7 +88,7 @@ async def test_a_host_that_drains_gives_back_claims_whose_answers_were_lost(
     await until(lambda: away.lost)
     stopping = asyncio.create_task(host.stop())
     await until(lambda: host.host.why_not_ready == "draining")
-    await asyncio.sleep(0.1)  # it asks in vain
+    await asyncio.sleep(0.1)  # it asks without success
     away.takes_reports = True
     await stopping
     record = await trainer.record(batch)

@@ -39,7 +39,7 @@ LEASE_RAN_OUT: Final = "the lease ran out"
 ANSWERS_NOTED: Final = 16
 """Answers to a worker's claims of a stage that a store remembers, each of at most 64 requests."""
 HELD_NAMED_MAX: Final = 1_024
-"""Leases that `give_back_undelivered` is told of: more were not leased by those answers."""
+"""Leases in a call of `give_back_undelivered`: those answers leased no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class LostAnswers:
     """
 
     def __init__(self, parts: HostParts, stage: StageName, held: Collection[Lease]) -> None:
-        """Owe none; `held` are the leases that the host has of the stage, always as of now."""
+        """Owe none; `held`: the leases that the host has of the stage, at present."""
         self._parts = parts
         self._stage = stage
         self._held = held

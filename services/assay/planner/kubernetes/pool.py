@@ -35,7 +35,7 @@ CONTENDED_PATCH_S_MAX: Final = 120.0
 """While someone else sizes the pool too, it is set so long after the other's change: at each change
 for twice as long, up to this. Each change starts and ends pods."""
 CONTENDED_OVER_S: Final = 60.0
-"""It is over when our size stood for so long, or the other's for `CONTENDED_GIVEN_UP_S`."""
+"""It is over when our size has stood for this time, or the other's for `CONTENDED_GIVEN_UP_S`."""
 CONTENDED_GIVEN_UP_S: Final = 2 * CONTENDED_PATCH_S_MAX
 HELD_UP_S: Final = 15.0
 """Pause after an attempt that delayed the step."""
@@ -119,7 +119,7 @@ class Pool:
     """Instants at which someone else changed the size."""
     foreign_by: str = ""
     fought: int | None = None
-    """Sizes that we set in vain since someone else keeps sizing it; `None`: no one does."""
+    """Sizes of ours that did not stand since someone else keeps sizing it; `None`: no one does."""
     replaces: bool = False
     """Doubted pods go first when the pool is made smaller."""
     wanted: int | None = None

@@ -66,6 +66,7 @@ HOST_LEASE_S_MAX: Final = 60.0
 WAITS_MAX: Final = 6_144
 WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
+ONLY_ENROLLS: Final = "this token permits only to enroll"
 _PARTS: Final = 4
 
 T = TypeVar("T")
@@ -153,7 +154,7 @@ class WorkGateway:
     def _stage(self, caller: WorkerPass, stage: str) -> StageName:
         name = StageName(stage)
         if not caller.worker:
-            raise PermissionDenied("this token permits only to enroll")
+            raise PermissionDenied(ONLY_ENROLLS)
         if name not in caller.stages:
             raise PermissionDenied(f"stage: this token does not permit {stage[:200]!r}")
         return name
@@ -398,23 +399,30 @@ class WorkGateway:
         return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
     async def leave(self, caller: WorkerPass, predecessor: str) -> tuple[int, int]:
-        """Forget the caller's host, or take back what a killed life of it held, as its token shows.
+        """Forget the caller's host, or take back what a killed life of it held, as its token shows,
+        at the stages of both tokens.
 
         Returns:
             How many requests are delivered again, and how many ended.
 
         Raises:
-            Unauthenticated: no key signed the predecessor's token, or it is too old.
+            PermissionDenied: the caller's token permits only to enroll.
+            Unauthenticated: no key signed the predecessor's token, it is too old, or the two tokens
+                have no stage in common.
         """
+        if not caller.worker:
+            raise PermissionDenied(ONLY_ENROLLS)
         if not predecessor:
             await self._store.drop_host(caller.worker)
             return 0, 0
         before = self._keys().read(predecessor)
         age_ns = self._clock.now_ns() - before.expires_ns
-        if not before.worker or before.worker == caller.worker or age_ns > PREDECESSOR_AGE_NS_MAX:
+        stages = [stage for stage in before.stages if stage in caller.stages]
+        is_earlier = before.worker and before.worker != caller.worker and stages
+        if not is_earlier or age_ns > PREDECESSOR_AGE_NS_MAX:
             raise Unauthenticated("predecessor: not the token of an earlier life")
         redelivered = dead = 0
-        for stage in before.stages:
+        for stage in stages:
             taken = await self._store.take_back(
                 stage, before.worker, attempts_max=self.attempts_max
             )
@@ -428,7 +436,7 @@ class WorkGateway:
     def artifact_keys(self, caller: WorkerPass, key: str) -> Sequence[str]:
         """Where the worker's artifact is, and where else it is to be kept: see `ArtifactScopes`."""
         if not caller.worker:
-            raise PermissionDenied("this token permits only to enroll")
+            raise PermissionDenied(ONLY_ENROLLS)
         _in_range("key", len(key), 1, 1_024)
         return self._scopes.keys(caller.stages, key)
 
