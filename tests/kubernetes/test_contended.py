@@ -1,5 +1,7 @@
 """Two owners of one pool: each is named, and sizes change seldom."""
 
+from functools import partial
+
 import pytest
 from tests.kubernetes.cluster import Cluster, until
 from tests.kubernetes.relay import Server
@@ -109,7 +111,7 @@ async def test_two_planners_with_two_stores_name_each_other_and_do_not_fight(
             await scaling.resize(RUN, slots)
             now = await cluster.replicas(name)
             for one in (mine, theirs):
-                await until(lambda one=one, now=now: sees(one, now), "both see it")
+                await until(partial(sees, one, now), "both see it")
     sizes = [
         call.body["spec"]["replicas"]
         for call in server.calls
