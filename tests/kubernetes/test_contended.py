@@ -1,4 +1,4 @@
-"""Two owners of one pool: each is named, and sizes change seldom."""
+"""Two owners of one pool: each is named, and sizes change rarely."""
 
 from functools import partial
 
@@ -83,7 +83,7 @@ def test_it_is_over_when_our_size_stands(contest: Contest) -> None:
     contest.now_s += 1
     assert not contest.pool.contended(contest.now_s)
     contest.other()
-    assert not contest.pool.contended(contest.now_s), "one change is none"
+    assert not contest.pool.contended(contest.now_s), "one change is no contest"
     assert not contest.pool.leaves(contest.now_s)
 
 
