@@ -86,6 +86,58 @@ async def test_a_quota_of_the_namespace_is_named_and_bounds_the_plan(
     await until(is_free, "nothing bounds it")
 
 
+async def test_a_quota_that_is_lowered_below_what_there_is_bounds_the_plan_until_it_is_raised(
+    cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    """Pods above it stay; one that ends is not replaced, and nothing more is asked for."""
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+            "spec": {"hard": {"pods": "9"}}}  # fmt: skip
+    await cluster.call("POST", cluster.path("resourcequotas"), body, "application/json")
+
+    async def set_quota(pods: int) -> None:
+        hard = {"spec": {"hard": {"pods": str(pods)}}}
+        await cluster.call("PATCH", cluster.path("resourcequotas", "q"), hard)
+
+        async def is_in_force() -> bool:
+            found = await cluster.call("GET", cluster.path("resourcequotas", "q"))
+            return bool(found.get("status", {}).get("hard", {}).get("pods") == str(pods))
+
+        await until(is_in_force, f"a quota of {pods} pods")
+
+    await set_quota(9)
+    await cluster.deploy(RUN, replicas=0)
+    scaling = run_scaler(RUN, quota_hold_s=1.0)
+    await scaling.resize(RUN, 5)
+    await until(lambda: has_pods(cluster, 5), "all are made")
+    for name in await pods_of(cluster):
+        await cluster.set_status(name, ready(time.time() - 60))
+    await set_quota(2)
+    pool = await scaling.pool(RUN)
+    assert (pool.slots_max, pool.condition) == (None, ""), "what there is stays"
+    await cluster.remove_pod((await pods_of(cluster))[0])
+
+    async def is_exhausted() -> bool:
+        now = await scaling.pool(RUN)
+        named = now.condition.startswith("QuotaExhausted: 4 slots") and "exceeded quota: q" in (
+            now.condition
+        )
+        return named and (now.ready, now.slots_max) == (4, 4)
+
+    await until(is_exhausted, "four are given")
+    await scaling.resize(RUN, 4)
+
+    async def is_free() -> bool:
+        now = await scaling.pool(RUN)
+        return now.slots_max is None and not now.condition
+
+    await until(is_free, "the plan is within what is given, and may ask for more after a while")
+    await scaling.resize(RUN, 5)
+    await until(is_exhausted, "it is refused again")
+    await set_quota(9)
+    await until(lambda: has_pods(cluster, 5), "the controller makes the fifth")
+    await until(is_free, "nothing bounds it")
+
+
 async def test_the_idle_pods_are_those_that_kubernetes_removes(
     cluster: Cluster, run_scaler: RunScaler, store: Store
 ) -> None:

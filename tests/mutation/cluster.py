@@ -70,7 +70,7 @@ CLUSTER_MUTANTS: Final = (
         ("self.wanted = -(-slots // self.slots_per_pod)", "self.wanted = slots // self.slots_per_pod"),
         ("if out or (target.refused and short):", "if out:"),
         ("self.cap_until_s = now_s + patience.quota_hold_s", "self.cap_until_s = now_s + 1e9"),
-        ("return len(recent) >= CONTENDED_CHANGES", "return False"),
+        ("elif len(recent) >= CONTENDED_CHANGES:", "elif False:"),
         ("pod.name in self._timed:", "False:"),
     ),
     *_pods(
@@ -144,11 +144,11 @@ CLUSTER_MUTANTS: Final = (
         ("is_sealed([caller.worker, stage, fence, *said], seal)", "is_sealed([caller.worker, stage, *said], seal)"),
         ("if name not in caller.stages:", "if False:"),
         (
-            'if not caller.worker:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
-            'if False:\n            raise PermissionDenied("this token permits only to enroll")\n        if name',
+            'if not caller.worker:\n            raise PermissionDenied(ONLY_ENROLLS)\n        if name',
+            'if False:\n            raise PermissionDenied(ONLY_ENROLLS)\n        if name',
         ),
         ("undoing = asyncio.create_task(_undone(task, undo))", "undoing = task"),
-        ("before.worker == caller.worker", "False"),
+        ("before.worker != caller.worker", "True"),
         ("refuse_own_address(host.address, peer)", "pass"),
         ("            self._stage(caller, stage)\n        _in_range(\"lease_s\", lease_s, 0.001, HOST", "            pass\n        _in_range(\"lease_s\", lease_s, 0.001, HOST"),
         ("while more and size < ANSWER_BYTES_MAX:", "while more:"),

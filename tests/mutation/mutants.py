@@ -102,7 +102,7 @@ LEASES: Final = [
     *_of(
         "leases",
         f"{WORKER}/sweeps.py",
-        ("beaten_ns < parts.health.regained_ns)", "beaten_ns == 0)"),
+        ("beaten_ns < regained_ns)", "beaten_ns == 0)"),
     ),
     *_of(
         "leases",
@@ -247,7 +247,7 @@ RETRIES: Final = [
             "            if job.attempts < attempts_max:\n",
             "            if job.attempts <= attempts_max:\n",
         ),
-        ("                job.attempts -= 1\n", ""),
+        ("        job.attempts -= 1\n", ""),
         (
             'finish.handover\n        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""\n',
             'finish.handover\n        job.enqueued_ns, job.error = now_ns, ""\n',
@@ -258,8 +258,8 @@ RETRIES: Final = [
         f"{WORKER}/supervisor.py",
         ("            self._waiting.add_again(held)\n", ""),
         (
-            "                    self._may_be_work = True\n                    self._parts",
-            "                    self._parts",
+            "                    self._may_be_work = True\n                    self._lost_answers",
+            "                    self._lost_answers",
         ),
         ("        if self._wakes_served < mine:\n", "        if self._wakes_served < 0:\n"),
         ("                self._give_past_fresh()\n", ""),

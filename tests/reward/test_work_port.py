@@ -419,7 +419,7 @@ async def test_the_next_life_takes_back_what_a_killed_one_held_and_no_other_can(
     )  # fmt: skip
     await stranger.take_back(FIRST, WorkerId("host:1"), attempts_max=3)
     operators = WorkerPass(stages=(FIRST,), expires_ns=2**62, name="x")
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(PermissionDenied):
         await scene.port.gateway.leave(operators, WorkerKeys([KEY]).mint(operators))
     alive = WorkerKeys([KEY]).read(killed.session)
     with pytest.raises(Unauthenticated):  # it lives, so it is no earlier life of its own

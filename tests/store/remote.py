@@ -256,6 +256,13 @@ class ByTheApi:
         found = await self._store.ended_by(list(names.values()))
         return {one: found[name] for one, name in names.items()}
 
+    async def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease]
+    ) -> int:
+        remote = await self._worker(worker)
+        shown = [self._holders[lease][1] for lease in leases]
+        return await remote.give_back_undelivered(stage, worker=worker, leases=shown)
+
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         remote = self._workers.get(worker)
         session = worker if remote is None else _name_of(remote)

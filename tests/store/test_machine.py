@@ -463,6 +463,20 @@ class StoreMachine(RuleBasedStateMachine):
             see,
         )
 
+    @rule(stage=STAGES, knows=st.integers(0, 6))
+    def give_back_undelivered(self, stage: StageName, knows: int) -> None:
+        """It holds some of its latest claims; the answers to the others were lost."""
+        leases = [one.lease for one in self.claims[len(self.claims) - knows :]]
+        self.both(
+            self.store.give_back_undelivered(stage, worker=WORKER, leases=leases),
+            lambda: self.model.give_back_undelivered(
+                stage,
+                worker=WORKER,
+                leases=[self.models_lease[lease] for lease in leases],
+                now_ns=self.now_ns,
+            ),
+        )
+
     @rule(stage=STAGES, attempts_max=st.integers(1, 2), dead=st.booleans())
     def take_back(self, stage: StageName, attempts_max: int, dead: bool) -> None:
         worker = WORKER if dead else WorkerId("another")

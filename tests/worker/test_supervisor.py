@@ -100,7 +100,7 @@ async def test_what_a_beat_reports_as_lost_is_lost() -> None:
         return [lost.claim.lease]
 
     supervisor._parts.store = SimpleNamespace(beat=beat)
-    supervisor._parts.health = SimpleNamespace(worked=lambda: None)
+    supervisor._parts.answered = lambda _operation, _began_ns: None
     nothing: Any = SimpleNamespace(lease_s=10.0, monotonic_ns=lambda: 7)
     supervisor._spec = supervisor._clock = nothing
     await supervisor._beat_once()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.core.ids import StageName
 from assay.core.records import Reaped
-from assay.worker.sweeps import IN_TURN, SweepTurns, reap
+from assay.worker.sweeps import IN_TURN, OTHERS_S, SweepTurns, reap
 
 STAGES = [StageName(f"stage{number}") for number in range(3 * IN_TURN + 2)]
 
@@ -54,24 +54,28 @@ class Swept:
 
 
 @pytest.mark.parametrize(
-    ("is_up", "beaten_ns", "reaps"),
+    ("is_up", "beaten_ns", "regained_s_ago", "reaps"),
     [
-        (True, None, 1),
-        (True, 100, 1),
-        (True, 99, 0),
-        (True, 1, 0),
-        (False, None, 0),
-        (False, 200, 0),
+        (True, None, OTHERS_S, 1),
+        (True, 100, OTHERS_S, 1),
+        (True, 99, OTHERS_S, 0),
+        (True, 1, OTHERS_S, 0),
+        (False, None, OTHERS_S, 0),
+        (False, 200, OTHERS_S, 0),
+        (True, None, OTHERS_S - 0.1, 0),
+        (True, 200, OTHERS_S - 0.1, 0),
     ],
 )
 async def test_after_an_outage_a_host_renews_its_leases_before_it_takes_any_back(
-    is_up: bool, beaten_ns: int | None, reaps: int
+    is_up: bool, beaten_ns: int | None, regained_s_ago: float, reaps: int
 ) -> None:
-    """Its own leases may have expired in the outage, while it works on."""
+    """Its own leases may have expired in the outage, while it works on; so may those of others."""
     store = Swept()
+    now_ns = 100 + int(regained_s_ago * 1e9)
     parts: Any = SimpleNamespace(
         health=SimpleNamespace(is_up=is_up, regained_ns=100),
         store=store,
+        clock=SimpleNamespace(monotonic_ns=lambda: now_ns),
         attempts_max=3,
         metrics=None,
     )

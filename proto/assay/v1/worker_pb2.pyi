@@ -471,26 +471,57 @@ class WorkLease(_message.Message):
 Global___WorkLease: _TypeAlias = WorkLease  # noqa: Y015
 
 @_typing.final
+class WorkHeld(_message.Message):
+    """The newest leases that a worker holds of a stage, 1,024 at most."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkLease]: ...
+    def __init__(
+        self,
+        *,
+        leases: _abc.Iterable[Global___WorkLease] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkHeld: _TypeAlias = WorkHeld  # noqa: Y015
+
+@_typing.final
 class HeartbeatRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
     LEASES_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     lease_s: _builtins.float
     @_builtins.property
     def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkLease]: ...
+    @_builtins.property
+    def held(self) -> Global___WorkHeld:
+        """Present while no claim of the stage is in flight: what else the worker's latest claims of it leased
+        was lost with their answers, and is given back. An API of an earlier release passes this over; such
+        leases run out.
+        """
+
     def __init__(
         self,
         *,
         stage: _builtins.str = ...,
         lease_s: _builtins.float = ...,
         leases: _abc.Iterable[Global___WorkLease] | None = ...,
+        held: Global___WorkHeld | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["held", b"held"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "leases", b"leases", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "lease_s", b"lease_s", "leases", b"leases", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -501,6 +532,9 @@ class HeartbeatResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LOST_FIELD_NUMBER: _builtins.int
+    GIVEN_BACK_FIELD_NUMBER: _builtins.int
+    given_back: _builtins.int
+    """Requests, or groups of them, that were given back as `held` says."""
     @_builtins.property
     def lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Indexes of the leases that are lost."""
@@ -509,10 +543,11 @@ class HeartbeatResponse(_message.Message):
         self,
         *,
         lost: _abc.Iterable[_builtins.int] | None = ...,
+        given_back: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lost", b"lost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["given_back", b"given_back", "lost", b"lost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,6 +36,12 @@ LEASE_RAN_OUT: Final = "the lease ran out"
 """Error of an attempt whose worker was not heard of in time."""
 
 
+ANSWERS_NOTED: Final = 16
+"""Answers to a worker's claims of a stage that a store remembers, each of at most 64 requests."""
+HELD_NAMED_MAX: Final = 1_024
+"""Leases in a call of `give_back_undelivered`: those answers leased no more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitness:
     """A server that is fit, and what an operator should know about it."""

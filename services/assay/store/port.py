@@ -80,6 +80,22 @@ class WorkerStore(Protocol):
         again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
         that took effect is STALE when it is repeated after a lost reply."""
 
+    async def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease]
+    ) -> int:
+        """Give back, without an attempt, what the worker's latest claims of the stage leased and
+        it does not hold: an answer was lost, so none of that has begun. To be called while it has
+        no claim of the stage in flight.
+
+        Args:
+            stage: of the claims.
+            worker: it itself.
+            leases: that it holds of the stage, or the `HELD_NAMED_MAX` of the largest fences.
+
+        Returns:
+            How many requests, or groups of them.
+        """
+
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """Take back expired leases (as failed attempts) and end requests of batches that are long
         past their deadline as EXPIRED; bounded by `jobs_max`."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from assay.core.hosts.record import HostRecord
 from assay.core.ids import StageName, WorkerId
-from assay.core.records import Reaped
+from assay.core.records import Lease, Reaped
 from assay.testing.queue_model import QueueModel
 
 
@@ -48,6 +48,16 @@ class HostCommands(ABC):
     ) -> Mapping[WorkerId, Mapping[StageName, int]]:
         """See `Store.ended_by`."""
         return {worker: dict(self._model.hosts.ended[worker]) for worker in workers}
+
+    async def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease]
+    ) -> int:
+        """See `Store.give_back_undelivered`."""
+        given = self._model.give_back_undelivered(
+            stage, worker=worker, leases=leases, now_ns=self._clock.now_ns()
+        )
+        self._wake()
+        return given
 
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""

@@ -325,9 +325,7 @@ class QueueModel:
                 leave_stage(job, report.report, now_ns)
                 self.batch_book.bury(job, finish.error, now_ns)
             case GiveBack():
-                job.attempts -= 1
-                job.claims -= 1
-                self.stages.enqueue(job)
+                self._give_back(job)
             case _:
                 assert_never(finish)
 
@@ -380,6 +378,23 @@ class QueueModel:
             expired=expired,
             completed=self.batch_book.take_completed(),
         )
+
+    def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease], now_ns: int
+    ) -> int:
+        """See `Store.give_back_undelivered`."""
+        lost = self.stages.undelivered(stage, worker, leases, now_ns)
+        for job in lost:
+            self.stages.release(job)
+            self.batch_book.touch(job.batch)
+            self._give_back(job)
+        self._write_touched(now_ns)
+        return len(lost)
+
+    def _give_back(self, job: Job) -> None:
+        job.attempts -= 1
+        job.claims -= 1
+        self.stages.enqueue(job)
 
     def take_back(
         self, stage: StageName, worker: WorkerId, *, attempts_max: int, now_ns: int

@@ -5,16 +5,26 @@ in the order of `core.ordering`. Requests join their queues at the end of a call
 virtual times are corrected.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import JobId, StageName, TenantId, WorkerId
 from assay.core.ordering import Costs, advance_us
 from assay.core.records import Claim, Lease, StageDepth
+from assay.core.store_limits import ANSWERS_NOTED
 from assay.testing.queue_groups import members_of
 from assay.testing.queue_hours import WorkerTime
 from assay.testing.queue_records import Changes, Job, waits
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The latest answers to the claims of one worker."""
+
+    jobs: deque[Sequence[Job]] = field(default_factory=lambda: deque(maxlen=ANSWERS_NOTED))
+    until_ns: int = 0
 
 
 class StageQueues:
@@ -30,6 +40,7 @@ class StageQueues:
         self._changes = changes
         self._fence = 0
         self._joining: list[Job] = []
+        self._answers: dict[tuple[StageName, WorkerId], _Answers] = {}
 
     def claim(
         self,
@@ -51,11 +62,48 @@ class StageQueues:
             claims.append(self._lease(job, now_ns, now_ns + lease_ns, worker))
         if claims:
             queue.shares.leave_out(left_out)
+            self._note_answer(stage, worker, claims, now_ns=now_ns, until_ns=now_ns + lease_ns)
         if queue.others(left_out):
             self._changes.work.add(stage)
         elif not queue:
             self._changes.work.discard(stage)
         return claims
+
+    def _note_answer(
+        self,
+        stage: StageName,
+        worker: WorkerId,
+        claims: Sequence[Claim],
+        *,
+        now_ns: int,
+        until_ns: int,
+    ) -> None:
+        known = self._answers.get((stage, worker))
+        if known is None or known.until_ns <= now_ns:
+            known = self._answers[stage, worker] = _Answers()
+        leases = self.leases[stage]
+        known.jobs.append([leases[claim.lease.job_id] for claim in claims])
+        known.until_ns = until_ns
+
+    def undelivered(
+        self, stage: StageName, worker: WorkerId, leases: Collection[Lease], now_ns: int
+    ) -> Sequence[Job]:
+        """What the worker was leased last and does not hold."""
+        known = self._answers.get((stage, worker))
+        if known is None or known.until_ns <= now_ns:
+            return []
+        held = {lease.job_id: lease.fence for lease in leases}
+        leased = self.leases[stage]
+        unknown = {
+            job.job_id: job
+            for jobs in known.jobs
+            for job in jobs
+            if leased.get(job.job_id) is job
+            and job.worker == worker
+            and held.get(job.job_id) != job.fence
+            and job.expires_ns > now_ns
+        }
+        return list(unknown.values())
 
     def _price(self, job: Job) -> Price | None:
         """`None` if it was already charged for this stage."""

@@ -32,7 +32,8 @@ WAIT_S: Final = 5.0
 IDLE_RESTS: Final = 3
 """Queues without work are swept less often by this factor."""
 CLOSE_S_MAX: Final = 15.0
-"""Time for slots to close and reports to be delivered after the drain, in seconds."""
+"""Time for slots to close and reports to be delivered after the drain, in seconds; longer where the
+drain itself took less than its time, as the store may be away together with this host's node."""
 
 log = structlog.get_logger(__name__)
 
@@ -195,16 +196,18 @@ class WorkerHost:
     async def stop(self) -> None:
         """Drain, close the slots, release everything."""
         self.begin_drain()
+        end_ns = self._clock.monotonic_ns() + int(self._settings.drain_s * 1e9)
         supervisors = self._supervisors.values()
         # Work continues to the next stage during the drain, so leases are renewed to the end.
         await asyncio.gather(
             *(supervisor.drain(self._settings.drain_s) for supervisor in supervisors)
         )
+        left_s = max(CLOSE_S_MAX, (end_ns - self._clock.monotonic_ns()) / 1e9)
         try:
-            async with asyncio.timeout(CLOSE_S_MAX):
+            async with asyncio.timeout(left_s):
                 await asyncio.gather(*(supervisor.close() for supervisor in supervisors))
         except TimeoutError:
-            log.warning("not_closed_in_time", seconds=CLOSE_S_MAX)
+            log.warning("not_closed_in_time", seconds=round(left_s, 1))
         await self._tasks.cancel()
         await self._forks.close()
 

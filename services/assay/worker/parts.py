@@ -47,6 +47,12 @@ class HostParts:
     pipelines: Mapping[PipelineName, PipelineDefinition] = field(default_factory=dict)
     """Those that slots may make artifacts for."""
 
+    def answered(self, operation: str, began_ns: int) -> None:
+        """The store has answered a call that began then."""
+        self.health.worked()
+        spent_s = (self.clock.monotonic_ns() - began_ns) / 1e9
+        self.metrics.store_called(operation=operation, seconds=spent_s)
+
     def open_reports(self, stage: StageName, *, on_settled: Callable[[HeldClaim], None]) -> Reports:
         """Return the reports of a stage; `on_settled`: the store has one, or will not take it."""
         return Reports(

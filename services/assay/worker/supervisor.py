@@ -40,7 +40,7 @@ from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
 from assay.worker.slots.pool import SlotCounts, SlotPool
 from assay.worker.slots.process import SlotProcess
-from assay.worker.sweeps import reap
+from assay.worker.sweeps import LostAnswers, reap
 
 BEAT_S_MAX: Final = 1.0
 """Leases are renewed at a third of their length or sooner: a beat also returns cancellations."""
@@ -90,6 +90,7 @@ class Supervisor:
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
+        self._lost_answers = LostAnswers(parts, self.stage, self._held)
         self._may_be_work, self._left_out = True, self._audits.at_share
         self._claiming: asyncio.Task[None] | None = None
         self._wakes = self._wakes_served = 0  # served: before a claim, which tells another host
@@ -184,34 +185,33 @@ class Supervisor:
                 wakes, began_ns = self._wakes, self._clock.monotonic_ns()
                 self._left_out = self._audits.at_share
                 try:
+                    await self._lost_answers.settle()
                     claims = await self._parts.store.claim(
                         self.stage, claims_max=room, lease_s=self._spec.lease_s,
                         worker=self._parts.worker, left_out=self._left_out,
                     )  # fmt: skip
                 except AssayError as error:
                     self._may_be_work = True
+                    self._lost_answers.note()
                     self._parts.health.failed(error)
                     failures += 1
                     await self._parts.health.pause(failures)
                     continue
-                self._parts.health.worked()
-                self._note_store("claim", began_ns)
+                self._parts.answered("claim", began_ns)
                 self._wakes_served = wakes
                 self._may_be_work = self._may_be_work or len(claims) >= room
                 await self._reuse.look_up(claims)
                 self._hold(claims)
                 self._give_out()
                 self._give_back_surplus()
+            if self._is_draining:
+                await self._lost_answers.settle_in_time()
         finally:
             self._claiming = None
         if self._is_draining:
             self._give_back_waiting()
         self._pump()
         self._quiet.set()
-
-    def _note_store(self, operation: str, began_ns: int) -> None:
-        spent_s = (self._clock.monotonic_ns() - began_ns) / 1e9
-        self._parts.metrics.store_called(operation=operation, seconds=spent_s)
 
     def _hold(self, claims: Sequence[Claim]) -> None:
         now_ns = self._clock.monotonic_ns()
@@ -426,8 +426,7 @@ class Supervisor:
         except AssayError as error:
             self._parts.health.failed(error)
             return
-        self._parts.health.worked()
-        self._note_store("beat", began_ns)
+        self._parts.answered("beat", began_ns)
         self._lose(lost)
         self._beaten_ns = began_ns
 

@@ -217,6 +217,15 @@ class RemoteStore:
             statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in answer.done]
         return Finished(statuses=tuple(statuses), completed=())
 
+    async def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease]
+    ) -> int:
+        """See `Store.give_back_undelivered`."""
+        del worker
+        held = worker_pb2.WorkHeld(leases=wire.leases_message(leases))
+        request = worker_pb2.HeartbeatRequest(stage=stage, lease_s=1.0, held=held)
+        return int((await self._call("Heartbeat", request)).given_back)
+
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """See `Store.reap`; the API has its own limits."""
         del attempts_max, jobs_max

@@ -40,6 +40,8 @@ from assay.edge.wire import OUTCOME
 from assay.v1 import worker_pb2
 
 ERROR_CHARS_MAX: Final = 4_000
+GROUP_JOB: Final = "g"
+"""First letter of a group's own job, as in `store/scripts/gathering.lua`."""
 MEMBERS_MAX: Final = 1_024
 SERVICE_NS_MAX: Final = 7 * 86_400 * 10**9
 _OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME.items()}
@@ -203,6 +205,7 @@ def report_of(
     Raises:
         InvalidRequest: it is malformed.
     """
+    _refuse_other_kind(message.finish, job_id, f"{field}.finish")
     finished_ns = min(max(message.finished_after_ns, 0), SERVICE_NS_MAX)
     slot = message.slot[:200] if message.slot.isprintable() else ""
     return Report(
@@ -214,6 +217,17 @@ def report_of(
         ),
         finish=_finish_of(message.finish, following, f"{field}.finish"),
     )
+
+
+def _refuse_other_kind(message: worker_pb2.WorkFinish, job_id: JobId, field: str) -> None:
+    """Refuse the verdict on one request for a group and the other way round: what is left over
+    would never end."""
+    kind, is_group = message.WhichOneof("kind"), job_id.startswith(GROUP_JOB)
+    if kind == "group" and not is_group:
+        problem = f"{field}.group: what was leased is one request"
+        raise InvalidRequest(problem, field=f"{field}.group")
+    if kind in {"end", "hand_over"} and is_group:
+        raise InvalidRequest(f"{field}: what was leased is a group", field=field)
 
 
 def _finish_of(message: worker_pb2.WorkFinish, following: Next, field: str) -> Finish:

@@ -31,7 +31,12 @@ CHANGES_KEPT: Final = 8
 CONTENDED_CHANGES: Final = 3
 CONTENDED_WITHIN_S: Final = 60.0
 CONTENDED_PATCH_S: Final = 15.0
-"""While someone else sizes the pool too, it is set at most this often."""
+CONTENDED_PATCH_S_MAX: Final = 120.0
+"""While someone else sizes the pool too, it is set so long after the other's change: at each change
+for twice as long, up to this. Each change starts and ends pods."""
+CONTENDED_OVER_S: Final = 60.0
+"""It is over when our size has stood for this time, or the other's for `CONTENDED_GIVEN_UP_S`."""
+CONTENDED_GIVEN_UP_S: Final = 2 * CONTENDED_PATCH_S_MAX
 HELD_UP_S: Final = 15.0
 """Pause after an attempt that delayed the step."""
 PODS_TIMED_MAX: Final = 20_000
@@ -40,6 +45,8 @@ SPARES_MAX: Final = 16
 NAMED_MAX: Final = 5
 """Pods named in a condition."""
 FIELD_MANAGER: Final = "assay-planner"
+ANOTHER_PLANNER: Final = f"{FIELD_MANAGER}, another planner of Assay with another store,"
+"""Planners with one store have one leader, which alone sets sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +118,8 @@ class Pool:
     foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     """Instants at which someone else changed the size."""
     foreign_by: str = ""
+    fought: int | None = None
+    """Sizes of ours that did not stand since someone else keeps sizing it; `None`: no one does."""
     replaces: bool = False
     """Doubted pods go first when the pool is made smaller."""
     wanted: int | None = None
@@ -156,9 +165,16 @@ class Pool:
             return
         if older(target.version, self.asked_version):
             return
+        self._end_of_contention(now_s)
         self.foreign.append(now_s)
-        self.foreign_by = target.manager if target.manager != FIELD_MANAGER else ""
+        is_planner = target.manager == FIELD_MANAGER
+        self.foreign_by = ANOTHER_PLANNER if is_planner else target.manager
         self.asked, self.asked_version = None, ""
+        recent = [at for at in self.foreign if now_s - at <= CONTENDED_WITHIN_S]
+        if self.fought is not None:
+            self.fought += 1
+        elif len(recent) >= CONTENDED_CHANGES:
+            self.fought = 0
 
     # -- state ---------------------------------------------------------------------------------
     def desired(self, target: Target) -> int:
@@ -171,8 +187,23 @@ class Pool:
 
     def contended(self, now_s: float) -> bool:
         """Whether someone else keeps sizing it."""
-        recent = [at for at in self.foreign if now_s - at <= CONTENDED_WITHIN_S]
-        return len(recent) >= CONTENDED_CHANGES
+        self._end_of_contention(now_s)
+        return self.fought is not None
+
+    def _end_of_contention(self, now_s: float) -> None:
+        if self.fought is None:
+            return
+        stands = self.asked is not None and now_s - self.asked_s >= CONTENDED_OVER_S
+        if stands or now_s - self.foreign[-1] >= CONTENDED_GIVEN_UP_S:
+            self.fought = None
+            self.foreign.clear()
+
+    def leaves(self, now_s: float) -> bool:
+        """Whether the other's size is left for now."""
+        if not self.contended(now_s) or self.fought is None:
+            return False
+        pause_s = min(CONTENDED_PATCH_S * 2.0**self.fought, CONTENDED_PATCH_S_MAX)
+        return now_s - self.foreign[-1] < pause_s
 
     def pods_for(self, slots: int) -> int:
         """Pods that hold at least this many slots, and the spares; what is wanted from now on."""

@@ -25,7 +25,7 @@ from assay.planner.kubernetes.costs import annotated, costs
 from assay.planner.kubernetes.hosts import PodHosts
 from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
 from assay.planner.kubernetes.pods import PodView, part, pod_view
-from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, HELD_UP_S, Pool, Target, target_view
+from assay.planner.kubernetes.pool import HELD_UP_S, Pool, Target, target_view
 from assay.planner.session.messages import HostState, PoolState
 
 SYNC_S_MAX: Final = 15.0
@@ -168,8 +168,7 @@ class KubernetesScaler:
     # -- parts ---------------------------------------------------------------------------------
     async def _set(self, pool: Pool, replicas: int) -> None:
         now_s = self._clock.now_ns() / 1e9
-        since_s = now_s - pool.foreign[-1] if pool.foreign else CONTENDED_PATCH_S
-        if pool.contended(now_s) and since_s < CONTENDED_PATCH_S:
+        if pool.leaves(now_s):
             return
         if now_s < pool.held_until_s:
             return

@@ -15,7 +15,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from assay.core.errors import InvalidRequest, PermissionDenied, Saturated, Unauthenticated
+from assay.core.errors import (
+    DependencyDown,
+    InvalidRequest,
+    PermissionDenied,
+    Saturated,
+    Unauthenticated,
+)
 from assay.core.hosts.record import HostRecord
 from assay.core.ids import JobId, PipelineName, StageName, TenantId, WorkerId
 from assay.core.records import (
@@ -30,6 +36,7 @@ from assay.core.records import (
     StageReport,
     payload_bytes,
 )
+from assay.core.store_limits import HELD_NAMED_MAX
 from assay.edge.clock import Clock
 from assay.edge.lifecycle import joined
 from assay.edge.work.addresses import refuse_own_address
@@ -52,11 +59,14 @@ WAIT_MS_MAX: Final = 30_000
 LEASE_S_MAX: Final = 3_600.0
 SWEEP_JOBS_MAX: Final = 1_000
 SWEEPS_APART_S: Final = 0.5
+RENEWED_S: Final = 3.0
+"""After an outage of the store, the time in which all workers renew their leases."""
 PREDECESSOR_AGE_NS_MAX: Final = 86_400 * 10**9
 HOST_LEASE_S_MAX: Final = 60.0
 WAITS_MAX: Final = 6_144
 WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
+ONLY_ENROLLS: Final = "this token permits only to enroll"
 _PARTS: Final = 4
 
 T = TypeVar("T")
@@ -118,6 +128,7 @@ class WorkGateway:
         self._waits_max = waits_max
         self._waits: Counter[str] = Counter()
         self._swept: dict[StageName, int] = {}
+        self._no_sweep_before_ns = 0
         self._running: set[asyncio.Task[Any]] = set()
 
     # -- who -----------------------------------------------------------------------------------
@@ -143,7 +154,7 @@ class WorkGateway:
     def _stage(self, caller: WorkerPass, stage: str) -> StageName:
         name = StageName(stage)
         if not caller.worker:
-            raise PermissionDenied("this token permits only to enroll")
+            raise PermissionDenied(ONLY_ENROLLS)
         if name not in caller.stages:
             raise PermissionDenied(f"stage: this token does not permit {stage[:200]!r}")
         return name
@@ -241,13 +252,18 @@ class WorkGateway:
         size, more = 0, True
         while more and size < ANSWER_BYTES_MAX:
             count = min(claims_max - len(found), CLAIMS_SLICE)
-            some = await self._store.claim(
-                stage,
-                claims_max=count,
-                lease_s=lease_s,
-                worker=caller.worker,
-                left_out=left_out,
-            )
+            try:
+                some = await self._store.claim(
+                    stage,
+                    claims_max=count,
+                    lease_s=lease_s,
+                    worker=caller.worker,
+                    left_out=left_out,
+                )
+            except DependencyDown:
+                if not found:
+                    raise
+                break  # requests leased so far must reach their worker
             found += some
             size += sum(map(_bytes_of, some))
             more = len(some) == count and len(found) < claims_max
@@ -309,6 +325,21 @@ class WorkGateway:
         gone = await self._store.beat(name, lease_s=lease_s, leases=list(own))
         return sorted([*lost, *(own[lease] for lease in gone)])
 
+    async def give_back_undelivered(
+        self, caller: WorkerPass, stage: str, leases: Sequence[tuple[str, int]]
+    ) -> int:
+        """Give back what the worker's latest claims leased beside these leases; returns how many.
+
+        Raises:
+            PermissionDenied: the token does not permit the stage.
+            InvalidRequest: too many leases.
+        """
+        name = self._stage(caller, stage)
+        _in_range("leases", len(leases), 0, HELD_NAMED_MAX)
+        opened = ((self.opened(caller, name, *one), one[1]) for one in leases)
+        held = [Lease(job_id=one[0], fence=fence) for one, fence in opened if one is not None]
+        return await self._store.give_back_undelivered(name, worker=caller.worker, leases=held)
+
     async def finish(self, stage: StageName, reports: Sequence[Report]) -> Sequence[bool]:
         """Report the ends of claims that were opened; returns which took effect."""
         finished = await self._store.finish(stage, reports, self.attempts_max)
@@ -329,15 +360,26 @@ class WorkGateway:
         name = self._stage(caller, stage)
         now_ns = self._clock.monotonic_ns()
         reaped = None
-        if name not in self._swept or now_ns - self._swept[name] >= self._sweeps_apart_ns:
+        (depth,) = await self._depths(name)
+        is_due = name not in self._swept or now_ns - self._swept[name] >= self._sweeps_apart_ns
+        if is_due and now_ns >= self._no_sweep_before_ns:
             self._swept[name] = now_ns
             reaped = await self._store.reap(
                 name, attempts_max=self.attempts_max, jobs_max=SWEEP_JOBS_MAX
             )
             for one in reaped.completed:
                 self._on_completed(one)
-        (depth,) = await self._store.depths([name])
+            (depth,) = await self._depths(name)
         return reaped, depth
+
+    async def _depths(self, stage: StageName) -> Sequence[StageDepth]:
+        """Of the queue. Where the store does not answer, leases run out that their workers could
+        not renew: they get the time to."""
+        try:
+            return await self._store.depths([stage])
+        except DependencyDown:
+            self._no_sweep_before_ns = self._clock.monotonic_ns() + int(RENEWED_S * 1e9)
+            raise
 
     async def join(
         self, caller: WorkerPass, host: HostRecord, *, lease_s: float, peer: str
@@ -357,23 +399,30 @@ class WorkGateway:
         return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
     async def leave(self, caller: WorkerPass, predecessor: str) -> tuple[int, int]:
-        """Forget the caller's host, or take back what a killed life of it held, as its token shows.
+        """Forget the caller's host, or take back what a killed life of it held, as its token shows,
+        at the stages of both tokens.
 
         Returns:
             How many requests are delivered again, and how many ended.
 
         Raises:
-            Unauthenticated: no key signed the predecessor's token, or it is too old.
+            PermissionDenied: the caller's token permits only to enroll.
+            Unauthenticated: no key signed the predecessor's token, it is too old, or the two tokens
+                have no stage in common.
         """
+        if not caller.worker:
+            raise PermissionDenied(ONLY_ENROLLS)
         if not predecessor:
             await self._store.drop_host(caller.worker)
             return 0, 0
         before = self._keys().read(predecessor)
         age_ns = self._clock.now_ns() - before.expires_ns
-        if not before.worker or before.worker == caller.worker or age_ns > PREDECESSOR_AGE_NS_MAX:
+        stages = [stage for stage in before.stages if stage in caller.stages]
+        is_earlier = before.worker and before.worker != caller.worker and stages
+        if not is_earlier or age_ns > PREDECESSOR_AGE_NS_MAX:
             raise Unauthenticated("predecessor: not the token of an earlier life")
         redelivered = dead = 0
-        for stage in before.stages:
+        for stage in stages:
             taken = await self._store.take_back(
                 stage, before.worker, attempts_max=self.attempts_max
             )
@@ -387,7 +436,7 @@ class WorkGateway:
     def artifact_keys(self, caller: WorkerPass, key: str) -> Sequence[str]:
         """Where the worker's artifact is, and where else it is to be kept: see `ArtifactScopes`."""
         if not caller.worker:
-            raise PermissionDenied("this token permits only to enroll")
+            raise PermissionDenied(ONLY_ENROLLS)
         _in_range("key", len(key), 1, 1_024)
         return self._scopes.keys(caller.stages, key)
 

@@ -86,13 +86,18 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         """Renew leases; answers with the indexes of those that are lost."""
         del context
         message = parsed_message(worker_pb2.HeartbeatRequest.FromString, request)
+        who, stage = caller(), message.stage
         lost = await self._gateway.beat(
-            caller(),
-            message.stage,
+            who,
+            stage,
             lease_s=message.lease_s,
             leases=[(one.lease, one.fence) for one in message.leases],
         )
-        return worker_pb2.HeartbeatResponse(lost=lost)
+        given_back = 0
+        if message.HasField("held"):
+            held = [(one.lease, one.fence) for one in message.held.leases]
+            given_back = await self._gateway.give_back_undelivered(who, stage, held)
+        return worker_pb2.HeartbeatResponse(lost=lost, given_back=given_back)
 
     async def Finish(  # type: ignore[override] # noqa: N802 raw
         self, request: bytes, context: Context

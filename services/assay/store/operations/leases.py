@@ -140,6 +140,20 @@ class LeaseCalls:
             statuses=tuple(statuses), completed=tuple(map(codec.completed_batch, completed))
         )
 
+    async def give_back_undelivered(
+        self, stage: StageName, *, worker: WorkerId, leases: Sequence[Lease]
+    ) -> int:
+        """See `Store.give_back_undelivered`."""
+        held = [value for lease in leases for value in (lease.job_id, lease.fence)]
+        given = 0
+        while True:
+            some: int = await self._link.run(
+                load_script("undelivered"), stage, worker, SLICE, *held
+            )
+            given += some
+            if some < SLICE:
+                return given
+
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """See `Store.reap`."""
         sums = [0, 0, 0]

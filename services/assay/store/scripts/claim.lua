@@ -16,6 +16,7 @@
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
+local ANSWERS_NOTED = 16 -- as in core/store_limits.py
 local left_out = { unpack(ARGV, 5) }
 local first = call('ZRANGE', waiting, 0, math.max(claims_max, 1) - 1 + #left_out, 'WITHSCORES')
 if #first == 0 then
@@ -206,6 +207,15 @@ local function claim_in_turn(since, now_us)
   return others_wait(now_us)
 end
 
+-- Until the leases run out: should the answer not arrive, undelivered.lua gives them back.
+local function note_answer()
+  local key, jobs = P .. 'lc:' .. stage .. ':' .. worker, {}
+  for i, claim in ipairs(claims) do jobs[i] = claim[2] end
+  call('RPUSH', key, cmsgpack.pack(jobs))
+  call('LTRIM', key, -ANSWERS_NOTED, -1)
+  call('PEXPIRE', key, ARGV[3])
+end
+
 local since, more = {}, false
 if tonumber(first[2]) ~= ALONE then since = call('HMGET', shares, 'since', 'now') end
 if since[1] or #first > 2 then
@@ -214,6 +224,7 @@ else
   more = claim_alone(first[1])
 end
 read_contents()
+if #claims > 0 then note_answer() end
 in_slices('ZADD', P .. 'l:' .. stage, leases)
 for uid, count in pairs(running) do call('HINCRBY', P .. 'b:' .. uid, 'running', count) end
 if more then

@@ -71,6 +71,8 @@
 --   hosts              ZSET    worker host -> when its record runs out (ms), and
 --   host               HASH    worker host -> its record, packed, and
 --   host_of            HASH    worker host -> whose it is, of those whose number is limited
+--   lc:<stage>:<worker host>  LIST  the jobs of its last claims of the stage, packed, one list per
+--                              answer; until their leases run out
 --   he:<worker host>   HASH    stage -> requests that it judged, counted for a day
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)

@@ -35,6 +35,7 @@ NOT_COMPARED: Final = {
     "br": "payload parts, compared in claims",
     "p": "payloads, compared in claims",
     "o": "payloads, compared in claims",
+    "lc": "the clock; compared by the command `give_back_undelivered`",
     "over#": "the sum of `over`",
     "tasks": "a counter of numbers that no one sees",
     "leads": "a counter, compared by the command `lead`",

@@ -50,6 +50,7 @@ class WorkerCommands:
             "finish": self._finish,
             "reap": self._reap,
             "take_back": self._take_back,
+            "give_back_undelivered": self._undelivered,
             "depths": self._depths,
         }
 
@@ -225,6 +226,24 @@ class WorkerCommands:
         expired = self._expire(command.now_ns, jobs_max, touched)
         require(expired == reaped.expired, "other requests expired", known=expired)
         self._completed(touched, reaped)
+
+    def _undelivered(self, command: SimulatedCall) -> None:
+        """All that the worker was leased and does not know goes back as if never claimed."""
+        if isinstance(command.answer, AssayError):
+            return
+        stage, known = command.args[0], set(command.options["leases"])
+        unknown = [
+            one
+            for one in self._books.leased[stage].values()
+            if one.worker == command.options["worker"]
+            and one.lease not in known
+            and one.expires_ns > command.now_ns
+        ]
+        require(len(unknown) == command.answer, "other leases were given back", known=unknown)
+        for entry in unknown:
+            self._books.release(entry)
+            entry.attempts -= 1
+            self._books.queue(entry)
 
     def _take_back(self, command: SimulatedCall) -> None:
         """All that a worker holds at a stage is lost at once, and nothing else."""
