@@ -50,7 +50,7 @@ PAUSE_S_EACH: Final = 0.001
 """Added to the wait per waiting connection: examining one costs a fiftieth of that."""
 CLOSE_S_MAX: Final = 10.0
 """How long what was sent before one side ended a connection may take to reach the other."""
-STOP_S_MAX: Final = 1.0
+STOP_S_MAX: Final = 3.0
 """The same at the end of the service."""
 NEWCOMERS_MAX: Final = 512
 """Connections that have shown no valid token. Of more, the oldest of the address with most goes."""
