@@ -1286,10 +1286,10 @@ SEVERAL: Final = [
         f"{TEXT}/match.py",
         ("several_answers",),
         (
-            "passed=again or form(found.text) in right",
-            "passed=form((found.parts or (found.text,))[-1]) in right",
+            "passed=again or is_right(found.text)",
+            "passed=is_right((found.parts or (found.text,))[-1])",
         ),
-        ("passed=again or form(found.text) in right", "passed=form(found.text) in right"),
+        ("passed=again or is_right(found.text)", "passed=is_right(found.text)"),
     ),
     *_of(
         "announced",

@@ -35,7 +35,7 @@ class AssayError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default an unpickled error is made by its class from `args`, the message alone, which
-        # constructors that take more refuse. A pool of processes then waits for ever.
+        # constructors that take more refuse. The caller of a pool of processes then never returns.
         return _restored, (type(self), self.args), vars(self)
 
 
