@@ -99,5 +99,8 @@ def test_no_reader_sees_a_million_characters(
 ) -> None:
     with LocalPipelines(scratch=tmp_path, verifiers=VerifierSettings()) as pipelines:
         ended = pipelines.judge(pipeline, "1" * 1_000_000, reference)
-    assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, 0.0)
-    assert ended.evidence.verdict == "too_long"
+    found = (ended.outcome, ended.reward, ended.evidence.verdict)
+    if pipeline in {"math", "choice"}:  # their answers stand at the end, which alone is read
+        assert found[:2] == (Outcome.SCORED, 0.0)
+    else:
+        assert found == (Outcome.RESOURCE_LIMIT, 0.0, "too_long")

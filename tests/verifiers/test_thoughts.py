@@ -13,7 +13,7 @@ from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.options import Strategy
 from assay.verifiers.text.choice import read_choice
-from assay.verifiers.text.thoughts import answer_part, behind_thoughts
+from assay.verifiers.text.thoughts import answer_part, behind_thoughts, end_of
 
 MARKS = {
     "think": ("<think>", "</think>"),
@@ -109,5 +109,38 @@ def test_thoughts_of_any_length_cost_no_answer_its_reward(
     for said, reward in ((f"</think>{right}", 1.0), (f"</think>{wrong}", 0.0), ("", 0.0)):
         ended = judge(pipeline, thought + said, reference, **settings)
         assert (ended.outcome, ended.reward) == (Outcome.SCORED, reward)
-    ended = judge(pipeline, thought + "</think>" + "x" * 60_000, reference, **settings)
-    assert (ended.outcome, ended.evidence.verdict) == (Outcome.RESOURCE_LIMIT, "too_long")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "reference", "settings", "right", "wrong"),
+    [
+        ("math", {"answers": ["10"]}, {}, "\\boxed{10}", "\\boxed{11}"),
+        ("choice", {"answer": "B"}, {}, "Answer: B", "Answer: A"),
+        ("exact", {"answers": ["x"]}, {"strategies": ["answer_colon"]}, "Answer: x", "Answer: y"),
+    ],
+)
+@pytest.mark.parametrize("line", ["First we add. ", "So we go on.\n", "Let $x$ be {1}.\n\n"])
+def test_of_longer_reasoning_without_marks_the_end_is_read(
+    judge: Callable[..., Ended],
+    pipeline: str,
+    reference: dict[str, object],
+    settings: dict[str, object],
+    right: str,
+    wrong: str,
+    line: str,
+) -> None:
+    reasoning = line * (60_000 // len(line))
+    ended = judge(pipeline, f"{reasoning}\n\n{right}", reference, **settings)
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 1.0)
+    for said in (f"{reasoning}\n\n{wrong}", f"{right}\n\n{reasoning}", reasoning):
+        ended = judge(pipeline, said, reference, **settings)
+        assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+
+
+@given(st.text("ab\n", max_size=40), st.integers(1, 30))
+def test_the_end_is_the_end_and_holds_at_least_half_of_what_may_be_read(
+    text: str, chars_max: int
+) -> None:
+    end = end_of(text, chars_max)
+    assert text.endswith(end)
+    assert min(len(text), chars_max - chars_max // 2) <= len(end) <= chars_max

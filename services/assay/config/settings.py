@@ -366,7 +366,8 @@ class VerifierSettings(Branch):
     """Limits of the built-in pipelines, set by the operator."""
 
     response_chars_max: int = Field(default=50_000, gt=0)
-    """Longer responses end as RESOURCE_LIMIT in the text pipelines."""
+    """Text pipelines read no more of a response, without its thoughts: the end where an answer is
+    looked for; the others end a longer one as RESOURCE_LIMIT."""
     math_cpu_s: float = Field(default=5.0, gt=0)
     """CPU time of one math verification."""
     match_cpu_s: float = Field(default=2.0, gt=0)

@@ -595,13 +595,13 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_TEXT}/match.py",
-                "            chars = len(_part_read(work))\n",
-                "            chars = len(work.response)\n",
+                "            read = _part_read(work, self._response_chars_max)\n",
+                "            read = work.response\n",
             ),
             Change(
                 f"{_MATH}/extract.py",
-                "        if len(told) > self._response_chars_max:\n",
-                "        if len(work.response) > self._response_chars_max:\n",
+                "        told = end_of(answer_part(work.response), self._response_chars_max)\n",
+                "        told = work.response[: self._response_chars_max]\n",
             ),
         ),
         shown_by=r"long thought: right$",

@@ -17,7 +17,7 @@ from assay.verifiers.text.answers import Extracted, extract, stated
 from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
-from assay.verifiers.text.thoughts import answer_part
+from assay.verifiers.text.thoughts import answer_part, end_of
 
 _UNBOUNDED: Final = frozenset({Strategy.WHOLE})
 _END_MARKS: Final = " \t\r\n."
@@ -47,9 +47,7 @@ class ExtractHandler:
 
     def _one(self, work: Work) -> StageVerdict:
         settings: MathSettings = work.settings
-        told = answer_part(work.response)  # thoughts may be as long as they like
-        if len(told) > self._response_chars_max:
-            return _too_long(settings, f"response has {len(told)} characters")
+        told = end_of(answer_part(work.response), self._response_chars_max)
         reference: MathReference = work.reference
         quoted = quoted_answer(told, reference.answers, settings.strategies)
         if quoted is not None:

@@ -48,7 +48,7 @@ from assay.verifiers.text.definition import (
 )
 from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_is_json, judge_json
 from assay.verifiers.text.json_text import fenced, told, unwrapped
-from assay.verifiers.text.thoughts import answer_part
+from assay.verifiers.text.thoughts import answer_part, end_of
 
 _INVALID_REFERENCE: Final = "invalid_reference"
 _CPU_LIMIT: Final = "cpu_limit"
@@ -90,13 +90,15 @@ class MatchHandler:
         """Nothing to release."""
 
     def _one(self, work: Work) -> StageVerdict:
-        chars = len(work.response)
-        if chars > self._response_chars_max:
-            chars = len(_part_read(work))
-        if chars > self._response_chars_max:
-            error = f"response has {chars} characters"
+        read = work.response
+        if len(read) > self._response_chars_max:
+            read = _part_read(work, self._response_chars_max)
+        if len(read) > self._response_chars_max:
+            error = f"response has {len(read)} characters"
             evidence = Evidence(verdict="too_long", error=error)
             return resource_limited(settings=work.settings, evidence=evidence)
+        if not isinstance(work.reference, JsonSchemaReference):  # its judge asks what stands before
+            work = replace(work, response=read)
         began_s = time.process_time()
         broken, failed = self._faults_of(work)
         if broken or (failed and work.settings.reference_audit is ReferenceAudit.REFUSE):
@@ -193,15 +195,17 @@ def _tried_on_trivial(reference: RegexReference) -> Evidence:
     return Evidence(verdict="pass")
 
 
-def _part_read(work: Work) -> str:
-    """The response without the thoughts that its judge does not read, however long they are."""
+def _part_read(work: Work, chars_max: int) -> str:
+    """The part of a long response that its judge reads: without thoughts, however long they are,
+    and the end alone where an answer is looked for."""
     if isinstance(work.reference, RegexReference):
         return work.response
     if isinstance(work.reference, JsonSchemaReference):
         return told(work.response) if work.settings.fenced else work.response
     whole = work.settings.strategies == (Strategy.WHOLE,)
-    is_read = whole and isinstance(work.reference, ExactReference)
-    return work.response if is_read else answer_part(work.response)
+    if whole and isinstance(work.reference, ExactReference):
+        return work.response
+    return end_of(answer_part(work.response), chars_max)
 
 
 # -- judges --------------------------------------------------------------------------------------

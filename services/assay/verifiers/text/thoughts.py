@@ -43,3 +43,14 @@ def answer_span(response: str) -> tuple[int, int]:
     begin = 0 if behind is None else len(response) - len(behind)
     begun = _BEGINS.search(response, begin)
     return begin, len(response) if begun is None else begun.start()
+
+
+def end_of(told: str, chars_max: int) -> str:
+    """The last `chars_max` characters at most, from the beginning of a line on if one is near.
+
+    Models that reason without marks write as much as others think; their answer stands at the end.
+    """
+    if len(told) <= chars_max:
+        return told
+    end = told[-chars_max:]
+    return end[end.find("\n", 0, chars_max // 2) + 1 :]

@@ -272,14 +272,18 @@ _THOUGHT: Final = (
     "Answer: Oslo\n",
     "hm ",
 )
+_REASONING: Final = ("First, 5 + 5 is 10. ", "hm ", "So we go on, step by step.\n")
 
 
 def long_thought_case(rng: random.Random) -> Case:
-    """More thoughts than a reader reads, and an answer behind them, or none."""
+    """More thoughts than a reader reads, or as much reasoning without their marks, and an answer
+    behind them, or none."""
     pipeline, reference, settings, right, wrong = rng.choice(_LONG_PIPELINES)
     opening, ending = rng.choice([one for one in _THOUGHTS if one[0]])
     said = rng.choice(_THOUGHT)
     kind = rng.choice(("right", "wrong", "unended"))
+    if pipeline != "json_schema" and kind != "unended" and rng.random() < 0.5:
+        opening, ending, said = "", "\n\n", rng.choice(_REASONING)
     behind = "" if kind == "unended" else ending + (right if kind == "right" else wrong)
     return Case(
         pipeline=pipeline,
