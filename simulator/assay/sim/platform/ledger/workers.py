@@ -8,10 +8,13 @@
   then all that this worker holds is taken back, and nothing else.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from assay.core.errors import AssayError
-from assay.core.ids import StageName
+from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     Claim,
@@ -28,15 +31,21 @@ from assay.core.records import (
     Report,
     StageDepth,
 )
+from assay.core.store_limits import ANSWERS_NOTED
 from assay.sim.platform.ledger.books import Books
 from assay.sim.platform.ledger.entries import BatchEntry, Entry, Take, require
 from assay.sim.platform.pipelines import script_of
 from assay.sim.platform.store import SimulatedCall
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 SWEEP_BATCHES_MAX: Final = 8
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What the store remembers of a worker's claims at a stage."""
+
+    entries: deque[Sequence[Entry]] = field(default_factory=lambda: deque(maxlen=ANSWERS_NOTED))
+    until_ns: int = 0
 
 
 class WorkerCommands:
@@ -44,6 +53,7 @@ class WorkerCommands:
 
     def __init__(self, books: Books) -> None:
         self._books = books
+        self._answers: dict[tuple[StageName, WorkerId], _Answers] = {}
         self.takes: dict[str, Take] = {
             "claim": self._claim,
             "beat": self._beat,
@@ -63,8 +73,22 @@ class WorkerCommands:
         require(len(claims) <= claims_max, "more was claimed than asked for")
         for claim in claims:
             self._one_claim(stage, claim, command)
+        if claims:
+            self._note_answer(stage, claims, command)
         waiting = sum(len(one) for one in self._books.queued[stage].values())
         require(len(claims) == claims_max or not waiting, "not all was claimed that could be")
+
+    def _note_answer(
+        self, stage: StageName, claims: Sequence[Claim], command: SimulatedCall
+    ) -> None:
+        """The store remembers the latest answers for as long as a lease lasts that none renews."""
+        key = stage, command.options["worker"]
+        known = self._answers.get(key)
+        if known is None or known.until_ns <= command.now_ns:
+            known = self._answers[key] = _Answers()
+        leased = self._books.leased[stage]
+        known.entries.append([leased[claim.lease.job_id] for claim in claims])
+        known.until_ns = command.now_ns + int(command.options["lease_s"] * 1e9)
 
     def _one_claim(self, stage: StageName, claim: Claim, command: SimulatedCall) -> None:
         batch = self._books.batches.get((claim.task.tenant, claim.batch_id))
@@ -228,16 +252,22 @@ class WorkerCommands:
         self._completed(touched, reaped)
 
     def _undelivered(self, command: SimulatedCall) -> None:
-        """All that the worker was leased and does not know goes back as if never claimed."""
+        """What the worker was leased by its latest claims and does not know goes back as if never
+        claimed, also what it has judged where the store forgot that."""
         if isinstance(command.answer, AssayError):
             return
-        stage, known = command.args[0], set(command.options["leases"])
+        stage, worker = command.args[0], command.options["worker"]
+        known = set(command.options["leases"])
+        noted = self._answers.get((stage, worker), _Answers())
+        remembered = {id(one) for answer in noted.entries for one in answer}
         unknown = [
             one
             for one in self._books.leased[stage].values()
-            if one.worker == command.options["worker"]
+            if one.worker == worker
             and one.lease not in known
             and one.expires_ns > command.now_ns
+            and noted.until_ns > command.now_ns
+            and id(one) in remembered
         ]
         require(len(unknown) == command.answer, "other leases were given back", known=unknown)
         for entry in unknown:
