@@ -93,6 +93,20 @@ async def test_a_request_that_was_leased_again_to_the_same_worker_is_known_by_it
     assert (await drive.batch()).queued == 1
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+async def test_a_worker_may_name_the_lost_lease_of_a_request_beside_its_new_one(
+    drive: Driver, *, newest_first: bool
+) -> None:
+    await drive.open()
+    await drive.submit(requests("a"))
+    lost = await drive.claim()
+    await drive.give_back(lost)
+    held = await drive.claim()
+    named = [*held, *lost] if newest_first else [*lost, *held]
+    assert await given_back(drive, named) == 0
+    assert set((await drive.score(held)).statuses) == {DONE}
+
+
 async def test_more_than_one_call_moves_all_go_back(make_store: MakeStore) -> None:
     drive = Driver(make_store())
     await drive.open()

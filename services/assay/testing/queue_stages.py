@@ -92,7 +92,7 @@ class StageQueues:
         known = self._answers.get((stage, worker))
         if known is None or known.until_ns <= now_ns:
             return []
-        held = {lease.job_id: lease.fence for lease in leases}
+        held = {(lease.job_id, lease.fence) for lease in leases}
         leased = self.leases[stage]
         unknown = {
             job.job_id: job
@@ -100,7 +100,7 @@ class StageQueues:
             for job in jobs
             if leased.get(job.job_id) is job
             and job.worker == worker
-            and held.get(job.job_id) != job.fence
+            and (job.job_id, job.fence) not in held
             and job.expires_ns > now_ns
         }
         return list(unknown.values())

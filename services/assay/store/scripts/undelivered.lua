@@ -13,11 +13,15 @@
 
 local stage, worker, jobs_max = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held, given = {}, {}
-for i = 4, #ARGV, 2 do held[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 4, #ARGV, 2 do -- it may hold a request twice: by a lease that it does not know to be lost
+  held[ARGV[i]] = held[ARGV[i]] or {}
+  held[ARGV[i]][tonumber(ARGV[i + 1])] = true
+end
 
 local function is_unknown(job, j)
   if not j or j.state ~= 'L' or j.stage ~= stage or j.worker ~= worker then return false end
-  return held[job] ~= j.fence and tonumber(call('ZSCORE', P .. 'l:' .. stage, job) or 0) > NOW_MS
+  if held[job] and held[job][j.fence] then return false end
+  return tonumber(call('ZSCORE', P .. 'l:' .. stage, job) or 0) > NOW_MS
 end
 
 for _, jobs in ipairs(call('LRANGE', P .. 'lc:' .. stage .. ':' .. worker, 0, -1)) do
