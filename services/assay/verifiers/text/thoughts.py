@@ -48,7 +48,7 @@ def answer_span(response: str) -> tuple[int, int]:
 def end_of(told: str, chars_max: int) -> str:
     """The last `chars_max` characters at most, from the beginning of a line on if one is near.
 
-    Models that reason without marks write as much as others think; their answer stands at the end.
+    Models that reason without marks write as much as others think; their answer comes last.
     """
     if len(told) <= chars_max:
         return told
