@@ -723,7 +723,7 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
     fixed |= {"ax", "ao", "ax:"}
     of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}", "used"}
     of_the_task |= {f"tt:{TENANT}", f"wt:{TENANT}", *(f"cost:{stage}" for stage in TASK.stages)}
-    of_hosts = {f"he:{WORKER}"}
+    of_hosts = {f"he:{WORKER}", *(f"lc:{stage}:{WORKER}" for stage in TASK.stages)}
 
     async def nothing_else() -> bool:
         return await left() <= fixed | of_the_task | of_hosts
