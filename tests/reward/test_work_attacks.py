@@ -26,7 +26,7 @@ from assay.core.records import (
 )
 from assay.core.store_limits import HELD_NAMED_MAX
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
-from assay.reward.workers.gateway import CLAIMS_MAX, LEASES_MAX, REPORTS_MAX
+from assay.reward.workers.gateway import CLAIMS_MAX, KEY_CHARS_MAX, LEASES_MAX, REPORTS_MAX
 from assay.store.port import Store
 from assay.v1 import common_pb2, worker_pb2, worker_pb2_grpc
 
@@ -149,6 +149,17 @@ TOO_MUCH = {
         stage=FIRST, lease_s=1.0, held=worker_pb2.WorkHeld(leases=[LEASE] * (HELD_NAMED_MAX + 1)))),
     "reports": ("Finish", worker_pb2.FinishRequest(
         stage=FIRST, reports=[worker_pb2.WorkReport(lease=LEASE)] * (REPORTS_MAX + 1))),
+    "seconds of no number": ("Artifact", worker_pb2.WorkArtifactRequest(
+        key="k", action=worker_pb2.WorkArtifactRequest.ACTION_BEGIN, seconds=float("nan"))),
+    "the name of a provider": ("Permit", worker_pb2.PermitRequest(
+        tenant="t", provider="x" * (KEY_CHARS_MAX + 1))),
+    "the name of a limit": ("Permit", worker_pb2.PermitRequest(
+        tenant="t", provider="p", limits={"x" * (KEY_CHARS_MAX + 1): worker_pb2.PermitCost()})),
+    "a call that gives allowance back": ("Permit", worker_pb2.PermitRequest(
+        tenant="t", provider="p", limits={"calls": worker_pb2.PermitCost(cost=-1)})),
+    "a negative allowance": ("Permit", worker_pb2.PermitRequest(
+        tenant="t", provider="p",
+        limits={"calls": worker_pb2.PermitCost(allowance_per_minute=-1)})),
 }  # fmt: skip
 
 

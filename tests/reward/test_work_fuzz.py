@@ -132,7 +132,15 @@ async def test_any_message_gets_a_typed_answer_and_moves_nothing_of_others(
     seen += [honest.session, hostile.session]
     fuzzer, codes = Fuzzer(seed, seen[:3]), Counter[grpc.StatusCode]()
     fuzzer.fences += [mine.lease.fence] * 8
-    tokens = [*[hostile.session] * 6, token_for(FIRST), "", "x", seen[-2][:-2]]
+    await (caller := port.worker("judge", name="caller")).ping()
+    tokens = [
+        *[hostile.session] * 6,
+        *[caller.session] * 2,
+        token_for(FIRST),
+        "",
+        "x",
+        seen[-2][:-2],
+    ]
     options = [("grpc.max_receive_message_length", -1)]
     async with grpc.aio.insecure_channel(port.address, options=options) as channel:
         for _ in range(ROUNDS):
@@ -158,7 +166,7 @@ async def test_any_message_gets_a_typed_answer_and_moves_nothing_of_others(
     end = EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"")
     finished = await honest.finish(FIRST, [Report(lease=mine.lease, report=times, finish=end)], 3)
     assert finished.statuses == (FinishStatus.DONE,), "its lease is as it was"
-    for one in (honest, hostile):
+    for one in (honest, hostile, caller):
         await one.close()
 
 

@@ -64,6 +64,7 @@ RENEWED_S: Final = 3.0
 PREDECESSOR_AGE_NS_MAX: Final = 86_400 * 10**9
 HOST_LEASE_S_MAX: Final = 60.0
 WAITS_MAX: Final = 6_144
+KEY_CHARS_MAX: Final = 1_024
 WAIT_RETRY_S: Final = 5.0
 CLOSE_S_MAX: Final = 2.0
 ONLY_ENROLLS: Final = "this token permits only to enroll"
@@ -203,10 +204,10 @@ class WorkGateway:
             Saturated: too many calls wait, or too many with this token.
         """
         names = [self._stage(caller, stage) for stage in dict.fromkeys(stages)]
-        _in_range("claims_max", claims_max, 0, CLAIMS_MAX)
-        _in_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
-        _in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
-        _in_range("left_out", len(left_out), 0, LEFT_OUT_MAX)
+        in_range("claims_max", claims_max, 0, CLAIMS_MAX)
+        in_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
+        in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
+        in_range("left_out", len(left_out), 0, LEFT_OUT_MAX)
         if not names or (len(names) > 1 and not wait_ms):
             raise InvalidRequest(
                 "stages: name one stage, or several together with wait_ms", field="stages"
@@ -312,8 +313,8 @@ class WorkGateway:
     ) -> Sequence[int]:
         """Renew leases; returns the indexes of those that are lost, or are not the worker's."""
         name = self._stage(caller, stage)
-        _in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
-        _in_range("leases", len(leases), 0, LEASES_MAX)
+        in_range("lease_s", lease_s, 0.001, LEASE_S_MAX)
+        in_range("leases", len(leases), 0, LEASES_MAX)
         own: dict[Lease, int] = {}
         lost: list[int] = []
         for index, (shown, fence) in enumerate(leases):
@@ -335,7 +336,7 @@ class WorkGateway:
             InvalidRequest: too many leases.
         """
         name = self._stage(caller, stage)
-        _in_range("leases", len(leases), 0, HELD_NAMED_MAX)
+        in_range("leases", len(leases), 0, HELD_NAMED_MAX)
         opened = ((self.opened(caller, name, *one), one[1]) for one in leases)
         held = [Lease(job_id=one[0], fence=fence) for one, fence in opened if one is not None]
         return await self._store.give_back_undelivered(name, worker=caller.worker, leases=held)
@@ -394,7 +395,7 @@ class WorkGateway:
         refuse_own_address(host.address, peer)
         for stage in host.stages:
             self._stage(caller, stage)
-        _in_range("lease_s", lease_s, 0.001, HOST_LEASE_S_MAX)
+        in_range("lease_s", lease_s, 0.001, HOST_LEASE_S_MAX)
         owner = caller.name or caller.worker
         return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
@@ -437,7 +438,7 @@ class WorkGateway:
         """Where the worker's artifact is, and where else it is to be kept: see `ArtifactScopes`."""
         if not caller.worker:
             raise PermissionDenied(ONLY_ENROLLS)
-        _in_range("key", len(key), 1, 1_024)
+        in_range("key", len(key), 1, KEY_CHARS_MAX)
         return self._scopes.keys(caller.stages, key)
 
     @property
@@ -475,6 +476,11 @@ def _bytes_of(claim: Claim) -> int:
     return sum(payload_bytes(one) + len(one.handover) for one in parts)
 
 
-def _in_range(field: str, value: float, least: float, most: float) -> None:
+def in_range(field: str, value: float, least: float, most: float) -> None:
+    """Refuse a number that is not within both bounds, or none at all (NaN).
+
+    Raises:
+        InvalidRequest: it names the field and its range.
+    """
     if not least <= value <= most:
         raise InvalidRequest(f"{field}: {least:g} to {most:g}", field=field)

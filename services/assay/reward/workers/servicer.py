@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.errors import InvalidRequest, Unauthenticated
@@ -12,7 +13,7 @@ from assay.edge.grpc_edge import parsed_message
 from assay.edge.work import wire
 from assay.edge.work.addresses import peer_ip
 from assay.edge.work.tokens import WorkerCaller, WorkerPass
-from assay.reward.workers.gateway import REPORTS_MAX, WorkGateway
+from assay.reward.workers.gateway import KEY_CHARS_MAX, REPORTS_MAX, WorkGateway, in_range
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         message = parsed_message(worker_pb2.WorkArtifactRequest.FromString, request)
         key, *copies = self._gateway.artifact_keys(caller(), message.key)
         store, kinds = self._gateway.store, worker_pb2.WorkArtifactRequest
+        in_range("seconds", message.seconds, -inf, inf)
         seconds = min(max(message.seconds, 0.001), SECONDS_MAX)
         content, begun = None, False
         match message.action:
@@ -205,9 +207,14 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
         del context
         if len(request.limits) > LIMITS_MAX:
             raise InvalidRequest(f"limits: at most {LIMITS_MAX}", field="limits")
-        limits = {
-            kind: (one.cost, one.allowance_per_minute) for kind, one in request.limits.items()
-        }
+        in_range("tenant", len(request.tenant), 1, KEY_CHARS_MAX)
+        in_range("provider", len(request.provider), 1, KEY_CHARS_MAX)
+        limits = {}
+        for kind, one in request.limits.items():
+            in_range("limits", len(kind), 1, KEY_CHARS_MAX)
+            in_range("limits.cost", one.cost, 0, inf)
+            in_range("limits.allowance_per_minute", one.allowance_per_minute, 0, inf)
+            limits[kind] = (one.cost, one.allowance_per_minute)
         wait_s = await self._gateway.permit(
             caller(), TenantId(request.tenant), request.provider, limits
         )
