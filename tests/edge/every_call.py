@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,27 @@ from google.protobuf.message_factory import GetMessageClass
 import assay.v1
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    import random
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
     from google.protobuf.message import Message
 
+VALUES: Mapping[int, Sequence[Any]] = {
+    FieldDescriptor.CPPTYPE_STRING: (
+        *("", "x", "noop", "exact", "t", "b", "\x00", "\u00e9" * 300, "a/b", "{}", "["),
+        '{"a": 1e999}',
+    ),
+    FieldDescriptor.CPPTYPE_DOUBLE: (
+        *(0.0, -0.0, 0.5, 1.0, -1.0, 5e-324, 1e308, math.nan, math.inf, -math.inf),
+    ),
+    FieldDescriptor.CPPTYPE_INT32: (0, 1, -1, 7, 2**31 - 1, -(2**31)),
+    FieldDescriptor.CPPTYPE_INT64: (0, 1, -1, 7, 2**63 - 1, -(2**63)),
+    FieldDescriptor.CPPTYPE_UINT32: (0, 1, 7, 2**32 - 1),
+    FieldDescriptor.CPPTYPE_UINT64: (0, 1, 7, 2**64 - 1),
+    FieldDescriptor.CPPTYPE_ENUM: (0, 1, 2, 3, 99),
+}
+"""What fields of a type can hold on the wire; others have one value (see `filled`)."""
 PARTS = "Parts"
 """Methods of this ending take the message of the method without it, in pieces."""
 
@@ -74,13 +91,44 @@ def _fitting(field: FieldDescriptor, value: Any) -> Any:
     return value
 
 
-def text_fields(kind: Descriptor, depth: int = 0) -> Iterator[str]:
-    """Names of the fields of texts and bytes, in the message and in those within it."""
+def drawn_messages(method: MethodDescriptor, chance: random.Random, count: int) -> list[bytes]:
+    """Messages of the method with values that its types allow and no one means; some damaged."""
+    fields = dict(sorted(_scalars(method.input_type)))
+    made = []
+    for _ in range(count):
+        given = {
+            name: chance.choice(VALUES[kind])
+            for name, kind in fields.items()
+            if kind in VALUES and chance.random() < 0.7
+        }
+        made.append(_damaged(body(method, given), chance))
+    return made
+
+
+def _scalars(kind: Descriptor, depth: int = 0) -> Iterator[tuple[str, int]]:
+    """Names and C++ types of the fields, in the message and in those within it."""
     for field in kind.fields:
-        if field.message_type is not None and depth < 3:
-            yield from text_fields(field.message_type, depth + 1)
-        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-            yield field.name
+        if field.message_type is None:
+            yield field.name, field.cpp_type
+        elif depth < 3:
+            yield from _scalars(field.message_type, depth + 1)
+
+
+def _damaged(message: bytes, chance: random.Random) -> bytes:
+    """The message, or one with some bytes replaced, cut off, doubled or added."""
+    some = bytearray(message)
+    for _ in range(chance.choice((0, 1, 1, 3))):
+        at = chance.randrange(len(some) + 1)
+        match chance.randrange(4):
+            case 0:
+                some[at : at + 1] = chance.randbytes(1)
+            case 1:
+                del some[at:]
+            case 2:
+                some[at:at] = some[: chance.randrange(50)]
+            case _:
+                some[at:at] = chance.randbytes(chance.randrange(9))
+    return bytes(some)
 
 
 def _any_value(field: FieldDescriptor) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -19,7 +19,6 @@ from tests.edge import every_call
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from google.protobuf.descriptor import MethodDescriptor
     from tests.running import RunApi, Running
 
 SEED = 20_261_122
@@ -32,35 +31,6 @@ CHECKS = (
     "response_schema_conformance",
 )
 FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE}
-WORDS = ("", "x", "noop", "exact", "t", "b", "\x00", "é" * 300, "a/b", "{}", "[", '{"a": 1e999}')
-
-
-def _damaged(message: bytes, chance: random.Random) -> bytes:
-    """The message, or one with some bytes replaced, cut off, doubled or added."""
-    some = bytearray(message)
-    for _ in range(chance.choice((0, 1, 1, 3))):
-        at = chance.randrange(len(some) + 1)
-        match chance.randrange(4):
-            case 0:
-                some[at : at + 1] = chance.randbytes(1)
-            case 1:
-                del some[at:]
-            case 2:
-                some[at:at] = some[: chance.randrange(50)]
-            case _:
-                some[at:at] = chance.randbytes(chance.randrange(9))
-    return bytes(some)
-
-
-def _messages(method: MethodDescriptor, chance: random.Random, count: int) -> list[bytes]:
-    made = []
-    for _ in range(count):
-        given: dict[str, Any] = {}
-        for field in sorted(set(every_call.text_fields(method.input_type))):
-            if chance.random() < 0.7:
-                given[field] = chance.choice(WORDS)
-        made.append(_damaged(every_call.body(method, given), chance))
-    return made
 
 
 async def test_any_bytes_over_grpc_are_answered_with_a_typed_error(api: Running) -> None:
@@ -69,7 +39,7 @@ async def test_any_bytes_over_grpc_are_answered_with_a_typed_error(api: Running)
     seen = set()
     async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
         for method in methods:
-            for message in _messages(method, chance, MESSAGES):
+            for message in every_call.drawn_messages(method, chance, MESSAGES):
                 call = every_call.ended(channel, method, message, "", timeout_s=2.0)
                 failed = await asyncio.wait_for(call, 60)
                 code = grpc.StatusCode.OK if failed is None else failed.code()
