@@ -1,10 +1,10 @@
-"""Runs the tests as three processes at the same time, then those that need the machine alone.
+"""Runs the tests as four processes at the same time, then those that need the machine alone.
 
     python scripts/run_tests.py [--fast] [--junitxml FILE]
 
-`./run test` and `./run test --all` call this. Many tests wait for processes, so two parts would
-leave two cores idle in part. Every line of output has its part in front of it. All parts run
-to their end. With `--junitxml` the reports are put together into one file.
+`./run test` and `./run test --all` call this. Many tests wait for processes: with three parts, two
+cores are idle for two fifths of the time. Every line of output has its part in front of it. All
+parts run to their end. With `--junitxml` the reports are put together into one file.
 
 Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named
 as unsteady in the last lines and do not fail the run: a loaded machine is no reason to refuse a
@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = ROOT / "tests" / "alone_tests.txt"
-PARTS = 3
+PARTS = 4
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
 LAST_LINES_S_MAX = 10.0
 AGAIN_MAX = 5

@@ -1,4 +1,4 @@
-"""A pytest plugin: `--part 1/3` collects one of three parts, which can run beside each other.
+"""A pytest plugin: `--part 1/4` collects one of four parts, which can run beside each other.
 
 A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
 once. The folders are dealt out by the seconds that tests/slow_tests.txt names for the lane that

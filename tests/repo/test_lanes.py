@@ -1,6 +1,6 @@
 """Which tests run when: `./run test` leaves out the slow ones, `./run test --all` none.
 
-Both run three parts beside each other, then what needs the machine alone.
+Both run four parts beside each other, then what needs the machine alone.
 """
 
 import json
