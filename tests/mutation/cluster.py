@@ -150,7 +150,7 @@ CLUSTER_MUTANTS: Final = (
         ("undoing = asyncio.create_task(_undone(task, undo))", "undoing = task"),
         ("before.worker != caller.worker", "True"),
         ("refuse_own_address(host.address, peer)", "pass"),
-        ("            self._stage(caller, stage)\n        _in_range(\"lease_s\", lease_s, 0.001, HOST", "            pass\n        _in_range(\"lease_s\", lease_s, 0.001, HOST"),
+        ("            self._stage(caller, stage)\n        in_range(\"lease_s\", lease_s, 0.001, HOST", "            pass\n        in_range(\"lease_s\", lease_s, 0.001, HOST"),
         ("while more and size < ANSWER_BYTES_MAX:", "while more:"),
     ),
 )  # fmt: skip
