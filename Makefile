@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all check ci proto accuracy bench chaos fuzz lives swaps damaged clean
+.PHONY: help up test test-all test-long check ci proto accuracy bench chaos fuzz lives swaps damaged clean
 
 help:  ## print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -10,8 +10,11 @@ up:  ## start the platform on this machine (Ctrl-C drains)
 test:  ## run the fast tests (two minutes)
 	@./run test
 
-test-all:  ## run all tests
+test-all:  ## run all tests but the long ones
 	@./run test --all
+
+test-long:  ## run the long tests
+	@./run test --long
 
 check:  ## lint, types, import contracts
 	@./run check

@@ -1,10 +1,10 @@
 """Runs the tests as four processes at the same time, then those that need the machine alone.
 
-    python scripts/run_tests.py [--fast] [--junitxml FILE]
+    python scripts/run_tests.py [--fast | --long] [--junitxml FILE]
 
-`./run test` and `./run test --all` call this. Many tests wait for processes: with three parts, two
-cores are idle for two fifths of the time. Every line of output has its part in front of it. All
-parts run to their end. With `--junitxml` the reports are put together into one file.
+`./run test`, also with `--all` or `--long`, calls this. Many tests wait for processes: beside three
+parts, two cores have time left. Every line of output has its part in front of
+it. All parts run to their end. With `--junitxml` the reports are put together into one file.
 
 Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named
 as unsteady in the last lines and do not fail the run: a loaded machine is no reason to refuse a
@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = ROOT / "tests" / "alone_tests.txt"
 PARTS = 4
+FAST, ALL = "not slow and not long", "not long"
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
 LAST_LINES_S_MAX = 10.0
 AGAIN_MAX = 5
@@ -134,13 +135,16 @@ def put_together(reports: Sequence[Path], output: Path) -> None:
 def main() -> None:
     """Run them; exit as they ended."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--fast", action="store_true", help="without tests/slow_tests.txt")
+    lane = parser.add_mutually_exclusive_group()
+    lane.add_argument("--fast", action="store_true", help="without tests/slow_tests.txt")
+    lane.add_argument("--long", action="store_true", help="what tests/long_tests.txt names, alone")
     parser.add_argument("--junitxml", type=Path, help="write one report of all parts here")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            passed = run_all(["-m", "not slow"] if asked.fast else [], folder)
+            lane_of = "long" if asked.long else FAST if asked.fast else ALL
+            passed = run_all(["-m", lane_of], folder)
         except Interrupted as signalled:
             sys.exit(f"stopped by {signalled}")
         if asked.junitxml:

@@ -1,7 +1,8 @@
-"""A pytest plugin: gives the marker `slow` to the tests of tests/slow_tests.txt.
+"""A pytest plugin: gives markers by lists, `slow` by slow_tests.txt and `long` by long_tests.txt.
 
-The list is made from measured durations by `scripts/choose_slow_tests.py`. One entry per line: the
-test's id, a folder, a file or a function (`tests/sandbox/test_slots.py::test_x`).
+The first list is made from measured durations by `scripts/choose_slow_tests.py`, the second is kept
+by hand. One entry per line: the test's id, a folder, a file or a function
+(`tests/sandbox/test_slots.py::test_x`).
 """
 
 from collections.abc import Collection
@@ -10,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 LIST = Path(__file__).with_name("slow_tests.txt")
+LONG = Path(__file__).with_name("long_tests.txt")
 
 
 def entries(text: str) -> frozenset[str]:
@@ -28,8 +30,9 @@ def is_listed(test_id: str, listed: Collection[str]) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow ones."""
-    listed = entries(LIST.read_text(encoding="utf-8"))
-    for item in items:
-        if is_listed(item.nodeid, listed):
-            item.add_marker("slow")
+    """Mark the slow and the long ones."""
+    for marker, file in (("slow", LIST), ("long", LONG)):
+        listed = entries(file.read_text(encoding="utf-8"))
+        for item in items:
+            if is_listed(item.nodeid, listed):
+                item.add_marker(marker)

@@ -1,8 +1,8 @@
 """A pytest plugin: `--part 1/4` collects one of four parts, which can run beside each other.
 
 A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
-once. The folders are dealt out by the seconds that tests/slow_tests.txt names for the lane that
-runs, the longest first.
+once. The folders are dealt out by the seconds that tests/slow_tests.txt and tests/long_tests.txt
+name for the lane that runs, the longest first.
 Tests of tests/alone_tests.txt belong to no part: they run when all are over, by their names.
 
 `--failed-to FILE` appends the id of each test that fails, one per line: those can be run again.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.lanes import LIST, entries, is_listed
+from tests.lanes import LIST, LONG, entries, is_listed
 
 ALONE = Path(__file__).with_name("alone_tests.txt")
 TESTS = Path(__file__).parent
@@ -50,12 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 class _Part:
     """Collects what belongs to one part."""
 
-    def __init__(self, root: Path, chosen: str, *, fast: bool) -> None:
+    def __init__(self, root: Path, chosen: str, lane: str) -> None:
         number, parts = (int(word) for word in chosen.split("/"))
         if not 1 <= number <= parts:
             raise pytest.UsageError(f"--part {chosen}: no such part")
         folders = {f"tests/{each.name}": 0.0 for each in TESTS.iterdir() if each.is_dir()}
-        measured = seconds_of_folders(LIST.read_text(encoding="utf-8"), fast=fast)
+        listed = (LONG if lane == "long" else LIST).read_text(encoding="utf-8")
+        measured = seconds_of_folders(listed, fast="not slow" in lane)
         here = {name: measured.get(name, 0.0) for name in folders}
         own = dealt(here, parts)[number - 1]
         self._others = {root / name for name in folders if name not in own}
@@ -100,7 +101,7 @@ class _Failed:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect one part, and write down what fails, where that is asked for."""
     if chosen := config.getoption("--part"):
-        fast = config.getoption("markexpr") == "not slow"
-        config.pluginmanager.register(_Part(config.rootpath, chosen, fast=fast))
+        lane = config.getoption("markexpr")
+        config.pluginmanager.register(_Part(config.rootpath, chosen, lane))
     if output := config.getoption("--failed-to"):
         config.pluginmanager.register(_Failed(output))

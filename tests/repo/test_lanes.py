@@ -1,4 +1,4 @@
-"""Which tests run when: `./run test` leaves out the slow ones, `./run test --all` none.
+"""Which tests run when: `./run test` leaves out the slow and the long ones, `--all` the long ones.
 
 Both run four parts beside each other, then what needs the machine alone.
 """
@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lanes import LIST, entries, is_listed
+from tests.lanes import LIST, LONG, entries, is_listed
 from tests.parts import ALONE, TESTS, dealt, seconds_of_folders
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ CHOOSE: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "choose_slow_test
 RUNNER: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "run_tests.py"))
 
 
-@pytest.mark.parametrize("listed", [LIST, ALONE], ids=["slow", "alone"])
+@pytest.mark.parametrize("listed", [LIST, LONG, ALONE], ids=["slow", "long", "alone"])
 def test_every_entry_of_a_list_names_tests_that_exist(listed: Path) -> None:
     stale = []
     for entry in entries(listed.read_text(encoding="utf-8")):
@@ -35,6 +35,12 @@ def test_every_entry_of_a_list_names_tests_that_exist(listed: Path) -> None:
         ):
             stale.append(entry)
     assert stale == [], "run: python scripts/choose_slow_tests.py"
+
+
+def test_a_test_is_in_one_list() -> None:
+    long, slow = (entries(one.read_text(encoding="utf-8")) for one in (LONG, LIST))
+    assert [one for one in slow if is_listed(one, long)] == []
+    assert len(seconds_of_folders(LONG.read_text(encoding="utf-8"), fast=False)) > 3, "dealt out"
 
 
 def test_an_entry_names_a_function_a_file_or_a_folder_and_no_other() -> None:
