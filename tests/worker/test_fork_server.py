@@ -1,6 +1,7 @@
 """Fork servers: one whose host dies ends without a word; what no one waits for is not kept."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import socket
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.core.errors import IsolationUnavailable
 from assay.worker.forking import processes
-from assay.worker.forking.client import ForkClient
+from assay.worker.forking.client import ForkClient, ForkServers
 from assay.worker.forking.server import packed_settings
 from assay.worker.slots.main import SlotSettings
 
@@ -31,16 +33,44 @@ def test_a_fork_server_whose_host_has_died_logs_no_traceback(tmp_path: Path, *, 
         )
     with ours:
         if says:
-            settings = SlotSettings(
-                sandbox=SandboxSettings(),
-                verifiers=VerifierSettings(),
-                scratch=tmp_path,
-                shared=Path(tmp_path / "shared"),
-            )
-            ours.send(packed_settings(settings))
+            ours.send(packed_settings(slot_settings(tmp_path)))
     _, said = server.communicate(timeout=120)
     assert said == b""
     assert server.returncode == 0
+
+
+def slot_settings(folder: Path) -> SlotSettings:
+    return SlotSettings(
+        sandbox=SandboxSettings(),
+        verifiers=VerifierSettings(),
+        scratch=folder,
+        shared=folder / "shared",
+    )
+
+
+async def test_a_root_server_that_begins_beside_other_work_is_the_one_that_serves(
+    tmp_path: Path,
+) -> None:
+    forks = ForkServers(slot_settings(tmp_path), environment=os.environ)
+    known = set(processes.children(os.getpid()))
+    with forks.begun():
+        (begun,) = set(processes.children(os.getpid())) - known
+    await forks.warm()
+    assert set(processes.children(os.getpid())) - known == {begun}
+    await forks.close()
+    assert set(processes.children(os.getpid())) == known
+
+
+async def test_a_root_server_ends_with_the_work_beside_it_that_fails(tmp_path: Path) -> None:
+    forks = ForkServers(slot_settings(tmp_path), environment=os.environ)
+    known = set(processes.children(os.getpid()))
+    with contextlib.suppress(IsolationUnavailable), forks.begun():
+        (begun,) = set(processes.children(os.getpid())) - known
+        raise IsolationUnavailable("none here")
+    async with asyncio.timeout(120):
+        while Path(f"/proc/{begun}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            await asyncio.sleep(0.01)
+    await forks.close()
 
 
 SERVER = """

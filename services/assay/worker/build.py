@@ -157,7 +157,10 @@ def build(
     clock = clock or Clock()
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     stages = served_stages(settings.worker, stages_of(known))
-    mode = _sandbox_mode(settings, stages, clock)
+    scratch = settings.data_dir / "scratch" / str(os.getpid())
+    forks = _forks(settings, scratch)
+    with forks.begun():  # a trial of the sandbox takes as long as its imports
+        mode = _sandbox_mode(settings, stages, clock)
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
     metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)
@@ -168,13 +171,12 @@ def build(
         clock=clock,
         metrics=metrics,
         tasks=BackgroundTasks(),
-        scratch=settings.data_dir / "scratch" / str(os.getpid()),
+        scratch=scratch,
         tracer=tracer,
         pipelines=known,
         reuse=ReusePolicy(known),
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
-    forks = _forks(settings, shared.scratch)
     host = _host(settings, stages, mode, shared, versions, worker, forks)
     audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
     credential = new_credential()
@@ -188,7 +190,7 @@ def build(
             why_not_ready=lambda: host.why_not_ready, registry=metrics.registry, operator=operator
         ),
         tasks=shared.tasks,
-        scratch=shared.scratch,
+        scratch=scratch,
         worker=worker,
         membership=_membership(settings, list(stages), shared, worker),
         forks=forks,

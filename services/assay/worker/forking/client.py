@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -232,8 +232,32 @@ class ForkServers:
         server = await self._stage_server(stage)
         return await server.fork(str(number), socket.SOCK_STREAM)
 
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Start the root server beside what the caller does; it ends if that fails.
+
+        One that cannot be started is started, or fails again, for the first slot.
+        """
+        with contextlib.suppress(OSError):
+            self._begin_root()
+        try:
+            yield
+        except BaseException:
+            if self._root is not None:
+                self._root.close()
+            raise
+
+    def _begin_root(self) -> ForkClient:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = _start(theirs, self._environment)
+        ours.send(packed_settings(self._settings))
+        self._root = ForkClient(ours, on_gone=self._end_stage_servers)
+        log.info("root_server_started", pid=self._process.pid)
+        return self._root
+
     async def warm(self) -> None:
-        """Start the root server ahead of the first slot; one that fails fails then again."""
+        """Wait for the root server ahead of the first slot; one that fails fails then again."""
         with contextlib.suppress(ForkFailed, OSError):
             await self._open_root()
 
@@ -258,17 +282,12 @@ class ForkServers:
 
     async def _open_root(self) -> ForkClient:
         async with self._lock:
-            if self._root is not None and not self._root.is_gone:
-                return self._root
-            await self._end_root()
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                self._process = _start(theirs, self._environment)
-            ours.send(packed_settings(self._settings))
-            self._root = ForkClient(ours, on_gone=self._end_stage_servers)
-            await self._root.until_warm()
-            log.info("root_server_started", pid=self._process.pid)
-            return self._root
+            root = self._root
+            if root is None or root.is_gone:
+                await self._end_root()
+                root = self._begin_root()
+            await root.until_warm()
+            return root
 
     def _end_stage_servers(self) -> None:
         """Without the root server nothing would kill the processes of a dead stage server."""
