@@ -6,6 +6,7 @@ within its budget D.
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -95,12 +96,10 @@ class Trial:
             max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
         )
         self.simulations = 0
-        self.most: Ints = np.max([np.diff(future.demand.start) for future in futures], axis=0)
+        starts = np.array([future.demand.start for future in futures])
+        self.most: Ints = (starts[:, 1:] - starts[:, :-1]).max(axis=0)
         self.free = [self.unconstrained(future) for future in futures]
         self.due = [future.ends_due() for future in futures]
-        self.constraints = [
-            self.constrain(k, future.ends_possible()) for k, future in enumerate(futures)
-        ]
         self.order = list(range(len(futures)))
         """Futures, first those that failed last: they show soonest that a choice does not do."""
         self.searched = 0
@@ -109,6 +108,11 @@ class Trial:
         self.reached: list[Ints | None] = [None] * len(futures)
         """(requests,) by future: when each is done with the stages before `searched`; empty = a
         batch is late there already; `None` = not known."""
+
+    @cached_property
+    def constraints(self) -> list[Constraints]:
+        """By future: when each request must have ended; only a search for peaks asks for them."""
+        return [self.constrain(k, one.ends_possible()) for k, one in enumerate(self.futures)]
 
     def supply(self, peaks: Ints) -> Supply:
         """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
