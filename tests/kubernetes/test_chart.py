@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,6 +90,16 @@ def test_objects_are_valid_in_every_kubernetes_that_is_supported(values: str) ->
 def test_a_mistake_in_the_values_is_refused(major: int, wrong: str) -> None:
     done = ask(major, "template", "lab", str(CHART), "--set-json", wrong)
     assert done.returncode != 0, wrong
+
+
+@pytest.mark.parametrize("release", ["lab", "7b", "7assay", "0.1", "9" * 53])
+def test_a_service_begins_with_a_letter_whatever_the_release_begins_with(release: str) -> None:
+    done = ask(4, "template", release, str(CHART), "--namespace", NAMESPACE)
+    assert done.returncode == 0, done.stderr
+    objects = tuple(one for one in yaml.safe_load_all(done.stdout) if one)
+    services = [one["metadata"]["name"] for one in of_kind(objects, "Service")]
+    assert services
+    assert [one for one in services if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", one)] == []
 
 
 @pytest.mark.parametrize("values", VALUES, ids=STEPS)

@@ -7,10 +7,12 @@
 {{ include "assay.cut" (default .Chart.Name .Values.nameOverride) }}
 {{- end }}
 
+{{- /* A release may begin with a digit; the name of a Service may not on Kubernetes 1.34. */ -}}
 {{- define "assay.fullname" -}}
+{{- $release := ternary (printf "r%s" .Release.Name) .Release.Name (regexMatch "^[0-9]" .Release.Name) -}}
 {{- if .Values.fullnameOverride }}{{ include "assay.cut" .Values.fullnameOverride }}
-{{- else if contains .Chart.Name .Release.Name }}{{ include "assay.cut" .Release.Name }}
-{{- else }}{{ include "assay.cut" (printf "%s-%s" .Release.Name (include "assay.name" .)) }}{{ end }}
+{{- else if contains .Chart.Name .Release.Name }}{{ include "assay.cut" $release }}
+{{- else }}{{ include "assay.cut" (printf "%s-%s" $release (include "assay.name" .)) }}{{ end }}
 {{- end }}
 
 {{- /* The labels by which pods are selected: (dict "root" $ "component" "api"). */ -}}
