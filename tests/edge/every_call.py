@@ -35,6 +35,7 @@ VALUES: Mapping[int, Sequence[Any]] = {
     FieldDescriptor.CPPTYPE_ENUM: (0, 1, 2, 3, 99),
 }
 """What fields of a type can hold on the wire; others have one value (see `filled`)."""
+FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE}
 PARTS = "Parts"
 """Methods of this ending take the message of the method without it, in pieces."""
 
@@ -169,6 +170,26 @@ async def ended(
     except grpc.aio.AioRpcError as failed:
         return failed
     return None
+
+
+async def typed_end(
+    channel: grpc.aio.Channel,
+    method: MethodDescriptor,
+    message: bytes,
+    token: str,
+    *,
+    timeout_s: float,
+) -> grpc.StatusCode:
+    """Call as `ended` does; returns the status, which is no fault of ours and says its reason."""
+    failed = await ended(channel, method, message, token, timeout_s=timeout_s)
+    if failed is None:
+        return grpc.StatusCode.OK
+    code = failed.code()
+    assert code not in FAULTS, (method.full_name, message, failed)
+    if code is not grpc.StatusCode.DEADLINE_EXCEEDED:
+        trailers = dict(failed.trailing_metadata() or ())
+        assert trailers.get("reason"), (method.full_name, message, failed)
+    return code
 
 
 async def _one(message: bytes) -> AsyncIterator[bytes]:

@@ -19,7 +19,6 @@ WAIT_S = 60.0
 SEED = 20_261_130
 MESSAGES = 40
 """Per method."""
-FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE}
 
 Ask = Callable[[grpc.aio.Channel], Awaitable[Message]]
 
@@ -76,12 +75,6 @@ async def test_any_message_is_answered_with_a_typed_error(
             continue
         async with grpc.aio.insecure_channel(address) as channel:
             for message in every_call.drawn_messages(method, chance, MESSAGES):
-                call = every_call.ended(channel, method, message, token, timeout_s=5.0)
-                failed = await asyncio.wait_for(call, WAIT_S)
-                code = grpc.StatusCode.OK if failed is None else failed.code()
-                seen.add(code)
-                assert code not in FAULTS, (method.full_name, message, failed)
-                if failed is not None and code is not grpc.StatusCode.DEADLINE_EXCEEDED:
-                    trailers = dict(failed.trailing_metadata() or ())
-                    assert trailers.get("reason"), (method.full_name, message, failed)
+                call = every_call.typed_end(channel, method, message, token, timeout_s=5.0)
+                seen.add(await asyncio.wait_for(call, WAIT_S))
     assert {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT} <= seen
