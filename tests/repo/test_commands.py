@@ -31,22 +31,56 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 PROGRAM = re.compile(r"(\./run|assay|python|make|pip|\.ci/run|scripts/\S+)( |$)")
 PLACEHOLDERS = {"N": "1", "M": "1", "B": "b"}
 """Values for capital words that are no names of files."""
-PARSE_ONLY = """
-import argparse, json, runpy, sys
+PROGRAMS = """
+import argparse, contextlib, importlib, json, os, runpy, sys, tempfile, traceback
 parse = argparse.ArgumentParser.parse_args
-what, name, given = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-def parse_all_and_end(self, *_, **__):
-    for one in given:
-        print("refused:", one, file=sys.stderr)
-        parse(self, one)
-    raise SystemExit(0)
-argparse.ArgumentParser.parse_args = parse_all_and_end
-sys.argv = [name, *given[0]]
-if what == "file":
-    sys.path.insert(0, name.rpartition("/")[0])
-runpy.run_module(name, run_name="__main__", alter_sys=True) if what == "module" else (
-    runpy.run_path(name, run_name="__main__"))
+def parsed(what, name, given):
+    def parse_all_and_end(self, *_, **__):
+        for one in given:
+            print("refused:", one, file=sys.stderr)
+            parse(self, one)
+        raise SystemExit(0)
+    argparse.ArgumentParser.parse_args = parse_all_and_end
+    sys.argv = [name, *given[0]]
+    if what == "file":
+        sys.path.insert(0, name.rpartition("/")[0])
+    runpy.run_module(name, run_name="__main__", alter_sys=True) if what == "module" else (
+        runpy.run_path(name, run_name="__main__"))
+def status_of(*asked):
+    try:
+        parsed(*asked)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+for line in sys.stdin:
+    with tempfile.TemporaryFile() as said:
+        if (child := os.fork()) == 0:
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            status = status_of(*json.loads(line))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said.seek(0)
+        print(json.dumps([status, said.read().decode(errors="replace")]), flush=True)
 """
+"""Reads one program per line and runs it up to its `parse_args`, which takes each list of arguments,
+in a child that has what most programs import."""
+IMPORTED = (
+    "assay.cli.main",
+    "assay.client.client",
+    "assay.reward.server",
+    "assay.rollout.service",
+    "assay.sim.laboratory.__main__",
+    "hypothesis",
+    "pytest",
+)
 SERVICES = {"assay.reward", "assay.worker", "assay.planner"}
 """Modules that take no argument and serve until they are stopped."""
 TRAINERS = {"openrlhf", "slime", "verl"}
@@ -130,8 +164,21 @@ def test_the_script_runs_tests_and_checks_and_leaves_the_check_of_a_file_to_assa
     assert labels == ['"test "*', '"check 1"', '"demo "*', "*"]
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[subprocess.Popen[str]]:
+    """The process whose children are the programs: each would import the same for seconds."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAMS, *IMPORTED],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as started:  # fmt: skip
+        yield started
+
+
 @pytest.mark.parametrize(("name", "given"), of_python(module=False))
-def test_a_script_takes_its_arguments(name: str, given: list[list[str]]) -> None:
+def test_a_script_takes_its_arguments(
+    programs: subprocess.Popen[str], name: str, given: list[list[str]]
+) -> None:
     if name.partition("/")[0] in TRAINERS:
         return
     path = ROOT / name
@@ -139,11 +186,13 @@ def test_a_script_takes_its_arguments(name: str, given: list[list[str]]) -> None
     if "ArgumentParser" not in path.read_text(encoding="utf-8"):
         assert not any(given) or "sys.argv" in path.read_text(encoding="utf-8")
         return
-    parse("file", str(path), given)
+    parse(programs, "file", str(path), given)
 
 
 @pytest.mark.parametrize(("name", "given"), of_python(module=True))
-def test_a_module_takes_its_arguments(name: str, given: list[list[str]]) -> None:
+def test_a_module_takes_its_arguments(
+    programs: subprocess.Popen[str], name: str, given: list[list[str]]
+) -> None:
     if name.partition(".")[0] in TRAINERS:
         return
     if name in SERVICES:
@@ -157,20 +206,18 @@ def test_a_module_takes_its_arguments(name: str, given: list[list[str]]) -> None
     )
     assert source is not None
     if "ArgumentParser" in Path(source.origin or "").read_text(encoding="utf-8"):
-        parse("module", name, given)
+        parse(programs, "module", name, given)
 
 
-def parse(what: str, name: str, given: Sequence[Sequence[str]]) -> None:
+def parse(
+    programs: subprocess.Popen[str], what: str, name: str, given: Sequence[Sequence[str]]
+) -> None:
     """Run a program up to its `parse_args`, which takes each list of arguments; then it ends."""
-    done = subprocess.run(
-        [sys.executable, "-c", PARSE_ONLY, what, name, json.dumps(given)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
+    assert programs.stdin is not None
+    assert programs.stdout is not None
+    print(json.dumps([what, name, given]), file=programs.stdin, flush=True)
+    status, said = json.loads(programs.stdout.readline())
+    assert status == 0, said[-2_000:]
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -61,20 +61,27 @@ SPILLING = """extern "C" __global__ void k(float *p, int n) {
 }"""
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_kernel_compiles_without_a_driver_and_spills_few_words(
-    architecture: str, tmp_path: Path
-) -> None:
+def test_the_kernel_compiles_without_a_driver_and_spills_few_words(tmp_path: Path) -> None:
+    fits_and_is_kept("sm_90a", tmp_path)
+
+
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {"sm_90a"}))
+def test_the_kernel_compiles_for_every_other_device(architecture: str, tmp_path: Path) -> None:
+    fits_and_is_kept(architecture, tmp_path)
+
+
+def fits_and_is_kept(architecture: str, folder: Path) -> None:
+    """The kernel fits a multiprocessor, spills few words, and is compiled once per folder."""
     sizes = Sizes(QWEN3_0_6B)
     began = time.process_time()
-    program = compile_program(sizes.defines, architecture, folder=tmp_path)
+    program = compile_program(sizes.defines, architecture, folder=folder)
     print(architecture, program.resources, f"{time.process_time() - began:.1f} s of CPU")
     assert program.resources.frame_bytes <= FRAME_BYTES_MAX
     assert 0 < program.resources.registers * (sizes.tuning.threads + sizes.tuning.feeder) <= 65536
     assert program.resources.shared_bytes + shared_bytes(sizes) < SHARED_BYTES_MAX
-    again = compile_program(sizes.defines, architecture, folder=tmp_path)
+    again = compile_program(sizes.defines, architecture, folder=folder)
     assert again == program
-    assert [path.suffix for path in tmp_path.iterdir()] == [".cubin"]
+    assert [path.suffix for path in folder.iterdir()] == [".cubin"]
 
 
 def test_the_kernel_with_adapters_fits_as_well(tmp_path: Path) -> None:
