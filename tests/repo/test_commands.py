@@ -70,8 +70,8 @@ for line in sys.stdin:
         said.seek(0)
         print(json.dumps([status, said.read().decode(errors="replace")]), flush=True)
 """
-"""Reads one program per line and runs it up to its `parse_args`, which takes each list of arguments,
-in a child that has what most programs import."""
+"""Reads one program per line and runs it up to its `parse_args`, which takes each list of
+arguments, in a child that has what most programs import."""
 IMPORTED = (
     "assay.cli.main",
     "assay.client.client",
