@@ -67,6 +67,15 @@ def test_a_batch_that_runs_is_seen_in_its_own_group():
     assert found[1].passed_ns.tolist() == [[1, 3], [5, 7], [9, 11]]
 
 
+def test_history_is_placed_at_the_stages_of_its_group():
+    given = placed((3, 1), 4, batch=fresh_batch())
+    seen = scene(given, pools=pools(4))
+    (part,) = part_of(seen, groups_of(seen)[0]).tasks
+    for past, found in zip(given.history, part.history, strict=True):
+        assert np.array_equal(found.service_ns, past.service_ns[:, ::-1])
+        assert np.array_equal(found.by_service, past.by_service[::-1])
+
+
 @given(
     st.lists(
         st.tuples(st.sets(st.integers(0, 9), min_size=1, max_size=4), st.booleans()), max_size=8
