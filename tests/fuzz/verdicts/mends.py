@@ -547,8 +547,8 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_VERIFIERS}/sql/stage.py",
-                "            result = self._by_hidden_columns(wide, reference, at, settings, result)\n",
-                "            return result\n",
+                " if columns is not None else widened(query, reply.names)\n",
+                " if columns is not None else None\n",
             ),
         ),
         shown_by=r"place: ties$",
@@ -559,8 +559,8 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_VERIFIERS}/sql/stage.py",
-                "        return self._with_last_rows(wide, reference, at, settings, result)\n",
-                "        return result\n",
+                "        cut = unlimited(wide.query)\n",
+                "        cut = None\n",
             ),
         ),
         shown_by=r"place: ties$",
