@@ -104,6 +104,26 @@ PLACES = (
 )
 
 
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("Answer: Paris. Wait, Oslo.", "Oslo"),
+        ("The answer is Paris. Actually, it is Oslo.", "Oslo"),
+        ("Answer: Paris.\nNo, Oslo", "Oslo"),
+        ("<answer>Paris</answer>. Sorry, I mean Oslo.", "Oslo"),
+        ("\\boxed{Paris}. Correction: the answer is Oslo.", "Oslo"),
+        ("The answer is Paris. No, really.", "Paris"),
+        ("The answer is Paris. Actually, it is the capital of France, too.", "Paris"),
+        ("Answer: Hold on. Wait, Oslo", "Hold on. Wait, Oslo"),
+    ],
+)
+def test_words_that_a_last_sentence_puts_in_place_of_the_answer_are_the_answer(
+    judge: Judge, response: str, answer: str
+) -> None:
+    assert _reward(judge, response, answer) == 1.0
+    assert _reward(judge, response, "Oslo" if answer != "Oslo" else "Paris") == 0.0
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_remark_behind_the_answer_is_no_part_of_it(judge: Judge, place: str) -> None:
     for remark in REMARKS.strip("\n").split("\n"):

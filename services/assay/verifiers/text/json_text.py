@@ -13,7 +13,7 @@ from decimal import DecimalException
 from typing import Final, NamedTuple, NoReturn
 
 from assay.verifiers.text.around import chat
-from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing, unglued
 from assay.verifiers.text.dialects import BigInteger, Number
 from assay.verifiers.text.thoughts import answer_span, begins_with_thought
 
@@ -146,7 +146,7 @@ def fenced(response: str) -> str:
     or only in a quotation, three backticks within lines count. The last marks of a chat template
     are no part of a response. A block that the text around it takes back is none.
     """
-    response = told(chat.unended(response))
+    response = unglued(told(chat.unended(response)))
     found = _last_block(response)
     if found is None and _QUOTED.search(response):
         found = _last_block(_QUOTED.sub("", response))

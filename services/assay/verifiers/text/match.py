@@ -28,6 +28,7 @@ from assay.verifiers.port import (
     scored,
 )
 from assay.verifiers.text import denials
+from assay.verifiers.text.announcements import corrections
 from assay.verifiers.text.answers import extract
 from assay.verifiers.text.around import layout, marks, remarks, unreal, withdrawn
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
@@ -245,6 +246,10 @@ def _exact(work: Work) -> Evidence:
             ]
         return any(form(one) in right for one in tried)
 
+    corrects = not is_whole and not any(map(corrections.words_instead, reference.answers))
+    instead = corrections.words_instead(said) if corrects else None
+    if instead is not None and not is_right(found.text + instead):
+        return _told(passed=is_right(instead), extracted=instead)
     again = bool(found.parts) and all(map(is_right, found.parts))
     return _told(passed=again or is_right(found.text), extracted=found.text)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing, unglued
 
 
 class Block(NamedTuple):
@@ -82,7 +82,7 @@ wanted language, if no other block does."""
 
 def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
     """All fenced blocks, in order; the names of wanted languages without versions."""
-    text, places = _read(response, languages)
+    text, places = _read(unglued(response), languages)
     if not places:
         return []
     lines = text.split("\n")

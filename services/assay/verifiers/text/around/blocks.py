@@ -57,7 +57,7 @@ _DROPS: Final = r"(?:ignore|disregard|discard|forget|scratch|strike|(?:do\snot|d
 _DIRECT: Final = re.compile(
     r"[\s*_#>()\].,;!:-]{0,9}"
     rf"(?:{_SURPRISE}{{1,4}}{LEAD}(?:(?:that|this)\s(?:last\s)?(?:one|example|part|block)|that|this|it|which)(?:['\u2019]s|\s(?:still|just|also|clearly))?\s?(?:{NOT_SO}"
-    rf"|(?:not\s(?:right|correct)|wrong|incorrect|an?\s(?:mistake|error))){_NOT_ALWAYS}"
+    rf"|(?:\w+ly\s|all\s)?(?:not\s(?:right|correct)|wrong|incorrect|an?\s(?:mistake|error))){_NOT_ALWAYS}"
     rf"|(?:which|and\s(?:that|this|it))\s{NOT_SO}{_NOT_ALWAYS}|{LEAD}{_I_ERRED}(?![A-Za-z])"
     rf"|{LEAD}(?:please\s)?{_DROPS}\s(?:that|this|it)(?:\s(?:one|last|block|code|query|json|version))?(?=\s*(?:[.!,;:\u2014-]|\n|$))"
     r"|(?:wait,?\sno|no,?\swait)(?![A-Za-z]))",
@@ -69,7 +69,11 @@ _ALL: Final = re.compile(
     r"(?:\s(?:of\s)?(?:the\s)?(?:above|that|them|blocks))?(?![A-Za-z])",
     re.IGNORECASE,
 )
-_ONE: Final = re.compile(r"\b(?:second|latter|alternative|example|index|one)\b", re.IGNORECASE)
+_ONE: Final = re.compile(
+    r"\b(?:that|this|the)\s(?:last\s|second\s)?(?:one|example|alternative|index)\s(?:above\s)?(?:is|was)\b"
+    rf"|\b{_DROPS}\s(?:that|this|the)\s(?:last\s)?(?:second|latter|one|example|alternative|index)\b",
+    re.IGNORECASE,
+)
 """With it, words at the end take back the last block and no other."""
 _AFFIRMS: Final = re.compile(
     r"\b(?:it|that|this|which|everything|all|code|query|json|output|answer|solution|block|version|program)"
@@ -109,6 +113,11 @@ _STRIKES: Final = re.compile(
     r"|<(?P<end>/?)(?P<name>s|del|strike)(?:\s[^<>]{0,80})?>|(?P<hides><!--)|(?P<shows>-->)",
     re.IGNORECASE,
 )
+_GLUED: Final = re.compile(
+    r"^([ \t]{0,12}(?:~~|<(?:s|del|strike)>|<!--))(?=```)"
+    r"|^([ \t]{0,12}`{3,})(?=(?:~~|</(?:s|del|strike)>|-->)[ \t.,;:!]{0,9}\r?$)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _CLOSES: Final = re.compile(r"~~(?![^\s.,;:!?)*_])")
 _BLOCK: Final = "\x01"
 
@@ -142,6 +151,13 @@ class _Words:
 
 
 _WORDS: Final = {kind: _Words(kind.value) for kind in Kind}
+
+
+def unglued(text: str) -> str:
+    """The text with marks that strike through a fence on a line of their own."""
+    if "```" not in text or not _STRIKES.search(text):
+        return text
+    return _GLUED.sub(lambda mark: f"{mark[0]}\n", text)
 
 
 def standing(around: Sequence[str], firsts: Sequence[str], kind: Kind) -> list[bool]:

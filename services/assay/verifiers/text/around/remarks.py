@@ -34,6 +34,7 @@ _REMARK: Final = re.compile(
     r"|(?P<not>(?:and\s|but\s)?(?:not|rather\sthan|instead\sof)\s(?:the\s)?)(?P<other>\S[^\n]*))",
     re.IGNORECASE,
 )
+_MARKS: Final = re.compile(r"\A\W+|\W+\Z")
 _DOUBTS: Final = re.compile(
     r"(?<![a-z])(?:or|if|else|otherwise|but|maybe|perhaps|possibly|either|neither|wrong|actually"
     r"|incorrect|false|untrue|impossible|invalid|unless|except|versus|vs|alternatively|also|wait"
@@ -71,4 +72,4 @@ def without(text: str) -> Iterator[str]:
 
 def _is_another(other: str, said: str, rejects: str | None) -> bool:
     """Whether what is rejected, if anything is, is not the answer itself."""
-    return rejects is None or said.strip("*_` ").casefold() not in other.casefold()
+    return rejects is None or _MARKS.sub("", said).casefold() not in other.casefold()
