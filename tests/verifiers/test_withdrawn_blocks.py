@@ -7,7 +7,7 @@ import pytest
 
 from assay.verifiers.code.source.programs import PYTHON, BlockChoice, Extraction, program_of
 from assay.verifiers.sql.definition import WORDS as SQL
-from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing
 from assay.verifiers.text.json_text import fenced
 
 NOUNS = {"json": ("json", "JSON"), "sql": ("query", "sql"), "python": ("code", "program")}
@@ -319,5 +319,5 @@ def test_a_text_with_many_blocks_is_read_in_linear_time() -> None:
     for unit in ("~~ ", "<s> ", "Wait, that is wrong. ", "The code above is ", "ignore the " * 3):
         around = [unit * 200] * (BLOCKS_MAX + 1)
         began_s = time.process_time()
-        standing(around, [""] * BLOCKS_MAX, Kind.PROGRAM)
+        standing(around, [""] * BLOCKS_MAX, BlockContent.PROGRAM)
         assert time.process_time() - began_s < 2.0, unit

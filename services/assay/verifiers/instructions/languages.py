@@ -233,7 +233,7 @@ def language(text: str, *, words_min: int = 1) -> str | None:
 def may_be(text: str, code: str) -> bool:
     """Whether a text of a few words that does not tell its language may be in this one.
 
-    Of the Latin script: two languages are told equally and it is one of them, or nothing is told
+    Of the Latin script: two languages have equal evidence and it is one of them, or none has any
     and the words look like this language and not like English. Of another script: nothing tells
     them apart. A few characters of Han may be Japanese, unless they are simplified ones.
     """

@@ -1,6 +1,6 @@
 """The stage `instructions`; in a confined process, because it reads hostile text.
 
-Keywords of IFEval may be regular expressions, and one of these can take for ever on an ordinary
+Keywords of IFEval may be regular expressions, and one of these can take hours on an ordinary
 text. Such a reference is tried before its first response, on an ordinary text and on the letters of
 its own keywords, and refused if that takes too long: no response is at fault then.
 """
@@ -35,8 +35,8 @@ _REPEATS: Final = re.compile(r"[*+{]")
 """Without a repetition a keyword takes no longer than its text is long."""
 _ESCAPES: Final = re.compile(r"\\.|[^\w]")
 _ORDINARY: Final = (
-    "The quick brown fox jumps over the lazy dog, and nobody minds; it is 12 o'clock.\n\n"
-    "* First, we look at all of it (twice)!\n* Then - as ever - we write down what we saw.\n"
+    "The quick brown fox jumps over the lazy dog, and no one minds; it is 12 o'clock.\n\n"
+    "* First, we look at all of it (twice)!\n* Then - as usual - we write down what we saw.\n"
 ) * 4
 _REPEATED_CHARS: Final = 64
 _LETTERS_MAX: Final = 8
@@ -101,7 +101,7 @@ def _slow_instruction(asked: Sequence["Instruction"], cpu_s: float) -> str:
         except OutOfTime:
             continue
         return ""
-    what = f"more than {cpu_s} s of CPU time for a trivial response"
+    what = f"more than {cpu_s} s of CPU time on an ordinary text"
     return f"reference.instructions[{tried[-1]}].kwargs: {asked[tried[-1]].id}: {what}"
 
 

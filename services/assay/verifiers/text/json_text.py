@@ -13,7 +13,7 @@ from decimal import DecimalException
 from typing import Final, NamedTuple, NoReturn
 
 from assay.verifiers.text.around import chat
-from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing, unglued
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing, unglued
 from assay.verifiers.text.dialects import BigInteger, Number
 from assay.verifiers.text.thoughts import answer_span, begins_with_thought
 
@@ -144,7 +144,7 @@ def fenced(response: str) -> str:
     character and at least the same length; where there is none, by one with words behind it, or by
     the end of a truncated response. Blocks that hold nothing do not count. Where there is no fence,
     or only in a quotation, three backticks within lines count. The last marks of a chat template
-    are no part of a response. A block that the text around it takes back is none.
+    are no part of a response. A block that the text around it takes back does not count.
     """
     response = unglued(told(chat.unended(response)))
     found = _last_block(response)
@@ -157,7 +157,7 @@ def fenced(response: str) -> str:
         return response
     around = [*parts[:-1:2], parts[-1]] if len(parts) % 2 else [*parts[:-2:2], parts[-1]]
     blocks = parts[1:-1:2]
-    stands = standing(around[-BLOCKS_MAX - 1 :], blocks[-BLOCKS_MAX:], Kind.JSON)
+    stands = standing(around[-BLOCKS_MAX - 1 :], blocks[-BLOCKS_MAX:], BlockContent.JSON)
     return _NAMED.sub("", blocks[-1]) if stands[-1] else response
 
 
@@ -188,7 +188,7 @@ def _last_block(response: str) -> str | None:
             behind -= 1
             lines[behind] = last.lstrip(block.fence[0])
     around.append("\n".join(lines[behind:]))
-    stands = standing(around, [block.text for block in near], Kind.JSON)
+    stands = standing(around, [block.text for block in near], BlockContent.JSON)
     stands = [any(stands)] * (len(found) - len(near)) + stands
     left = [block for block, stood in zip(found, stands, strict=True) if stood]
     best = max((block.kind for block in left), default=0)

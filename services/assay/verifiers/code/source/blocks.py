@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.verifiers.text.around.blocks import BLOCKS_MAX, Kind, standing, unglued
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing, unglued
 
 
 class Block(NamedTuple):
@@ -95,7 +95,7 @@ def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
             lines[behind] = lines[behind][fence.end("fence") :]  # what stands behind its last fence
     around.append("\n".join(lines[behind:]))
     firsts = [place.block.text.lstrip("\n").partition("\n")[0] for place in near]
-    stands = standing(around, firsts, Kind.PROGRAM)
+    stands = standing(around, firsts, BlockContent.PROGRAM)
     stands = [any(stands)] * (len(places) - len(near)) + stands
     return [
         place.block if stood else place.block._replace(stands=False)

@@ -18,7 +18,7 @@ from typing import Final
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.text.around import chat
-from assay.verifiers.text.around.blocks import Kind, standing
+from assay.verifiers.text.around.blocks import BlockContent, standing
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
 
@@ -116,7 +116,7 @@ def _pages(response: str) -> list[Block]:
     ends = [(0, 0), *((page.begin, page.end) for page in pages), (len(response), 0)]
     around = [response[before[1] : behind[0]] for before, behind in pairwise(ends)]
     firsts = [page.text.partition("\n")[0] for page in pages]
-    stands = standing(around, firsts, Kind.PROGRAM) if pages else []
+    stands = standing(around, firsts, BlockContent.PROGRAM) if pages else []
     return [
         Block(page.language, page.text, closed=True, stands=stood)
         for page, stood in zip(pages, stands, strict=True)

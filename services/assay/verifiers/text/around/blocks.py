@@ -19,7 +19,7 @@ from assay.verifiers.text.around import foreign, withdrawn
 from assay.verifiers.text.around.withdrawn import LEAD, NOT_SO
 
 
-class Kind(Enum):
+class BlockContent(Enum):
     """What blocks hold, and so what the words around them call it."""
 
     PROGRAM = (
@@ -65,8 +65,8 @@ _DIRECT: Final = re.compile(
 )
 """As the first words behind a block."""
 _ALL: Final = re.compile(
-    rf"{_STARTS}{LEAD}(?:please\s)?{_DROPS}\s(?:all|everything|both|(?:all\s(?:of\s)?)?(?:the|these|those)\s(?:above|blocks))"
-    r"(?:\s(?:of\s)?(?:the\s)?(?:above|that|them|blocks))?(?![A-Za-z])",
+    rf"{_STARTS}{LEAD}(?:please\s)?{_DROPS}\s(?:(?:all|everything|both)(?:\s(?:of\s)?(?:the\s|these\s)?"
+    r"(?:above|that|them|blocks))?|(?:the|these|those)\sblocks(?:\sabove)?)(?![A-Za-z])",
     re.IGNORECASE,
 )
 _ONE: Final = re.compile(
@@ -150,7 +150,7 @@ class _Words:
         )
 
 
-_WORDS: Final = {kind: _Words(kind.value) for kind in Kind}
+_WORDS: Final = {content: _Words(content.value) for content in BlockContent}
 
 
 def unglued(text: str) -> str:
@@ -160,14 +160,14 @@ def unglued(text: str) -> str:
     return _GLUED.sub(lambda mark: f"{mark[0]}\n", text)
 
 
-def standing(around: Sequence[str], firsts: Sequence[str], kind: Kind) -> list[bool]:
+def standing(around: Sequence[str], firsts: Sequence[str], content: BlockContent) -> list[bool]:
     """Which blocks are not taken back.
 
     Args:
         around: the texts before the first block, between two, and behind the last one; of at most
             `BLOCKS_MAX` blocks.
         firsts: the first line of each block.
-        kind: what the blocks hold.
+        content: what the blocks hold.
     """
     count = len(firsts)
     stands = [True] * count
@@ -176,9 +176,9 @@ def standing(around: Sequence[str], firsts: Sequence[str], kind: Kind) -> list[b
     for at in range(count):
         behind = around[at + 1]
         is_last = at + 1 == count
-        if _announced_wrong(around[at], kind) or _COMMENT.match(firsts[at]):
+        if _announced_wrong(around[at], content) or _COMMENT.match(firsts[at]):
             stands[at] = False
-        if not _HINT.search(behind) or not _taken_back(behind, kind, is_last=is_last):
+        if not _HINT.search(behind) or not _taken_back(behind, content, is_last=is_last):
             continue
         stands[at] = False
         if _ALL.search(behind) or (is_last and not _ONE.search(behind[-_ENDS_CHARS_MAX:])):
@@ -188,16 +188,16 @@ def standing(around: Sequence[str], firsts: Sequence[str], kind: Kind) -> list[b
     return stands
 
 
-def _announced_wrong(before: str, kind: Kind) -> bool:
+def _announced_wrong(before: str, content: BlockContent) -> bool:
     """Whether the line before a block calls it wrong."""
     line = before[-_HEADING_CHARS_MAX:].rstrip().rpartition("\n")[2].strip()
     if line[:1] and (line.lstrip("*_#> -")[:1] or " ") in _CROSSES:
         return True
     said = re.split(r"(?<=[.!?])\s", line)[-1]
-    return _WORDS[kind].calls_wrong.fullmatch(said) is not None
+    return _WORDS[content].calls_wrong.fullmatch(said) is not None
 
 
-def _taken_back(behind: str, kind: Kind, *, is_last: bool) -> bool:
+def _taken_back(behind: str, content: BlockContent, *, is_last: bool) -> bool:
     """Whether the text behind a block, up to the next one, takes it back."""
     behind = _IS_A_VALUE.sub(" ", behind)
     if not is_last:
@@ -210,7 +210,7 @@ def _taken_back(behind: str, kind: Kind, *, is_last: bool) -> bool:
         behind = said if lead and lead[0].rstrip().rstrip("*_ ").endswith(":") else behind
     if withdrawn.is_withdrawn(behind):
         return True
-    found = _DIRECT.match(behind) or _WORDS[kind].withdraws.search(behind) or _ALL.search(behind)
+    found = _DIRECT.match(behind) or _WORDS[content].withdraws.search(behind) or _ALL.search(behind)
     return found is not None and _AFFIRMS.search(behind, found.end()) is None
 
 

@@ -3,8 +3,8 @@ it is the capital`.
 
 For answers that are compared word for word, by what counts as a remark for values
 (`assay.verifiers.math.grammar.remarks`). A remark says where the answer comes from, that it is the
-answer, or which other one it is not. Words that doubt, deny or offer another answer are none, and
-neither is a description in brackets, which may be part of a name. Total, linear.
+answer, or which other one it is not. Words that doubt, deny or offer another answer are no remark,
+and neither is a description in brackets, which may be part of a name. Total, linear.
 """
 
 import re
