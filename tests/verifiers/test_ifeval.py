@@ -325,3 +325,14 @@ def test_a_keyword_that_repeats_something_is_not_slow_for_that(bench: Any, keywo
     asked = [{"id": "keywords:existence", "kwargs": {"keywords": [keyword]}}]
     response = "The climate will change; colorr, dog, aa, C."
     assert bench.judge("instructions", response, {"instructions": asked}).reward == 1.0
+
+
+@pytest.mark.parametrize("parting", ["", "\n", "\n\n", " ", " \n\t\n"])
+def test_what_parts_an_answer_from_a_thought_is_no_part_of_it(bench: Any, parting: str) -> None:
+    asked = [{"id": "format:no_whitespace", "kwargs": {}}]
+    for thought in ("<think>a b</think>", "a b</think>", "[THINK]a b[/THINK]"):
+        for said, reward in (("a-b", 1.0), ("a b", 0.0), ("a\n", 0.0)):
+            response = f"{thought}{parting}{said}"
+            told = bench.judge("instructions", response, {"instructions": asked})
+            assert told.reward == reward, response
+    assert bench.judge("instructions", "\na-b", {"instructions": asked}).reward == 0.0

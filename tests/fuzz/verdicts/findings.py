@@ -46,6 +46,7 @@ from tests.fuzz.verdicts.stages.readers import reader_case
 from tests.fuzz.verdicts.stages.sources import source_case
 from tests.fuzz.verdicts.stages.transcripts import transcript_case
 from tests.fuzz.verdicts.text.documents import document_case, text_case
+from tests.fuzz.verdicts.text.few_words import few_words_case, instructed_place_case
 from tests.fuzz.verdicts.text.instructed import instructed_case
 from tests.fuzz.verdicts.text.keywords import keyword_case
 from tests.fuzz.verdicts.text.labels import label_case
@@ -103,6 +104,8 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "documents": (document_case, 6),
     "keywords": (keyword_case, 10),
     "instructed": (instructed_case, 6),
+    "few_words": (few_words_case, 1),
+    "instructed_places": (instructed_place_case, 1),
     "texts": (text_case, 2),
     "json_places": (json_place_case, 6),
     "query_places": (query_place_case, 1),

@@ -21,7 +21,7 @@ from assay.verifiers.instructions.rules import follows
 from assay.verifiers.port import HandlerContext, Work, resource_limited
 from assay.verifiers.text.around import chat
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
-from assay.verifiers.text.thoughts import answer_part
+from assay.verifiers.text.thoughts import answer_span
 
 if TYPE_CHECKING:
     from assay.verifiers.instructions.definition import (
@@ -34,6 +34,7 @@ _REFERENCES_REMEMBERED_MAX: Final = 1_024
 _REPEATS: Final = re.compile(r"[*+{]")
 """Without a repetition a keyword takes no longer than its text is long."""
 _ESCAPES: Final = re.compile(r"\\.|[^\w]")
+_APART: Final = re.compile(r"\A(?:[ \t\r\n]*\n|[ \t]+)")
 _ORDINARY: Final = (
     "The quick brown fox jumps over the lazy dog, and no one minds; it is 12 o'clock.\n\n"
     "* First, we look at all of it (twice)!\n* Then - as usual - we write down what we saw.\n"
@@ -136,11 +137,18 @@ def _texts(value: object) -> Iterator[str]:
         yield from (one for one in value if isinstance(one, str))
 
 
+def _answer(response: str) -> str:
+    """The response without thoughts, and without the white space that parts it from one."""
+    begin, end = answer_span(response)
+    told = response[begin:end]
+    return _APART.sub("", told, count=1) if begin else told
+
+
 def _judged(work: Work) -> Ended:
     settings: InstructionsSettings = work.settings
     reference: InstructionsReference = work.reference
     asked = reference.instructions
-    told = answer_part(chat.unended(work.response))
+    told = _answer(chat.unended(work.response))
     kept = [follows(one.rule, one.arguments, told, loose=settings.loose) for one in asked]
     share = float(all(kept)) if settings.reward is Reward.ALL else sum(kept) / len(kept)
     failed = [one.id for one, followed in zip(asked, kept, strict=True) if not followed]

@@ -109,7 +109,8 @@ _COMMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _STRIKES: Final = re.compile(
-    r"(?P<open>(?<![^\s(*_])(?<!~)~~(?!~))|(?P<close>(?<!~)~~(?![^\s.,;:!?)*_]))"
+    r"(?P<open>(?<![^\s(*_])(?<!~)~~(?!~)(?=\S|[ \t]{0,9}(?:\r?\n|\Z)))"
+    r"|(?<![~ \t])~~(?![^\s.,;:!?)*_])"
     r"|<(?P<end>/?)(?P<name>s|del|strike)(?:\s[^<>]{0,80})?>|(?P<hides><!--)|(?P<shows>-->)",
     re.IGNORECASE,
 )
@@ -118,7 +119,7 @@ _GLUED: Final = re.compile(
     r"|^([ \t]{0,12}`{3,})(?=(?:~~|</(?:s|del|strike)>|-->)[ \t.,;:!]{0,9}\r?$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_CLOSES: Final = re.compile(r"~~(?![^\s.,;:!?)*_])")
+_CLOSES: Final = re.compile(r"(?<![~ \t])~~(?![^\s.,;:!?)*_])")
 _BLOCK: Final = "\x01"
 
 
