@@ -245,6 +245,8 @@ def test_a_block_that_is_struck_through_or_hidden_is_none(language: str) -> None
         assert _read(f"{before}{one}{behind}", language) is None, before
         text = f"{other}\n\n{before}{one}{behind}"
         assert _read(text, language) == OTHER[language], before
+        text = f"{before}{one}{behind}\n\nSo:\n{_fence(OTHER[language], language)}"
+        assert _read(text, language) == OTHER[language], before
     for before, behind in NOT_STRUCK:
         assert _read(f"{before}{one}{behind}", language) == CONTENT[language], before
 
@@ -271,7 +273,9 @@ def test_words_at_the_end_take_back_all_blocks_unless_they_name_one() -> None:
         ("Ignore all of the above.", None),
         ("Wait, that example is wrong.", "def f(): return 1"),
         ("Ignore the second block.", "def f(): return 1"),
-        ("Ignore the block above. Its example is old.", "def f(): return 1"),
+        ("Ignore the block above. It is old.", "def f(): return 1"),
+        ("Ignore the code above.", None),
+        ("Wait, that is wrong: it leaves out the last one.", None),
         ("That is it.", "print(f())"),
     ):
         program = program_of(text + said, Extraction.AUTO, BlockChoice.LAST, PYTHON)
@@ -283,6 +287,11 @@ def test_a_draft_in_a_thought_does_not_stand_in_for_a_block_that_is_taken_back()
     answer = _fence("print(2)", "python")
     assert _read(f"{draft}{answer}", "python") == "print(2)"
     assert _read(f"{draft}{answer}\nWait, that is wrong.", "python") is None
+
+    define, use = _fence("def f(): return 1", "python"), _fence("print(f())", "python")
+    text = f"<think>\n{define}\n</think>\n{define}\nWait, that is wrong.\nIt is used so:\n{use}"
+    program = program_of(text, Extraction.AUTO, BlockChoice.LAST, PYTHON, ("f",))
+    assert program == "print(f())\n"
 
 
 def test_a_page_in_html_is_taken_back_as_well() -> None:

@@ -75,11 +75,12 @@ class InstructionsHandler:
         if slow:
             evidence = Evidence(verdict="invalid_reference", error=slow)
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
+        begun: list[Instruction] = []
         try:
             with cpu_time(self._cpu_s):
-                return _judged(work)
+                return _judged(work, begun)
         except OutOfTime:
-            error = f"more than {self._cpu_s} s of CPU time"
+            error = f"{begun[-1].id if begun else ''}: more than {self._cpu_s} s of CPU time"
             evidence = Evidence(verdict="cpu_limit", error=error)
             return resource_limited(settings=work.settings, evidence=evidence)
 
@@ -144,12 +145,17 @@ def _answer(response: str) -> str:
     return _APART.sub("", told, count=1) if begin else told
 
 
-def _judged(work: Work) -> Ended:
+def _judged(work: Work, begun: list["Instruction"]) -> Ended:
+    """The verdict; `begun` gets each instruction whose turn has come."""
+
     settings: InstructionsSettings = work.settings
     reference: InstructionsReference = work.reference
     asked = reference.instructions
     told = _answer(chat.unended(work.response))
-    kept = [follows(one.rule, one.arguments, told, loose=settings.loose) for one in asked]
+    kept = list[bool]()
+    for one in asked:
+        begun.append(one)
+        kept.append(follows(one.rule, one.arguments, told, loose=settings.loose))
     share = float(all(kept)) if settings.reward is Reward.ALL else sum(kept) / len(kept)
     failed = [one.id for one, followed in zip(asked, kept, strict=True) if not followed]
     weight = 1 / len(asked)

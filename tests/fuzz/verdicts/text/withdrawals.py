@@ -113,7 +113,7 @@ def withdrawn_block_case(rng: random.Random) -> Case:
             text += f"{before}\n{block}\n{behind}\n".replace("NOUN", noun)
             continue
         text += f"{before}\n{block}\n{behind}\n\n".replace("NOUN", noun)
-        if fate == "withdrawn":  # at the end: the response takes its answer back
+        if fate == "withdrawn" and " block" not in behind:  # the response takes its answer back
             is_right = False
         elif fate == "left":
             is_right = fits

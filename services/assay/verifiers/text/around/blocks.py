@@ -71,7 +71,8 @@ _ALL: Final = re.compile(
 )
 _ONE: Final = re.compile(
     r"\b(?:that|this|the)\s(?:last\s|second\s)?(?:one|example|alternative|index)\s(?:above\s)?(?:is|was)\b"
-    rf"|\b{_DROPS}\s(?:that|this|the)\s(?:last\s)?(?:second|latter|one|example|alternative|index)\b",
+    rf"|\b{_DROPS}\s(?:that|this|the)\s(?:last\s)?(?:second|latter|one|example|alternative|index)\b"
+    r"|\b(?:that|this|the)\s(?:(?:above|last|previous)\s)?block\b",
     re.IGNORECASE,
 )
 """With it, words at the end take back the last block and no other."""
