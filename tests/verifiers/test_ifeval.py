@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.verifiers.instructions.arguments import ArgumentError
-from assay.verifiers.instructions.languages import LANGUAGES, language
+from assay.verifiers.instructions.languages import LANGUAGES, language, may_be
 from assay.verifiers.instructions.rules import RULES, follows
+from assay.verifiers.local import LocalPipelines
 
 SAID = {
     "ar": "هذا يوم جميل في المدينة، والناس سعداء.",
@@ -89,6 +91,80 @@ def test_any_text_has_a_known_language_or_none(text: str) -> None:
 def test_of_languages_of_one_other_script_the_most_used_is_taken() -> None:
     for text, code in (("Привет", "ru"), ("شكرا", "ar"), ("धन्यवाद", "hi"), ("谢谢", "zh")):
         assert language(text) == code
+
+
+SHORT = {
+    "es": "Buenos días|Muchas gracias|Feliz cumpleaños|Gato negro|Mañana temprano|Encantado",
+    "fr": "Merci beaucoup|Joyeux anniversaire|Chat noir|Enchanté|Volontiers|Bon voyage",
+    "de": "Vielen Dank|Guten Morgen|Schwarze Katze|Herzlich willkommen|Apfelkuchen mit Sahne",
+    "it": "Grazie mille|Buona sera|Gatto nero|Va bene|Arrivederci amici|Spaghetti al pomodoro",
+    "pt": "Bom dia|Muito obrigado|Gato preto|Feliz aniversário|Tudo bem|Arroz e feijão",
+    "pl": "Dzień dobry|Czarny kot|Wszystkiego najlepszego|Zupa pomidorowa|Naprzód|Kocham cię",
+    "vi": "Chào buổi sáng|Cảm ơn nhiều|Mèo đen|Chúc mừng sinh nhật|Canh chua|Chúc may mắn",
+    "sw": "Asante sana|Paka mweusi|Heri ya kuzaliwa|Kwaheri|Twende|Chakula kitamu|Safari njema",
+    "fi": "Hyvää huomenta|Paljon kiitoksia|Musta kissa|Täydellistä|Tomaattikeitto|Mennään|Kippis",
+    "ru": "Привет|Спасибо|Чёрный кот|Доброе утро",
+    "uk": "Привіт|Дякую|Чорний кіт|Доброго ранку",
+    "bg": "Благодаря|Черна котка|Добро утро",
+    "ar": "شكرا|صباح الخير",
+    "fa": "سلام|متشکرم",
+    "ur": "شکریہ|صبح بخیر",
+    "hi": "धन्यवाद|नमस्ते",
+    "mr": "धन्यवाद|शुभ सकाळ",
+    "ne": "धन्यवाद|शुभ प्रभात",
+    "ja": "東京|日本語|ありがとう|お早う",
+    "zh": "谢谢|北京|早上好",
+}
+"""Right answers of a few words, most of them without a frequent word of the language."""
+OF_ENGLISH = (
+    "Good morning|Happy birthday|Black cat|Grey elephant|Blue house|Photosynthesis|Machine learning"
+    "|Cats chase mice|Elephants eat grass|Sunny Tuesday afternoon|Strong coffee|Fresh lemonade"
+    "|Mountain bikes|Penguins swim fast|Basketball|Climate change|Winter holidays|Kids love pizza"
+)
+
+
+@pytest.mark.parametrize("code", SHORT)
+def test_a_few_words_are_in_their_language(code: str) -> None:
+    for response in SHORT[code].split("|"):
+        for said in (response, f"{response}!", f"**{response}**"):
+            assert followed("language:response_language", said, language=code), said
+
+
+@pytest.mark.parametrize("code", sorted(SAID.keys() - {"en"}))
+def test_a_few_words_of_english_are_in_no_other_language(code: str) -> None:
+    for response in OF_ENGLISH.split("|"):
+        assert not followed("language:response_language", response, language=code), response
+        assert followed("language:response_language", response, language="en"), response
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        *(
+            ("谢谢", "ja"),
+            ("ありがとう", "zh"),
+            ("Привіт", "ru"),
+            ("Привет", "de"),
+            ("Привет", "hi"),
+        ),
+        *(("Größe", "en"), ("Dzień dobry", "es"), ("Guten Morgen", "fr"), ("Hyvää huomenta", "it")),
+        *(("Muchas gracias", "de"), ("Tudo bem", "pl"), ("Chúc may mắn", "fr"), ("سلام", "hi")),
+        ("Paka mweusi, nyumba kubwa, chakula kitamu, safari njema, twende pamoja", "vi"),
+    ],
+)
+def test_a_few_words_are_in_no_language_that_writes_otherwise(response: str, code: str) -> None:
+    assert not followed("language:response_language", response, language=code)
+
+
+def test_more_than_a_few_words_have_to_tell_their_language() -> None:
+    few = "Gato negro " * 4
+    assert followed("language:response_language", few, language="es")
+    assert not followed("language:response_language", few + "gato", language="es")
+
+
+@given(st.text(max_size=60), st.sampled_from(sorted(LANGUAGES)))
+def test_any_text_may_be_in_a_language_or_not(text: str, code: str) -> None:
+    assert may_be(text, code) in (True, False)
 
 
 def test_text_without_letters_is_in_any_language() -> None:
@@ -205,3 +281,58 @@ def test_a_prompt_of_several_instructions_is_judged_one_by_one(bench: Any) -> No
             "x",
             {"instructions": [{"id": "language:response_language", "kwargs": {"language": "x"}}]},
         )
+
+
+SLOW = (r"(a+)+$", r"(\w+\s?)+$", "(x+x+)+y", r"([a-z]+)*\d$", "(.*)*q{3}")
+
+
+@pytest.mark.parametrize("keyword", SLOW)
+@pytest.mark.parametrize("name", ["existence", "forbidden_words", "frequency"])
+def test_a_reference_with_a_slow_keyword_is_refused_by_name(
+    tmp_path: Any, name: str, keyword: str
+) -> None:
+    given = {
+        "existence": {"keywords": ["cat", keyword]},
+        "forbidden_words": {"forbidden_words": [keyword]},
+        "frequency": {"keyword": keyword, "frequency": 1},
+    }[name]
+    asked = [
+        {"id": "punctuation:no_comma", "kwargs": {}},
+        {"id": f"keywords:{name}", "kwargs": given},
+    ]
+    bench = LocalPipelines(scratch=tmp_path, verifiers=VerifierSettings(match_cpu_s=0.4))
+    for response in ("cat", ""):
+        told = bench.judge("instructions", response, {"instructions": asked})
+        assert (told.outcome, told.reward) == (Outcome.REJECTED_INVALID, None)
+        assert told.evidence.error.startswith(f"reference.instructions[1].kwargs: keywords:{name}")
+
+
+def test_a_response_that_makes_a_keyword_slow_breaks_a_limit_and_others_are_judged(
+    tmp_path: Any,
+) -> None:
+    asked = [{"id": "keywords:existence", "kwargs": {"keywords": ["(?:q|Q)(?:zz?)+[?]"]}}]
+    bench = LocalPipelines(scratch=tmp_path, verifiers=VerifierSettings(match_cpu_s=0.4))
+    reference = {"instructions": asked}
+    assert bench.judge("instructions", "qz?", reference).reward == 1.0
+    slow = bench.judge("instructions", "q" + "z" * 90, reference)
+    assert (slow.outcome, slow.evidence.verdict) == (Outcome.RESOURCE_LIMIT, "cpu_limit")
+    assert slow.evidence.error == "keywords:existence: more than 0.4 s of CPU time"
+    assert bench.judge("instructions", "cat", reference).reward == 0.0
+
+
+@pytest.mark.parametrize("keyword", ["climate.*change", "colou?r+", "cat|dog", "a{2}", "C++"])
+def test_a_keyword_that_repeats_something_is_not_slow_for_that(bench: Any, keyword: str) -> None:
+    asked = [{"id": "keywords:existence", "kwargs": {"keywords": [keyword]}}]
+    response = "The climate will change; colorr, dog, aa, C."
+    assert bench.judge("instructions", response, {"instructions": asked}).reward == 1.0
+
+
+@pytest.mark.parametrize("parting", ["", "\n", "\n\n", " ", " \n\t\n"])
+def test_what_parts_an_answer_from_a_thought_is_no_part_of_it(bench: Any, parting: str) -> None:
+    asked = [{"id": "format:no_whitespace", "kwargs": {}}]
+    for thought in ("<think>a b</think>", "a b</think>", "[THINK]a b[/THINK]"):
+        for said, reward in (("a-b", 1.0), ("a b", 0.0), ("a\n", 0.0)):
+            response = f"{thought}{parting}{said}"
+            told = bench.judge("instructions", response, {"instructions": asked})
+            assert told.reward == reward, response
+    assert bench.judge("instructions", "\na-b", {"instructions": asked}).reward == 0.0

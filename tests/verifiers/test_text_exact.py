@@ -45,6 +45,124 @@ def test_marks_around_what_a_strategy_finds_are_no_part_of_it(judge: Judge, resp
     assert _reward(judge, response, "paris", ignore_case=True) == 1.0
 
 
+REMARKS = """
+ (see above)
+ (see the text above)
+ (see step 3)
+ (as shown above)
+, as shown above
+, as required
+ (final answer)
+, because it is the capital of France
+ because it is the capital
+, since it is on the Seine
+ (not Rome)
+, not Rome
+, rather than Rome
+ [1]
+ (from the passage)
+, according to the passage
+ - as stated above
+ (QED)
+, which is correct
+ (since it is the capital)
+\u2014 see the table below
+, as stated in the text
+ (derived above)
+"""
+NO_REMARKS = """
+ (the capital)
+, Texas
+ or Rome
+ (or Rome)
+, not Paris
+ (not sure)
+, because I guess
+, since it could be Rome
+, because Rome is wrong, so Rome
+ (maybe)
+ (see above?)
+ (see above or Rome)
+, but not sure
+, probably
+ (wrong)
+, not Rome or Paris
+, because it was, actually Rome
+ and Rome
+, see Rome
+, instead of the answer
+, since the answer is Rome
+, rather than Oslo or Rome
+"""
+PLACES = (
+    "The answer is {}.",
+    "Answer: {}",
+    "<answer>{}</answer>",
+    "\\boxed{\\text{{}}}",
+    "#### {}",
+    "**Answer:** {}",
+)
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("Answer: Paris. Wait, Oslo.", "Oslo"),
+        ("The answer is Paris. Actually, it is Oslo.", "Oslo"),
+        ("Answer: Paris.\nNo, Oslo", "Oslo"),
+        ("<answer>Paris</answer>. Sorry, I mean Oslo.", "Oslo"),
+        ("\\boxed{Paris}. Correction: the answer is Oslo.", "Oslo"),
+        ("The answer is Paris. No, really.", "Paris"),
+        ("The answer is Paris. Actually, it is the capital of France, too.", "Paris"),
+        ("Answer: Hold on. Wait, Oslo", "Hold on. Wait, Oslo"),
+    ],
+)
+def test_words_that_a_last_sentence_puts_in_place_of_the_answer_are_the_answer(
+    judge: Judge, response: str, answer: str
+) -> None:
+    assert _reward(judge, response, answer) == 1.0
+    assert _reward(judge, response, "Oslo" if answer != "Oslo" else "Paris") == 0.0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_remark_behind_the_answer_is_no_part_of_it(judge: Judge, place: str) -> None:
+    for remark in REMARKS.strip("\n").split("\n"):
+        for said in (f"Paris{remark}", f"**Paris**{remark}"):
+            response = place.replace("{}", said)
+            assert _reward(judge, response, "Paris") == 1.0, response
+            assert _reward(judge, response.replace("Paris", "Oslo"), "Paris") == 0.0, response
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_words_that_do_more_than_affirm_the_answer_are_no_remark(judge: Judge, place: str) -> None:
+    for words in NO_REMARKS.strip("\n").split("\n"):
+        response = place.replace("{}", f"Paris{words}")
+        assert _reward(judge, response, "Paris") == 0.0, response
+
+
+@pytest.mark.parametrize(
+    ("gold", "response", "reward"),
+    [
+        ("Paris (see above)", "Answer: Paris (see above)", 1.0),
+        ("Paris (see above)", "Answer: Paris", 0.0),
+        ("Paris (see above)", "Answer: Paris (see above), as required", 0.0),
+        ("a, not b", "Answer: a, not b", 1.0),
+        ("a, not b", "Answer: a", 0.0),
+        ("a, not b", "Answer: a, not c", 0.0),
+        ("x[1]", "Answer: x[1]", 1.0),
+        ("x", "Answer: x[i]", 0.0),
+        ("No, because it is odd", "Answer: No, because it is odd", 1.0),
+        ("No, because it is odd", "Answer: No, because it is even", 0.0),
+    ],
+)
+def test_an_answer_with_a_remark_of_its_own_is_compared_with_it(
+    judge: Judge, gold: str, response: str, reward: float
+) -> None:
+    assert _reward(judge, response, gold) == reward
+    whole = judge("exact", response, {"answers": [gold]}).reward
+    assert whole == 0.0
+
+
 @pytest.mark.parametrize(
     "response",
     [

@@ -46,9 +46,11 @@ from tests.fuzz.verdicts.stages.readers import reader_case
 from tests.fuzz.verdicts.stages.sources import source_case
 from tests.fuzz.verdicts.stages.transcripts import transcript_case
 from tests.fuzz.verdicts.text.documents import document_case, text_case
+from tests.fuzz.verdicts.text.few_words import few_words_case, instructed_place_case
 from tests.fuzz.verdicts.text.instructed import instructed_case
 from tests.fuzz.verdicts.text.keywords import keyword_case
 from tests.fuzz.verdicts.text.labels import label_case
+from tests.fuzz.verdicts.text.open_rows import nested_case, open_rows_case
 from tests.fuzz.verdicts.text.places import (
     json_place_case,
     long_thought_case,
@@ -57,6 +59,7 @@ from tests.fuzz.verdicts.text.places import (
 )
 from tests.fuzz.verdicts.text.selections import selection_case
 from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, schema_case
+from tests.fuzz.verdicts.text.withdrawals import remark_case, withdrawn_block_case
 
 from assay.client import Client, Request, Result
 from assay.core.errors import InvalidRequest
@@ -101,11 +104,17 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "documents": (document_case, 6),
     "keywords": (keyword_case, 10),
     "instructed": (instructed_case, 6),
+    "few_words": (few_words_case, 1),
+    "instructed_places": (instructed_place_case, 1),
     "texts": (text_case, 2),
     "json_places": (json_place_case, 6),
     "query_places": (query_place_case, 1),
     "words": (words_case, 4),
     "long_thoughts": (long_thought_case, 0.5),
+    "withdrawn_blocks": (withdrawn_block_case, 3),
+    "remarks": (remark_case, 2),
+    "open_rows": (open_rows_case, 1),
+    "nested": (nested_case, 0.3),
     "queries": (query_case, 1.5),
     "programs": (program_case, 1),
     "judged": (judged_case, 0.8),

@@ -547,8 +547,8 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_VERIFIERS}/sql/stage.py",
-                "            result = self._by_hidden_columns(wide, reference, at, settings, result)\n",
-                "            return result\n",
+                " if columns is not None else widened(query, reply.names)\n",
+                " if columns is not None else None\n",
             ),
         ),
         shown_by=r"place: ties$",
@@ -559,11 +559,95 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_VERIFIERS}/sql/stage.py",
-                "        return self._with_last_rows(wide, reference, at, settings, result)\n",
-                "        return result\n",
+                "        cut = unlimited(wide.query)\n",
+                "        cut = None\n",
             ),
         ),
         shown_by=r"place: ties$",
+    ),
+    "offset_ties": Mend(
+        "an OFFSET leaves out the rows that the reference's leaves out",
+        ("open_rows",),
+        (Change(f"{_VERIFIERS}/sql/order.py", "int(skipped or 0))\n", "0)\n"),),
+        shown_by=r"open rows: (?:plain|filtered)$",
+    ),
+    "distinct_ties": Mend(
+        "rows that are distinct have their places",
+        ("open_rows",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/order.py",
+                "len(selects) != 1 or _DISTINCT_ON",
+                'len(selects) != 1 or "distinct" in head.mask.lower() or _DISTINCT_ON',
+            ),
+        ),
+        shown_by=r"open rows: distinct$",
+    ),
+    "nested_numbers": Mend(
+        "numbers in lists are texts",
+        ("nested",),
+        (
+            Change(
+                f"{_VERIFIERS}/sql/nested.py",
+                '        numbers.append(value)\n        yield "#"\n',
+                "        yield value\n",
+            ),
+        ),
+        shown_by=r"nested$",
+    ),
+    "withdrawn_blocks": Mend(
+        "a block stands, whatever is said behind it",
+        ("withdrawn_blocks",),
+        (
+            Change(
+                f"{_TEXT}/around/blocks.py",
+                "        if not _HINT.search(behind) or not _taken_back(behind, content, is_last=is_last):\n",
+                "        if behind is not None:\n",
+            ),
+        ),
+        shown_by=r"blocks: withdrawn$",
+    ),
+    "wrong_blocks": Mend(
+        "a heading calls no block wrong",
+        ("withdrawn_blocks",),
+        (
+            Change(
+                f"{_TEXT}/around/blocks.py",
+                "        if _announced_wrong(around[at], content) or _COMMENT.match(firsts[at]):\n",
+                "        if _COMMENT.match(firsts[at]):\n",
+            ),
+        ),
+        shown_by=r"blocks: called wrong$",
+    ),
+    "struck_blocks": Mend(
+        "what is struck through is a block",
+        ("withdrawn_blocks",),
+        (
+            Change(
+                f"{_TEXT}/around/blocks.py",
+                "    for at in _struck(around):\n",
+                "    for at in _struck(around)[:0]:\n",
+            ),
+        ),
+        shown_by=r"blocks: struck$",
+    ),
+    "remarks": Mend(
+        "a remark is part of the words before it",
+        ("remarks",),
+        (Change(f"{_TEXT}/match.py", "        if is_plain:\n", "        if not is_plain:\n"),),
+        shown_by=r"remarks: remark$",
+    ),
+    "words_instead": Mend(
+        "words that a last sentence corrects are the answer",
+        ("remarks",),
+        (
+            Change(
+                f"{_TEXT}/match.py",
+                "corrections.words_instead(said) if corrects else None\n",
+                "corrections.words_instead(said) if not corrects else None\n",
+            ),
+        ),
+        shown_by=r"remarks: doubt$",
     ),
     "marked_words": Mend(
         "marks around words are part of them",

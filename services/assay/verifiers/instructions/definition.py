@@ -17,6 +17,10 @@ from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference
 
 INSTRUCTIONS: Final = StageName("instructions")
 INSTRUCTIONS_MAX: Final = 64
+CONTROL_CPU_SHARE: Final = 0.5
+"""Of the CPU time for a response; the controls of a reference have it each time."""
+CONTROL_TRIES: Final = 2
+"""A busy machine takes longer for the first."""
 
 
 class Reward(StrEnum):
@@ -78,12 +82,13 @@ class InstructionsReference(Reference):
 
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipeline `instructions`."""
+    cpu_s = (1 + CONTROL_TRIES * CONTROL_CPU_SHARE) * settings.match_cpu_s
     stage = StageDefinition(
         spec=StageSpec(
             name=INSTRUCTIONS,
             resources=Resources(cpu_cores=0.25, memory_bytes=128 * MIB),
-            timeout_s=4 * settings.match_cpu_s + 5,
-            cpu_s_max=settings.match_cpu_s,
+            timeout_s=4 * cpu_s + 5,
+            cpu_s_max=cpu_s,
             batch_max=32,
             on_demand=True,
         ),

@@ -11,9 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from assay.verifiers.instructions.language import listed
+from assay.verifiers.instructions.vocabulary import WORDS, likeness
 
 _KANA_SHARE_MIN: Final = 0.05
 """Of the characters of a Japanese text, at least."""
+_FEW_WORDS_MAX: Final = 8
+_FEW_HAN_MAX: Final = 10
+_DOUBT: Final = 0.2
+"""By so much a text in plain letters looks more like a language than like English."""
+_KIN: Final = 0.6
+"""By so much it may look more like another one: Spanish and Portuguese share words."""
+_SIMPLIFIED: Final = frozenset(
+    "\u4eec\u8fd9\u8bf4\u65f6\u5bf9\u8fc7\u8fd8\u4e3a\u4e48\u4ece\u52a8\u53d1\u5f00\u95e8\u95ee\u95f4"
+    "\u8f66\u4e1c\u9a6c\u9e1f\u9c7c\u9f99\u4e66\u7535\u8bdd\u8bed\u8c22\u89c1\u4e70\u5356\u7ea2\u7eff"
+    "\u70ed\u7231\u73b0\u957f\u5934\u6c14\u6837\u89c9\u8ba9\u8ba4\u8bc6\u8bf7\u8c01\u8bfe\u8fb9\u8fdc"
+    "\u8fdb\u8fd0\u96be\u5e08\u5e26\u5e94\u8be5\u603b\u94b1\u94c1\u94f6\u9519\u9669\u9898\u98de\u996d\u9986"
+)
+"""Characters that Japanese writes in another way."""
 _LATIN, _ARABIC, _CYRILLIC, _DEVANAGARI = "latin", "arabic", "cyrillic", "devanagari"
 _HAN, _KANA = "han", "kana"
 _SCRIPTS: Final[Mapping[str, str]] = {
@@ -47,7 +61,7 @@ _OWN_LETTERS: Final[Mapping[str, Mapping[str, str]]] = {
         "es": "ñ",
         "pt": "ãõ",
     },
-    _ARABIC: {"ur": "ٹڈڑںھہےۓ", "fa": "پچژگکی", "ar": "ةكيىأإ"},
+    _ARABIC: {"ur": "ٹڈڑںھہےۓپچژگکی", "fa": "پچژگکی", "ar": "ةكيىأإ"},
     _CYRILLIC: {"uk": "іїєґ", "ru": "ыэё", "bg": "ъ"},
     _DEVANAGARI: {"mr": "ळ"},
 }
@@ -203,17 +217,63 @@ def language(text: str, *, words_min: int = 1) -> str | None:
     `None` if fewer than `words_min` words tell it, or two languages equally. Of languages that
     share another script than the Latin one, the most widely used is taken then.
     """
-    counts = Counter(found.lastgroup or "" for found in _LETTERS.finditer(text))
+    counts = _letters(text)
     if not counts:
         return None
-    han = counts[_HAN] + counts[_KANA]
-    script = max(counts, key=lambda name: counts[name])
-    if script in {_HAN, _KANA} or han > counts[script]:
+    script = _script(counts)
+    if script in {_HAN, _KANA}:
+        han = counts[_HAN] + counts[_KANA]
         return "ja" if counts[_KANA] >= _KANA_SHARE_MIN * han else "zh"
     if script != _LATIN:
         return _likeliest(script, text.lower())[0] if script in _WORDS else script
     said, score = _likeliest(script, text.lower())
     return said if score >= words_min else None
+
+
+def may_be(text: str, code: str) -> bool:
+    """Whether a text of a few words that does not tell its language may be in this one.
+
+    Of the Latin script: two languages have equal evidence and it is one of them, or none has any
+    and the words look like this language and not like English. Of another script: nothing tells
+    them apart. A few characters of Han may be Japanese, unless they are simplified ones.
+    """
+    words, counts = _WORD.findall(text.lower()), _letters(text)
+    if not counts or len(words) > _FEW_WORDS_MAX:
+        return False
+    script = _script(counts)
+    if script in {_HAN, _KANA}:
+        is_han = counts[_HAN] <= _FEW_HAN_MAX and not counts[_KANA]
+        return code == "ja" and is_han and not _SIMPLIFIED & set(text)
+    if code not in _WORDS.get(script, ()):
+        return False
+    scores = _scores(script, text.lower())
+    best = max(scores.values())
+    tied = [one for one, score in scores.items() if score == best]
+    if best and code in tied:
+        return True
+    if script != _LATIN:
+        return not best
+    return len(tied) > 1 and code in WORDS and _looks_like(text, code)
+
+
+def _looks_like(text: str, code: str) -> bool:
+    like = {one: likeness(text, one) for one in WORDS}
+    english = like.pop("en")
+    if code == "en":
+        return text.isascii() and english >= max(like.values()) - _DOUBT
+    apart = english + (_DOUBT if text.isascii() else 0)
+    return like[code] >= apart and like[code] >= max(like.values()) - _KIN
+
+
+def _letters(text: str) -> Counter[str]:
+    """How many letters of each script there are."""
+    return Counter(found.lastgroup or "" for found in _LETTERS.finditer(text))
+
+
+def _script(counts: Counter[str]) -> str:
+    """The script that most letters are of; `_HAN` if those of Han and kana are more together."""
+    script = max(counts, key=lambda name: counts[name])
+    return _HAN if counts[_HAN] + counts[_KANA] > counts[script] else script
 
 
 def has_letters(text: str) -> bool:
@@ -226,12 +286,17 @@ def _likeliest(script: str, text: str) -> tuple[str | None, int]:
 
     Two of the Latin script with equal evidence: none is returned.
     """
-    scores: dict[str, int] = {}
-    for code, weight in _evidence(script, text):
-        scores[code] = scores.get(code, 0) + weight
+    scores = _scores(script, text)
     best = max(scores.values())
     said = [code for code, score in scores.items() if score == best]
     return (said[0] if len(said) == 1 or script != _LATIN else None), best
+
+
+def _scores(script: str, text: str) -> dict[str, int]:
+    scores: dict[str, int] = {}
+    for code, weight in _evidence(script, text):
+        scores[code] = scores.get(code, 0) + weight
+    return scores
 
 
 def _evidence(script: str, text: str) -> Iterator[tuple[str, int]]:

@@ -1,18 +1,21 @@
 """Compares two results of queries, outside of every box. Pure, and total on any rows.
 
-A value is text with a letter for its type, as the harness writes it. Numbers are equal within the
-tolerance, but an integer equals no other integer, and of inexact numbers only those that rounding
-makes of it. Everything else has to be the same. NULL equals NULL only.
+A value is text with a letter for its type, as the harness writes it. Numbers, also in lists,
+structs and maps, are equal within the tolerance, but an integer equals no other integer, and of
+inexact numbers only those that rounding makes of it. Everything else has to be the same. NULL
+equals NULL only.
 """
 
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import accumulate, groupby
 from typing import Final
+
+from assay.verifiers.sql.nested import NESTED, Nested, read, shape
 
 Row = Sequence[str]
 _NUMBERS: Final = frozenset("if")
@@ -36,19 +39,31 @@ class QueryResult:
     order_columns: Sequence[int] | None = None
     """Of an expected result: the columns that its order goes by. Rows equal in all of them may
     stand in any order among themselves. `None`: each row has its own place."""
-    order_rows: Sequence[Row] | None = None
-    """The same rows with further columns, if the order goes by these too."""
-    last_rows: Sequence[Row] | None = None
-    """All rows of which a LIMIT has left some in the last place; another choice is as good."""
+    row_places: Sequence[int] | None = None
+    """The place of each row, if the order goes by what is no column of the result."""
+    pools: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    """By place, all rows of which a LIMIT or an OFFSET has left some; another choice is as good."""
 
     def places(self) -> Sequence[int]:
         """The place of each row in the order; rows in any order among themselves share one."""
+        if self.row_places is not None:
+            return self.row_places
         if self.order_columns is None:
             return range(len(self.rows))
-        rows = self.rows if self.order_rows is None else self.order_rows
-        keys = [[row[at] for at in self.order_columns] for row in rows]
-        changes = [at > 0 and keys[at] != keys[at - 1] for at in range(len(keys))]
-        return list(accumulate(changes))
+        return places_of(self.rows, self.order_columns)
+
+
+def places_of(rows: Sequence[Row], columns: Sequence[int]) -> Sequence[int]:
+    """The place of each row in an order by these columns."""
+    keys = [[_as_key(row[at]) for at in columns] for row in rows]
+    changes = [at > 0 and keys[at] != keys[at - 1] for at in range(len(keys))]
+    return list(accumulate(changes))
+
+
+def _as_key(value: str) -> object:
+    """Numbers of any type are equal in an order."""
+    number = _number(value) if value[:1] in _NUMBERS else None
+    return value if number is None else number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +80,13 @@ def results_equal(actual: QueryResult, expected: QueryResult, rule: ResultRule) 
     """Whether two results are the same under `rule`."""
     if actual.columns != expected.columns:
         return False
+    actual, expected = _read(actual), _read(expected)
     budget = [TRIES_MAX]
     places = expected.places()
-    if expected.last_rows is not None and rule.ordered and rule.duplicates and rule.column_order:
-        first = places.index(places[-1])
-        head = _rows_equal(actual.rows[:first], expected.rows[:first], rule, budget, places[:first])
-        last = actual.rows[first:]
-        is_long = len(actual.rows) == len(expected.rows)
-        return is_long and head and _among(last, expected.last_rows, rule.tolerance, budget)
+    if expected.pools and rule.ordered and rule.duplicates and rule.column_order:
+        return len(actual.rows) == len(expected.rows) and _chosen(
+            actual.rows, expected, rule.tolerance, budget
+        )
     if rule.column_order or actual.columns > PERMUTED_COLUMNS_MAX:
         return _rows_equal(actual.rows, expected.rows, rule, budget, places)
     given, wanted = _columns(actual), _columns(expected)
@@ -83,6 +97,19 @@ def results_equal(actual: QueryResult, expected: QueryResult, rule: ResultRule) 
     return any(_orders(given, wanted, candidates, rule, [], budget, places))
 
 
+def _read(result: QueryResult) -> QueryResult:
+    """The result with its lists, structs and maps read once."""
+    if not any(value[:1] in NESTED for row in result.rows for value in row):
+        return result
+    pools = {place: _read_rows(rows) for place, rows in result.pools.items()}
+    places = result.places()
+    return replace(result, rows=_read_rows(result.rows), row_places=places, pools=pools)
+
+
+def _read_rows(rows: Sequence[Row]) -> list[Row]:
+    return [[read(value) if value[:1] in NESTED else value for value in row] for row in rows]
+
+
 def _columns(result: QueryResult) -> list[list[str]]:
     return [[row[at] for row in result.rows] for at in range(result.columns)]
 
@@ -90,7 +117,9 @@ def _columns(result: QueryResult) -> list[list[str]]:
 def _can_stand_for(given: Sequence[str], wanted: Sequence[str], rule: ResultRule) -> bool:
     """Whether two columns have the same values, apart from their order. Numbers may differ by the
     tolerance."""
-    texts = [Counter(one for one in side if one[:1] not in _NUMBERS) for side in (given, wanted)]
+    texts = [
+        Counter(shape(one) for one in side if one[:1] not in _NUMBERS) for side in (given, wanted)
+    ]
     numbers = [
         sorted(_rough(one) for one in side if one[:1] in _NUMBERS) for side in (given, wanted)
     ]
@@ -186,6 +215,28 @@ def _placed(
     return True
 
 
+def _chosen(
+    actual: Sequence[Row], expected: QueryResult, tolerance: float, budget: list[int]
+) -> bool:
+    """Whether the rows of each place are those expected there, or as many of its pool."""
+    places = expected.places()
+    for place, together in groupby(range(len(actual)), key=places.__getitem__):
+        at, *more = together
+        end = more[-1] + 1 if more else at + 1
+        budget[0] -= (end - at) * expected.columns
+        pool, rows = expected.pools.get(place), actual[at:end]
+        if pool is not None and not _among(rows, pool, tolerance, budget):
+            return False
+        if pool is None and not _matched(rows, expected.rows[at:end], tolerance, budget):
+            return False
+    return True
+
+
+def _weight(row: Row) -> int:
+    """Values that a comparison of a row looks at."""
+    return len(row) + sum(len(value.numbers) for value in row if isinstance(value, Nested))
+
+
 def _distinct(rows: Sequence[Row]) -> list[Row]:
     return list({tuple(row): row for row in rows}.values())
 
@@ -200,6 +251,8 @@ def value_close(one: str, other: str, tolerance: float) -> bool:
     """Whether two values are equal."""
     if one == other:
         return True
+    if one[:1] in NESTED and one[:1] == other[:1]:
+        return _nested_close(read(one), read(other), tolerance)
     integers = (one[:1] == "i") + (other[:1] == "i")
     if one[:1] not in _NUMBERS or other[:1] not in _NUMBERS:
         return False
@@ -217,6 +270,13 @@ def value_close(one: str, other: str, tolerance: float) -> bool:
     error, allowed = abs(a - b), Fraction(tolerance)
     relative = min(_ROUNDING, allowed) if integers else allowed
     return error <= allowed or error <= relative * max(abs(a), abs(b))
+
+
+def _nested_close(one: Nested, other: Nested, tolerance: float) -> bool:
+    """Whether all is equal at the same places."""
+    return one.shape == other.shape and all(
+        value_close(a, b, tolerance) for a, b in zip(one.numbers, other.numbers, strict=True)
+    )
 
 
 def _may_be_close(one: float, other: float, tolerance: float) -> bool:
@@ -259,7 +319,7 @@ def _special(value: str) -> str:
 
 def _exact_key(row: Row) -> tuple[str, ...]:
     """What two rows must share to be equal, whatever the tolerance."""
-    return tuple("#" if value[:1] in _NUMBERS else value for value in row)
+    return tuple("#" if value[:1] in _NUMBERS else shape(value) for value in row)
 
 
 def _buckets(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
@@ -326,7 +386,7 @@ def _find_partner(
         at = waiting.pop()
         others = []
         for place in unseen:
-            budget[0] -= len(left[place])
+            budget[0] -= _weight(left[place])
             if budget[0] < 0:
                 return False
             if not _row_close(over[at], left[place], tolerance):
@@ -372,7 +432,7 @@ def _covered(rows: Sequence[Row], by: Sequence[Row], tolerance: float, budget: l
         if tuple(row) in exact:
             continue
         found = known.get(_exact_key(row), [])
-        budget[0] -= len(found) * len(row)
+        budget[0] -= len(found) * _weight(row)
         if budget[0] < 0 or not any(_row_close(row, other, tolerance) for other in found):
             return False
     return True

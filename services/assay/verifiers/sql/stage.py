@@ -27,7 +27,7 @@ from assay.verifiers.code.scoring import PASS, bounded_text
 from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, resource_limited, scored
 from assay.verifiers.sql import harness
-from assay.verifiers.sql.compare import QueryResult, ResultRule, Row, results_equal
+from assay.verifiers.sql.compare import QueryResult, ResultRule, results_equal
 from assay.verifiers.sql.definition import (
     CHANGES,
     QUERIES,
@@ -37,7 +37,15 @@ from assay.verifiers.sql.definition import (
     SqlReference,
     SqlSettings,
 )
-from assay.verifiers.sql.order import Widened, has_order, order_columns, unlimited, widened
+from assay.verifiers.sql.order import (
+    Widened,
+    has_order,
+    is_distinct,
+    order_columns,
+    unlimited,
+    widened,
+)
+from assay.verifiers.sql.ties import with_ties
 from assay.verifiers.total import total
 
 _HARNESS: Final = "sql"
@@ -213,16 +221,12 @@ class SqlHandler:
         query = reference.check or reference.query
         columns = order_columns(query, reply.names)
         result = replace(reply.result, order_columns=columns)
-        if reference.check or not has_order(query):
-            return result
         wide = Widened(query, columns) if columns is not None else widened(query, reply.names)
-        if wide is None:
+        if wide is None or not has_order(query) or not result.rows:
             return result
-        if columns is None:
-            result = self._by_hidden_columns(wide, reference, at, settings, result)
-        return self._with_last_rows(wide, reference, at, settings, result)
+        return self._with_ties(wide, reference, at, settings, result)
 
-    def _by_hidden_columns(
+    def _with_ties(
         self,
         wide: Widened,
         reference: SqlReference,
@@ -230,38 +234,29 @@ class SqlHandler:
         settings: SqlSettings,
         result: QueryResult,
     ) -> QueryResult:
-        """The result with what its order goes by beside its columns, where that can be asked."""
-        told = self._reply(wide.query, reference, at, settings)
-        rows, width = told.result.rows, result.columns
-        if told.failure or [list(row[:width]) for row in rows] != [*map(list, result.rows)]:
-            return result
-        return replace(result, order_columns=wide.columns, order_rows=rows)
+        """The result with what its order and its LIMIT leave open, where that can be asked."""
+        cut = unlimited(wide.query)
+        asked = [] if result.order_columns is not None else [(wide.query, 0)]
+        for query, skipped in [*([cut] if cut else []), *asked]:
+            told = self._told(query, reference, at, settings)
+            found = with_ties(
+                result,
+                told.result.rows,
+                wide.columns,
+                skipped=skipped,
+                is_cut=cut is not None and query == cut.query,
+                is_distinct=is_distinct(query),
+            )
+            if not told.failure and found is not None:
+                return found
+        return result
 
-    def _with_last_rows(
-        self,
-        wide: Widened,
-        reference: SqlReference,
-        at: int,
-        settings: SqlSettings,
-        result: QueryResult,
-    ) -> QueryResult:
-        """The result with all rows of which a LIMIT has left some, where these can be asked."""
-        query = unlimited(wide.query)
-        if query is None or result.order_columns is None or not result.rows:
-            return result
-        told = self._reply(query, reference, at, settings)
-        if told.failure:
-            return result
-
-        def key(row: Row) -> list[str]:
-            return [row[column] for column in wide.columns]
-
-        shown = result.rows if result.order_rows is None else result.order_rows
-        last = [list(row) for row in told.result.rows if key(row) == key(shown[-1])]
-        left = [list(row) for row in shown if key(row) == key(shown[-1])]
-        if len(last) <= len(left) or not all(row in last for row in left):
-            return result
-        return replace(result, last_rows=[row[: result.columns] for row in last])
+    def _told(self, query: str, reference: SqlReference, at: int, settings: SqlSettings) -> Reply:
+        """What the query that is compared says in this form."""
+        if reference.check:
+            changed = reference.model_copy(update={"check": query})
+            return self._reply(reference.query, changed, at, settings)
+        return self._reply(query, reference, at, settings)
 
     def _reply(self, sql: str, reference: SqlReference, at: int, settings: SqlSettings) -> Reply:
         launcher = self._launcher(settings.engine)

@@ -8,11 +8,12 @@ in Python and JavaScript. Numbers are exact, whatever their size.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import DecimalException
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from assay.verifiers.text.around import chat
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing, unglued
 from assay.verifiers.text.dialects import BigInteger, Number
 from assay.verifiers.text.thoughts import answer_span, begins_with_thought
 
@@ -143,35 +144,67 @@ def fenced(response: str) -> str:
     character and at least the same length; where there is none, by one with words behind it, or by
     the end of a truncated response. Blocks that hold nothing do not count. Where there is no fence,
     or only in a quotation, three backticks within lines count. The last marks of a chat template
-    are no part of a response.
+    are no part of a response. A block that the text around it takes back does not count.
     """
-    response = told(chat.unended(response))
+    response = unglued(told(chat.unended(response)))
     found = _last_block(response)
     if found is None and _QUOTED.search(response):
         found = _last_block(_QUOTED.sub("", response))
     if found is not None:
         return found
     parts = response.split("```")
-    is_apart = len(parts) > 2 and response.lstrip()[:1] not in _JSON_BEGINS
-    return _NAMED.sub("", parts[-2]) if is_apart else response
+    if len(parts) < 3 or response.lstrip()[:1] in _JSON_BEGINS:
+        return response
+    around = [*parts[:-1:2], parts[-1]] if len(parts) % 2 else [*parts[:-2:2], parts[-1]]
+    blocks = parts[1:-1:2]
+    stands = standing(around[-BLOCKS_MAX - 1 :], blocks[-BLOCKS_MAX:], BlockContent.JSON)
+    return _NAMED.sub("", blocks[-1]) if stands[-1] else response
+
+
+class _Found(NamedTuple):
+    """A block, and the numbers of the line that opens it and of the one behind it."""
+
+    kind: int
+    text: str
+    begin: int
+    end: int
+    fence: str
 
 
 def _last_block(response: str) -> str | None:
-    """The last block of the best kind; `None` without one that holds something."""
-    best: str | None = None
-    best_kind = 0
+    """The last block of the best kind that the text around it does not take back; `None` without
+    one that holds something, nothing where all of them are taken back."""
     lines = _lines(response)
+    found = [block for block in _blocks(lines) if block.text.strip()]
+    near = found[-BLOCKS_MAX:]
+    if not found:
+        return None
+    around, behind = list[str](), near[0].begin if len(near) < len(found) else 0
+    for block in near:
+        around.append("\n".join(lines[behind : block.begin]))
+        behind = block.end
+        last = lines[behind - 1].lstrip()
+        if last.startswith(block.fence):  # what stands behind its last fence
+            behind -= 1
+            lines[behind] = last.lstrip(block.fence[0])
+    around.append("\n".join(lines[behind:]))
+    stands = standing(around, [block.text for block in near], BlockContent.JSON)
+    stands = [any(stands)] * (len(found) - len(near)) + stands
+    left = [block for block, stood in zip(found, stands, strict=True) if stood]
+    best = max((block.kind for block in left), default=0)
+    return [block.text for block in left if block.kind == best][-1] if left else ""
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[_Found]:
     at = 0
     while at < len(lines):
         opening = _FENCE.fullmatch(lines[at].rstrip("\r"))
         at += 1
         if opening is None or (opening[1][0] == "`" and "`" in opening[2]):
             continue
-        kind = _kind(opening[2])
+        kind, begin = _kind(opening[2]), at - 1
         block, at = _block_from(lines, at, opening[1], is_json=kind == _JSON)
-        if block.strip() and kind >= best_kind:
-            best, best_kind = block, kind
-    return best
+        yield _Found(kind, block, begin, at, opening[1])
 
 
 def _block_from(lines: Sequence[str], begin: int, fence: str, *, is_json: bool) -> tuple[str, int]:

@@ -28,8 +28,9 @@ from assay.verifiers.port import (
     scored,
 )
 from assay.verifiers.text import denials
+from assay.verifiers.text.announcements import corrections
 from assay.verifiers.text.answers import extract
-from assay.verifiers.text.around import layout, marks, unreal, withdrawn
+from assay.verifiers.text.around import layout, marks, remarks, unreal, withdrawn
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
@@ -229,10 +230,26 @@ def _exact(work: Work) -> Evidence:
     if not is_whole:
         right |= {form(_as_found(answer, said)) for answer in reference.answers}
 
+    # An answer with a remark of its own is compared with it.
+    is_plain = not any(True for answer in reference.answers for _ in remarks.without(answer))
+
     def is_right(text: str) -> bool:
-        tried = (text,) if is_whole else marks.layers(text)
+        if is_whole:
+            return form(text) in right
+        tried = [*marks.layers(text)]
+        if is_plain:
+            tried += [
+                bare
+                for one in tried
+                for said in remarks.without(one)
+                for bare in marks.layers(said)
+            ]
         return any(form(one) in right for one in tried)
 
+    corrects = not is_whole and not any(map(corrections.words_instead, reference.answers))
+    instead = corrections.words_instead(said) if corrects else None
+    if instead is not None and not is_right(found.text + instead):
+        return _told(passed=is_right(instead), extracted=instead)
     again = bool(found.parts) and all(map(is_right, found.parts))
     return _told(passed=again or is_right(found.text), extracted=found.text)
 

@@ -7,12 +7,15 @@ of a wanted language inside a block without one begins a block of its own: text 
 other by chance. Where no block of the language closes, fences count that a model put behind words
 or behind the last line of a program, on one line, or into a quotation (`_apart`). A block that
 nothing else closes ends at a fence with words behind it, if these are not the name of the language.
+What the text around a block says of it: `assay.verifiers.text.around.blocks`.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing, unglued
 
 
 class Block(NamedTuple):
@@ -21,6 +24,16 @@ class Block(NamedTuple):
     language: str
     text: str
     closed: bool
+    stands: bool = True
+    """The text around it does not take it back."""
+
+
+class _Place(NamedTuple):
+    """A block, and the numbers of the lines with its fences; `end` is the text's if none closes."""
+
+    block: Block
+    begin: int
+    end: int
 
 
 _DEEPER_MAX: Final = 3
@@ -69,18 +82,41 @@ wanted language, if no other block does."""
 
 def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
     """All fenced blocks, in order; the names of wanted languages without versions."""
+    text, places = _read(unglued(response), languages)
+    if not places:
+        return []
+    lines = text.split("\n")
+    near = places[-BLOCKS_MAX:]
+    around, behind = list[str](), near[0].begin if len(near) < len(places) else 0
+    for place in near:
+        around.append("\n".join(lines[behind : place.begin]))
+        behind = place.end
+        if behind < len(lines) and (fence := _FENCE.match(lines[behind])):
+            lines[behind] = lines[behind][fence.end("fence") :]  # what stands behind its last fence
+    around.append("\n".join(lines[behind:]))
+    firsts = [place.block.text.lstrip("\n").partition("\n")[0] for place in near]
+    stands = standing(around, firsts, BlockContent.PROGRAM)
+    stands = [any(stands)] * (len(places) - len(near)) + stands
+    return [
+        place.block if stood else place.block._replace(stands=False)
+        for place, stood in zip(places, stands, strict=True)
+    ]
+
+
+def _read(response: str, languages: frozenset[str]) -> tuple[str, Sequence[_Place]]:
+    """The blocks, and the text in whose lines they stand."""
     found = list(_fenced(response, languages))
-    if any(_is_whole(block) and block.language in languages for block in found):
-        return found
+    if any(_is_whole(place.block) and place.block.language in languages for place in found):
+        return response, found
     text = _apart(response, languages)
     if text == response:
-        return found
+        return response, found
     apart = list(_fenced(text, languages))
     for fits in (languages.__contains__, "".__eq__, _names_no_language):
-        for blocks in (found, apart):
-            if any(_is_whole(block) and fits(block.language) for block in blocks):
-                return blocks
-    return found
+        for said, places in ((response, found), (text, apart)):
+            if any(_is_whole(place.block) and fits(place.block.language) for place in places):
+                return said, places
+    return response, found
 
 
 def _names_no_language(word: str) -> bool:
@@ -120,8 +156,8 @@ def _language(word: str, languages: frozenset[str]) -> str:
     )
 
 
-def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
-    fence, language, indent, lines, end, said = "", "", "", list[str](), 0, 0
+def _fenced(response: str, languages: frozenset[str]) -> Iterator[_Place]:
+    fence, language, indent, lines, end, said, begin = "", "", "", list[str](), 0, 0, 0
     all_lines, opened, looked, string_end = response.split("\n"), 0, 0, -1
     for at, line in enumerate(all_lines):
         match = _FENCE.match(line)
@@ -131,11 +167,11 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
         if at < string_end:
             match, closes = None, False
         if match and closes and not _deeper(match["indent"], indent):
-            yield Block(language, "\n".join([*lines, ""]), closed=True)
+            yield _Place(Block(language, "\n".join([*lines, ""]), closed=True), begin, at)
             fence = ""
         elif match and (not fence or _begins_over(match, fence, language, languages)):
             fence, language, lines = match["fence"], _language(match["word"], languages), []
-            indent, end, said, opened = match["indent"], 0, 0, 0
+            indent, end, said, opened, begin = match["indent"], 0, 0, 0, at
         elif fence:
             end = len(lines) if closes else end
             said = said or (len(lines) if match and _ends(match, fence, indent, languages) else 0)
@@ -145,7 +181,8 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
         end = end or said
         if not end:
             lines = _CUT_FENCE.sub("", "\n".join(["", *lines])).split("\n")[1:]
-        yield Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
+        block = Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
+        yield _Place(block, begin, begin + 1 + end if end else len(all_lines))
 
 
 def _quotes(line: str) -> int:

@@ -47,6 +47,8 @@ class HtmlBlock(NamedTuple):
 
     language: str
     text: str
+    begin: int
+    end: int
 
 
 class _Span(NamedTuple):
@@ -89,7 +91,8 @@ def html_blocks(text: str) -> Iterator[HtmlBlock]:
             continue
         named = _CLASS.search(match["attributes"] or "")
         said = _ENTITY.sub(lambda entity: _CHARACTERS[entity[1]], match["text"])
-        yield HtmlBlock(named[1].lower() if named else "", said.strip("\r\n") + "\n")
+        language = named[1].lower() if named else ""
+        yield HtmlBlock(language, said.strip("\r\n") + "\n", match.start(), match.end())
 
 
 def _spans(text: str) -> Iterator[_Span]:

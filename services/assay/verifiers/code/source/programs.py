@@ -3,6 +3,7 @@
 Linear, total on any text. It is in a fenced block (`blocks`). An unclosed block counts only if no
 block is closed, and a session of an interpreter only if there is nothing else. What a
 model thinks aloud (`assay.verifiers.text.thoughts`) has a say only if there is no block behind it.
+A block that the text around it takes back (`assay.verifiers.text.around.blocks`) is no program.
 Without a fence, `<pre>` in HTML is one (`notebook`). Without either, the marks of chat templates
 and of few-shot prompts around the response or its end (`<code>`, `<answer>`, `<sql>`,
 `[PYTHON]`, `[BEGIN]`, `<|eot_id|>`) are no part of the program.
@@ -11,11 +12,13 @@ and of few-shot prompts around the response or its end (`<code>`, `<answer>`, `<
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.text.around import chat
+from assay.verifiers.text.around.blocks import BlockContent, standing
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
 
@@ -79,9 +82,12 @@ def program_of(
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
     response = chat.unended(response)
-    found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
-    behind = [block for block in blocks_of(answer, languages) if block.closed]
+    said = blocks_of(answer, languages)
+    is_taken_back = not all(block.stands for block in said)  # a draft is not in its place
+    fenced = said if is_taken_back else blocks_of(response, languages)
+    behind = [block for block in said if block.closed and block.stands]
+    found = [block for block in fenced if block.stands]
     for blocks in (behind, found):
         wanted = _wanted(blocks, languages)
         defining = _having(wants, wanted)
@@ -93,15 +99,28 @@ def program_of(
         unknown = _of_no_known_language(blocks)
         if unknown:
             return _chosen(_having(wants, unknown) or unknown, choice)
-    if not found:  # an answer in HTML
-        pages = [Block(one.language, one.text, closed=True) for one in html_blocks(response)]
-        wanted = _wanted(pages, languages)
+    if not fenced:  # an answer in HTML
+        pages = _pages(response)
+        fenced = [page for page in pages if not page.stands]
+        wanted = _wanted([page for page in pages if page.stands], languages)
         if wanted:
             return _chosen(_having(wants, wanted) or wanted, choice)
-    if extraction is Extraction.FENCED or found:
+    if extraction is Extraction.FENCED or fenced:
         return None
     alone = answer.startswith(("\n", "\r")) or (answer and begins_with_thought(response))
     return _unframed(answer if alone else response)
+
+
+def _pages(response: str) -> list[Block]:
+    pages = list(html_blocks(response))
+    ends = [(0, 0), *((page.begin, page.end) for page in pages), (len(response), 0)]
+    around = [response[before[1] : behind[0]] for before, behind in pairwise(ends)]
+    firsts = [page.text.partition("\n")[0] for page in pages]
+    stands = standing(around, firsts, BlockContent.PROGRAM) if pages else []
+    return [
+        Block(page.language, page.text, closed=True, stands=stood)
+        for page, stood in zip(pages, stands, strict=True)
+    ]
 
 
 def _chosen(programs: Sequence[str], choice: BlockChoice) -> str:

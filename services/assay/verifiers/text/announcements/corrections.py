@@ -49,6 +49,18 @@ _BEGINS: Final = re.compile(
     r"[*_`]{0,4}(?:\$|\\(?:[(\[]|boxed|[dt]?frac|sqrt|pi)|\(?[-+\u2212]?\.?\d)"
 )
 _WORD: Final = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}")
+_INSTEAD_WORDS_MAX: Final = 4
+_SAYS_MORE: Final = (
+    r"(?:that|this|these|those|i|let|we|you|he|she|they|there|is|are|was|were|yes|also|all|more|because|since"
+    r"|check|see|really|right|correct|sure|fine|ok|okay|done|nothing|thanks|doubt|problem|wonder|matter|need|as|in"
+    r"|on|at|for|from|with|by|if|when|not|please|ignore|never|after|before|wait|what|why|how|both|none|hmm+|hold)"
+)
+_INSTEAD: Final = re.compile(
+    rf"(?:[.!?;]|\n)\s{{1,4}}(?:(?:oh|but|hmm+|well|no|sorry|oops),?\s)?(?:{_CORRECTS}),?:?\s"
+    r"(?:(?:it(?:'s|\sis)|make\sthat|the\s(?:final\s)?answer\sis|i\smean)\s)?"
+    rf"(?!{_SAYS_MORE}(?![A-Za-z]))(?P<words>[^.!?\n;:,]{{1,60}})[.!]?\Z",
+    re.IGNORECASE,
+)
 _WITHIN: Final = re.compile(
     rf"[,;.!\u2013\u2014-]\s+(?:(?:or|but|oh),?\s+)?(?:{_CORRECTS})(?![A-Za-z])", re.IGNORECASE
 )
@@ -78,6 +90,15 @@ def bare(text: str, end: int) -> Statement | None:
         "\n" in lead[0] and _ITEM.fullmatch(line)
     )
     return Statement(begin, begin + len(value), said) if is_bare else None
+
+
+def words_instead(text: str) -> str | None:
+    """The words that a last sentence puts in place of an answer: `Answer: Rome. Wait, Oslo.`"""
+    end = text.rstrip()[-_LEAD_CHARS_MAX:]
+    found = _INSTEAD.search(end)
+    if found is None or len(found["words"].split()) > _INSTEAD_WORDS_MAX:
+        return None
+    return found["words"]
 
 
 def looks_again(text: str, start: int) -> int:

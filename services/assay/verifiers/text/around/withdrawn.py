@@ -9,29 +9,29 @@ from collections import deque
 from typing import Final
 
 TAKEN_BACK: Final = "the response takes its answer back"
-_CHARS_MAX: Final = 400
+CHARS_MAX: Final = 400
 """From the end."""
 _SUBJECT: Final = (
     r"(?:(?:that|this|it|these|those|(?:my|this|that|the(?=\s(?:above|last|previous)))\s(?:(?:above|final|last|previous)\s)?"
     r"(?:answer|result|solution|value|calculation|reasoning)s?(?:\s(?:above|here))?)"
     r"(?:\s(?:still|just|also|clearly|obviously|actually))?)"
 )
-_NOT_SO: Final = (
+NOT_SO: Final = (
     r"(?:(?:is|was|are|were|seems|looks|must\sbe|appears\sto\sbe)\s(?:\w+ly\s|all\s|completely\s)?"
     r"(?:wrong|incorrect|mistaken|false|invalid|an?\s(?:mistake|error)|not\s(?:right|correct|true|valid|the\sanswer))"
     r"|(?:(?:is|was|are|were)n['\u2019]t|can(?:not|['\u2019]t|\snot)\sbe)\s(?:right|correct|true|valid|the\sanswer|it)"
     r"|does(?:n['\u2019]t|\snot)\s(?:work|hold|make\ssense))"
 )
-_LEAD: Final = (
+LEAD: Final = (
     r"(?:(?:but|oh|hmm+|wait|no|nope|actually|sorry|oops|hold\son|correction|edit|update|on\ssecond\sthought"
     r"|i\s(?:think|believe|realized?|see)(?:\sthat)?|unfortunately|however)[\s,.:!\u2026-]{1,4}){0,4}"
 )
 _WITHDRAWS: Final = re.compile(
     r"(?:^|[\n.!?;$})*>])[\s*_(\]]{0,9}"
-    rf"(?:{_LEAD}(?:{_SUBJECT}|that['\u2019]s)\s{_NOT_SO}"
-    rf"|{_LEAD}(?:that|it|this)['\u2019]s\s(?:not\s(?:right|correct|true)|wrong|incorrect|an?\s(?:mistake|error))"
-    rf"|{_LEAD}(?:please\s)?(?:ignore|disregard|scratch|strike|discard)\s(?:that|this|it|(?:the|my)\s(?:above|previous|last)(?:\sanswer)?|(?:the|my)\s(?:above\s)?answer)"
-    rf"|{_LEAD}i\s(?:have\s)?(?:made|was)\s(?:an?\s(?:\w+\s)?(?:mistake|error)|wrong|mistaken)"
+    rf"(?:{LEAD}(?:{_SUBJECT}|that['\u2019]s)\s{NOT_SO}"
+    rf"|{LEAD}(?:that|it|this)['\u2019]s\s(?:not\s(?:right|correct|true)|wrong|incorrect|an?\s(?:mistake|error))"
+    rf"|{LEAD}(?:please\s)?(?:ignore|disregard|scratch|strike|discard)\s(?:that|this|it|(?:the|my)\s(?:above|previous|last)(?:\sanswer)?|(?:the|my)\s(?:above\s)?answer)"
+    rf"|{LEAD}i\s(?:have\s)?(?:made|was)\s(?:an?\s(?:\w+\s)?(?:mistake|error)|wrong|mistaken)"
     r"|wait,?\sno|no,?\swait)(?![A-Za-z])",
     re.IGNORECASE,
 )
@@ -46,7 +46,7 @@ _SAYS_NOTHING: Final = re.compile(
 
 def is_withdrawn(text: str) -> bool:
     """Whether `text` ends by taking back what it states."""
-    end = text[-_CHARS_MAX:]
+    end = text[-CHARS_MAX:]
     last = next(iter(deque(_WITHDRAWS.finditer(end), maxlen=1)), None)
     if last is None:
         return False
