@@ -83,9 +83,7 @@ def test_a_response_that_leads_it_into_a_loop_is_a_resource_limit(score: Any) ->
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -1.0)
 
 
-@pytest.mark.parametrize(
-    "function", ["raising", "nothing", "infinite", "not_there"]
-)
+@pytest.mark.parametrize("function", ["raising", "nothing", "infinite", "not_there"])
 def test_a_function_that_says_nothing_is_an_infrastructure_failure(
     score: Any, function: str
 ) -> None:
@@ -123,7 +121,7 @@ def test_what_is_no_number_is_no_reward(score: Any, response: str) -> None:
     ("response", "shown"),
     [
         ("keys a b", "{\"keys\": {\"('keys', 'a')\": 1, \"('a', 'b')\": 1}}"),
-        ("deep", "{\"deep\": {\"(1, 2)\": [{\"(3,)\": [{\"4.5\": 6}]}]}}"),
+        ("deep", '{"deep": {"(1, 2)": [{"(3,)": [{"4.5": 6}]}]}}'),
         ("text", "details that cannot be shown: RuntimeError"),
         ("circle", "details that cannot be shown: ValueError"),
     ],

@@ -6,6 +6,7 @@ import socket
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def details(response: str, _reference: object) -> dict[Any, Any]:
     circle: list[Any] = []
     circle.append(circle)
     found: dict[str, Any] = {
-        "keys": Counter(zip(words, words[1:], strict=False)),
+        "keys": Counter(pairwise(words)),
         "text": _Raises(),
         "circle": circle,
         "deep": {(1, 2): [{(3,): ({4.5: 6},)}]},
