@@ -15,6 +15,7 @@ from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
+from assay.verifiers.code.source.openings import opened
 from assay.verifiers.text.around import chat
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
@@ -49,6 +50,7 @@ _FRAMES: Final = (
     *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution", "sql", "SQL")),
     ("[SQL]", "[/SQL]"),
 )
+_FRAMES_MAX: Final = 3
 _SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
 """What was typed to an interpreter, with its answers."""
 
@@ -79,6 +81,10 @@ def program_of(
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
     response = chat.unended(response)
+    thought, said = _apart_from_thought(response)
+    begun = opened(said, languages, wants, drafts=thought)
+    if begun != said:
+        response = f"{thought}\n{begun}" if thought else begun
     found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
     behind = [block for block in blocks_of(answer, languages) if block.closed]
@@ -102,6 +108,12 @@ def program_of(
         return None
     alone = answer.startswith(("\n", "\r")) or (answer and begins_with_thought(response))
     return _unframed(answer if alone else response)
+
+
+def _apart_from_thought(response: str) -> tuple[str, str]:
+    behind = behind_thoughts(response)
+    at = 0 if behind is None else len(response) - len(behind)
+    return response[:at], response[at:]
 
 
 def _chosen(programs: Sequence[str], choice: BlockChoice) -> str:
@@ -148,11 +160,23 @@ def _having(wants: re.Pattern[str] | None, blocks: Sequence[str]) -> list[str]:
 
 def _unframed(response: str) -> str:
     """Without what encloses the response or its end; anything else stays as it is, spaces too."""
-    stripped = response.strip()
-    for opening, closing in _FRAMES:
-        if stripped.endswith(closing) and (at := _frame_at(stripped, opening)) >= 0:
-            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
+    for _ in range(_FRAMES_MAX):
+        inner = _without_frame(response)
+        if inner == response:
+            break
+        response = inner
     return response
+
+
+def _without_frame(response: str) -> str:
+    stripped = response.strip()
+    closing = next((closing for _, closing in _FRAMES if stripped.endswith(closing)), "")
+    if not closing:
+        return response
+    for opening, end in _FRAMES:
+        if end == closing and (at := _frame_at(stripped, opening)) >= 0:
+            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
+    return response[: response.rindex(closing)].rstrip() + "\n"  # the prompt has opened it
 
 
 def _frame_at(text: str, opening: str) -> int:
