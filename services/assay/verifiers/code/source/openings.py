@@ -49,7 +49,7 @@ def opened(
         return said
     before = said[: fences[0].start()] if fences else said
     if not fences or any(before.count(mark) % 2 for mark in _IN_STRING):
-        # There is none, or the first one stands in a string of the program.
+        # There is none, or the first one is in a string of the program.
         return _fenced(said, fences, languages) if (wants or _PRINTS).search(said) else said
     behind = said[fences[0].end() :]
     fence = fences[0]["fence"]
