@@ -65,7 +65,7 @@ def numbers(response: str, _reference: Any) -> Any:
 
 
 def no_numbers(response: str, _reference: Any) -> Any:
-    """What is no number for the responses that name it."""
+    """Other things than numbers, for the responses that name them."""
     found: dict[str, Any] = {
         "text": "1",
         "bytes": b"1",
