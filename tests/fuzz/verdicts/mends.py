@@ -391,6 +391,19 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"numbers: right$",
     ),
+    "marked_answers": Mend(
+        "a judge's answer is one of the choices, letter for letter",
+        ("judges",),
+        (
+            Change(
+                f"{_VERIFIERS}/judge/rubric.py",
+                "    found = bare.get(said, []) if said else []",
+                "    found: list[str] = []",
+            ),
+        ),
+        shown_by=r"judge: (right|forged right)$",
+        on_platform=True,
+    ),
     "offers": Mend(
         "what a sentence offers in place of a box is no answer",
         ("offers",),
