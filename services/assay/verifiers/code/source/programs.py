@@ -77,14 +77,10 @@ def program_of(
     wants = re.compile(begins, re.MULTILINE) if begins else _definitions(defines)
     if extraction is Extraction.RAW:
         return response
-    response = response.removeprefix(_BYTE_ORDER_MARK)
+    response = _with_opening(response.removeprefix(_BYTE_ORDER_MARK), languages, wants)
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
     response = chat.unended(response)
-    thought, said = _apart_from_thought(response)
-    begun = opened(said, languages, wants, drafts=thought)
-    if begun != said:
-        response = f"{thought}\n{begun}" if thought else begun
     found = blocks_of(response, languages)
     answer = behind_thoughts(response) or ""
     behind = [block for block in blocks_of(answer, languages) if block.closed]
@@ -108,12 +104,6 @@ def program_of(
         return None
     alone = answer.startswith(("\n", "\r")) or (answer and begins_with_thought(response))
     return _unframed(answer if alone else response)
-
-
-def _apart_from_thought(response: str) -> tuple[str, str]:
-    behind = behind_thoughts(response)
-    at = 0 if behind is None else len(response) - len(behind)
-    return response[:at], response[at:]
 
 
 def _chosen(programs: Sequence[str], choice: BlockChoice) -> str:
@@ -182,3 +172,16 @@ def _without_frame(response: str) -> str:
 def _frame_at(text: str, opening: str) -> int:
     """Where the frame begins that `text` ends with; -1: nowhere."""
     return 0 if text.startswith(opening) else text.rfind(opening)
+
+
+def _with_opening(response: str, languages: frozenset[str], wants: re.Pattern[str] | None) -> str:
+    """The response with the fence that its prompt began, if it did."""
+    behind = behind_thoughts(response)
+    at = 0 if behind is None else len(response) - len(behind)
+    thought, told = response[:at], chat.unended(response[at:])
+    if "\r" in told:
+        told = told.replace("\r\n", "\n")
+    begun = opened(told, languages, wants, drafts=thought)
+    if begun == told:
+        return response
+    return f"{thought}\n{begun}" if thought else begun
