@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.programs import (
+    CPP,
+    MAIN,
+    PYTHON,
+    BlockChoice,
+    Extraction,
+    program_of,
+)
 from assay.verifiers.languages.language import ALL_LANGUAGES, BASH, GO, JAVA, JAVASCRIPT, RUST, C
 from assay.verifiers.sql.definition import WORDS as SQL
 
@@ -258,6 +265,19 @@ def test_fences_in_a_string_of_a_program_without_a_fence(fences: str) -> None:
         found = program_of(f"{thought}{program}", AUTO, LAST, PYTHON, ("f",))
         assert found is not None
         assert found.strip("\n") == program.strip("\n")
+
+
+@pytest.mark.parametrize("language", ["", "python", "text"])
+def test_an_example_in_a_fence_behind_a_program_without_one(language: str) -> None:
+    response = f"{SUM}\n```{language}\nprint(f([1, 2]))\n```\nIt prints 3.\n"
+    found = program_of(response, AUTO, LAST, PYTHON, ("f",))
+    assert found is not None
+    assert found.strip("\n") == SUM.strip("\n")
+    body = f"def f(xs):\n```{language}\n{BODY}```\n"  # the block continues the prompt
+    if language != "text":
+        assert program_of(body, AUTO, LAST, PYTHON, ("f",)) == BODY
+    one = f'int main() {{ puts("x"); }}\n```{language}\nx\n```\n'
+    assert program_of(one, AUTO, LAST, CPP, begins=MAIN) == one.partition("```")[0]
 
 
 def test_a_program_without_a_fence_behind_a_draft_with_one() -> None:

@@ -57,6 +57,8 @@ def opening_case(rng: random.Random) -> Case:
         fences = rng.choice(_DOCUMENTED).format(**words)
         text = f'"""Do it.\n\n{fences}\n    """' if layout == "documented" else '"""Do it."""'
         response = _whole(name, problem, f"{text}\n    {body}")
+        if rng.random() < 0.3:
+            response += f"\n```{rng.choice(('', 'python', 'text'))}\n{name}({words['x']})\n```\n"
         if layout == "draft":
             draft = f"```python\n{_whole(name, problem, other)}```"
             response = f"<think>\nMaybe\n{draft}\nNo.\n</think>\n{response}"

@@ -20,7 +20,7 @@ _BEGINNING: Final = re.compile(
     r"(?:for|while|if|with|try)\b[^\n]*[:{][ \t]*$|package[ \t]+[\w.]+;?[ \t]*$|"
     r"(?:[\w.,\[\]* \t]|\([\w, ]{0,80}\)){1,80}[-+*/%|&^]?=(?!=)|[\w.]{1,80}\([^\n]*\)[ \t;]*$|"
     r"(?:public|final|abstract)[ \t]+(?:final[ \t]+)?class\b|(?:pub[ \t]+)?fn[ \t]+\w|"
-    r"(?:const|let|var|int|long|void|static|struct|func|signed)[ \t]+\w[^\n]*[;{(,)=][ \t]*$|"
+    r"(?:const|let|var|int|long|void|static|struct|func|signed)[ \t]+\w[^\n]*[;{}(,)=][ \t]*$|"
     r"use[ \t]+\w+::|"
     r"SELECT\s|WITH[ \t]+\w+[ \t]+AS\b|\{[ \t]*$)",
     re.MULTILINE,
@@ -53,15 +53,17 @@ def opened(
         return _fenced(said, fences, languages) if (wants or _PRINTS).search(said) else said
     behind = said[fences[0].end() :]
     fence = fences[0]["fence"]
+    if not before.strip():
+        return said
+    begun = f"{fence}{min(languages)}\n{before}{fence}"
+    is_whole = bool(wants and wants.search(before)) and not before.rstrip().endswith(":")
+    if wants and is_whole and not wants.search(behind):
+        return f"{begun}\n"  # what follows are examples of its use
     continues = before.lstrip("\r\n").startswith(("  ", "\t"))
-    has_it = bool(continues or not wants or wants.search(before))
-    if fences[0][0].strip() != fence or fences[0]["indent"] or not has_it:
+    is_alone = fences[0][0].strip() == fence and not fences[0]["indent"]
+    if not is_alone or _BEGINNING.match(behind) or (wants and not (continues or is_whole)):
         return said
-    if not before.strip() or _BEGINNING.match(behind):
-        return said
-    is_over = wants and not wants.search(behind)  # what follows are examples of its use
-    rest = "\n" if is_over else behind
-    return f"{fence}{min(languages)}\n{before}{fence}{rest}"
+    return f"{begun}\n" if wants and not wants.search(behind) else f"{begun}{behind}"
 
 
 def _fenced(text: str, fences: Sequence[re.Match[str]], languages: Set[str]) -> str:
