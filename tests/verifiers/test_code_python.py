@@ -457,6 +457,29 @@ def test_a_prompt_without_its_last_line_feed_is_continued(
     assert judge(PYTHON, right.replace("2", "3").replace("y *", "3 *"), reference).reward == 0.0
 
 
+@pytest.mark.parametrize(
+    "right",
+    [
+        "return 2 * x",
+        "y = x\n    return 2 * y\n",
+        "if x:\n        return 2 * x\n    return 0",
+        "for _ in range(9):\n        return 2 * x",
+        "```python\nreturn 2 * x\n```",
+        "```\ny = x\n    return 2 * y\n```",
+    ],
+)
+def test_the_first_line_of_a_continuation_may_have_lost_its_indentation(
+    judge: Judge, right: str
+) -> None:
+    test = "def check(candidate):\n    assert candidate(2) == 4\n"
+    for prompt in ('def f(x):\n    """Twice."""\n', "def f(x):\n"):
+        reference = {"prompt": prompt, "entry_point": "f", "test": test}
+        assert judge(PYTHON, right, reference).reward == 1.0
+        assert judge(PYTHON, right.replace("2 *", "3 *"), reference).reward == 0.0
+    method = {"prompt": "class A:\n    def f(self, x):\n        'Twice.'\n", "entry_point": "A().f"}
+    assert judge(PYTHON, "return 2 * x", {**method, "test": test}).reward == 1.0
+
+
 # --- forms of data sets ------------------------------------------------------------------------
 
 

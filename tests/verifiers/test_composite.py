@@ -3,16 +3,21 @@
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay.config.settings import VerifierSettings
+from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.verifiers.composite import isolation
-from assay.verifiers.port import HandlerContext, Work, scored
+from assay.verifiers.composite.stage import CompositeHandler
+from assay.verifiers.judge.provider import ProviderDown
+from assay.verifiers.local import LocalPipelines
+from assay.verifiers.port import HandlerContext, RateLimits, Work, scored
 from assay.verifiers.shaping.stage import ShapeHandler
 from assay.verifiers.sql.stage import SqlHandler
 
@@ -188,3 +193,41 @@ def test_a_confined_stage_without_an_end_is_a_limit(
     verdict = child.run(bench.work("shape", "x", {"length": 1}, length_max=5))
     assert isinstance(verdict, Ended)
     assert verdict.outcome is Outcome.RESOURCE_LIMIT
+
+
+class Counting:
+    """Permits of a host that counts who asks."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def take(self, tenant: str, provider: str, limits: RateLimits, tokens: int) -> float:
+        del limits, tokens
+        self.asked.append((tenant, provider))
+        return 0.0
+
+
+def test_components_share_the_rate_limits_of_all_workers(tmp_path: Path) -> None:
+    permits = Counting()
+    own = {"base_url": "http://127.0.0.1:9", "model": "m", "attempts_max": 1}
+    verifiers = VerifierSettings.model_validate({"judges": {"one": own}})
+    artifacts = LocalPipelines(scratch=tmp_path).artifacts
+    context = HandlerContext(
+        artifacts=artifacts,
+        sandbox=SandboxSettings(),
+        verifiers=verifiers,
+        scratch=tmp_path,
+        shared=tmp_path,
+        permits=permits,
+    )
+    handler = CompositeHandler(context)
+    settings: dict[str, Any] = {
+        "components": {"judge": {"pipeline": "llm_judge", "settings": {"provider": "one"}}}
+    }
+    with LocalPipelines(scratch=tmp_path, verifiers=verifiers) as local:
+        reference = {"components": {"judge": {"question": "?", "answer": "1"}}}
+        work = local.work("composite", "x", reference, **settings)
+        with pytest.raises(ProviderDown):
+            handler.run([replace(work, tenant="t")])
+    handler.close()
+    assert ("t", "one") in permits.asked

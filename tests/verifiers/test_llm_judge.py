@@ -356,6 +356,44 @@ def test_an_object_that_only_mentions_the_nonce_is_no_verdict() -> None:
             read_better(reply, "n1")
 
 
+@pytest.mark.parametrize("said", ["yes.", "Yes!", "**yes**", '"yes"', "`YES`", " yes ", True])
+def test_marks_around_an_answer_say_nothing(said: object) -> None:
+    """The control that decides about an unreadable reply is answered without them, with no."""
+    questions = questions_of(Rubric())
+    told = json.dumps({"id": "n1", "answers": {"q0": said}})
+    assert read_answers(told, questions, "n1") == {"q0": "yes"}
+    if isinstance(said, str):
+        better = json.dumps({"id": "n1", "better": said.lower().replace("yes", "Response A")})
+        assert read_better(better, "n1") == 1.0
+
+
+@pytest.mark.parametrize("said", [4, 4.0, "4", "4.", "(4)"])
+def test_numbers_are_answers(said: object) -> None:
+    rubric = Rubric.model_validate(
+        {"criteria": [{"name": "a", "text": "?", "choices": ["1", "2", "3", "4", "5"]}]}
+    )
+    told = json.dumps({"id": "n1", "answers": {"q0": said}})
+    assert read_answers(told, questions_of(rubric), "n1") == {"q0": "4"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        *((["no", "yes"], said) for said in ("yes, no", "...", 1, 1e300, ["yes"], None)),
+        *((["*", "**", "good"], "***"), (["*", "good"], "."), (["a", "(a)"], "a.")),
+        *((["A-", "A+"], "A"), (["1", "2"], 1.5)),
+    ],
+)
+def test_what_may_be_no_answer_or_several_is_none(choices: list[str], said: object) -> None:
+    rubric = Rubric.model_validate({"criteria": [{"name": "a", "text": "?", "choices": choices}]})
+    told = json.dumps({"id": "n1", "answers": {"q0": said}})
+    with pytest.raises(Unreadable):
+        read_answers(told, questions_of(rubric), "n1")
+    assert read_answers(
+        json.dumps({"id": "n1", "answers": {"q0": choices[0]}}), questions_of(rubric), "n1"
+    ) == {"q0": choices[0]}
+
+
 def test_two_different_verdicts_are_none() -> None:
     questions = questions_of(Rubric())
     yes, no = (json.dumps({"id": "n", "answers": {"q0": one}}) for one in ("yes", "no"))

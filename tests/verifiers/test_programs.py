@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.source.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.programs import (
+    CPP,
+    MAIN,
+    PYTHON,
+    BlockChoice,
+    Extraction,
+    program_of,
+)
 from assay.verifiers.languages.language import ALL_LANGUAGES, BASH, GO, JAVA, JAVASCRIPT, RUST, C
 from assay.verifiers.sql.definition import WORDS as SQL
 
@@ -207,6 +214,84 @@ def test_program_of(
     assert program_of(response, extraction, choice, PYTHON) == program
 
 
+SUM = "def f(xs):\n    return sum(xs)\n"
+BODY = "    return sum(xs)\n"
+DOCUMENTED = 'def f(xs):\n    """Sum.\n\n{fences}\n    """\n    return sum(xs)\n'
+
+
+@pytest.mark.parametrize("program", [SUM, BODY, f"# sums\nimport math\n{SUM}", f"@cache\n{SUM}"])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        *("```", "```\n", "~~~", "```<|im_end|>", "```\n\nThis sums `xs`.\n"),
+        *("```\nOutput:\n```\n3\n```",),
+        *("```\nFor example:\n```python\nprint(f([1]))\n```\n", "[DONE]", "[/PYTHON]\n", "</code>"),
+        *("</answer>", "</code>\n</answer>", "</solution><|im_end|>", "```\n</answer>"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("thought", ["", "<think>\nso\n</think>\n"])
+def test_the_prompt_may_have_written_the_first_mark(
+    program: str, behind: str, thought: str
+) -> None:
+    found = program_of(f"{thought}{program}{behind}", AUTO, LAST, PYTHON, ("f",))
+    assert found is not None
+    assert found.strip("\n") == program.strip("\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Here:", "for this we sum:", "if you want it:", "# Sum", "With x = 5", "Input: 1 2"),
+        *("- step", "1 2", "def", "import the module", "def f(xs): wrong", "x = 5", " So:"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("language", ["", "python"])
+def test_a_fence_behind_words_opens_a_block(words: str, language: str) -> None:
+    for names in (("f",), ()):
+        response = f"{words}\n```{language}\n{SUM}```\nThat is all."
+        assert program_of(response, AUTO, LAST, PYTHON, names) == SUM
+
+
+@pytest.mark.parametrize(
+    "fences",
+    [
+        *("    ```\n    f([1])\n    ```", "```\nf([1])\n```", "    ```python\n    f([1])\n    ```"),
+        "    ````\n    f([1])\n    ````",
+    ],
+)
+def test_fences_in_a_string_of_a_program_without_a_fence(fences: str) -> None:
+    program = DOCUMENTED.format(fences=fences)
+    for thought in ("", "<think>\n```python\ndef f(xs):\n    return 0\n```\n</think>\n"):
+        found = program_of(f"{thought}{program}", AUTO, LAST, PYTHON, ("f",))
+        assert found is not None
+        assert found.strip("\n") == program.strip("\n")
+
+
+@pytest.mark.parametrize("language", ["", "python", "text"])
+def test_an_example_in_a_fence_behind_a_program_without_one(language: str) -> None:
+    response = f"{SUM}\n```{language}\nprint(f([1, 2]))\n```\nIt prints 3.\n"
+    found = program_of(response, AUTO, LAST, PYTHON, ("f",))
+    assert found is not None
+    assert found.strip("\n") == SUM.strip("\n")
+    body = f"def f(xs):\n```{language}\n{BODY}```\n"  # the block continues the prompt
+    if language != "text":
+        assert program_of(body, AUTO, LAST, PYTHON, ("f",)) == BODY
+    one = f'int main() {{ puts("x"); }}\n```{language}\nx\n```\n'
+    assert program_of(one, AUTO, LAST, CPP, begins=MAIN) == one.partition("```")[0]
+
+
+def test_a_program_without_a_fence_behind_a_draft_with_one() -> None:
+    draft = "<think>\n```python\ndef f(xs):\n    return 0\n```\n</think>\n"
+    for names in (("f",), ()):
+        program = SUM if names else f"{SUM}print(f([1]))\n"
+        found = program_of(f"{draft}{program}", AUTO, LAST, PYTHON, names)
+        assert found is not None
+        assert found.strip("\n") == program.strip("\n")
+    assert program_of(f"{draft}As above, f([1]) = 0.", AUTO, LAST, PYTHON, ("f",)) == (
+        "def f(xs):\n    return 0\n"
+    )
+
+
 def test_the_language_is_the_pipelines() -> None:
     response = "```python\na\n```\n```c++\nb\n```"
     assert program_of(response, AUTO, LAST, CPP) == "b\n"
@@ -246,6 +331,7 @@ def test_an_example_of_its_use_is_not_the_program(response: str, program: str) -
     [
         *("`", "```\n", "```python\n", "~", " ", "\n", "``` x", "```\n~~~\n", "x```python\n"),
         *("```python x```\n", "x", "> ```\n", "- ", "x)```\n", "```python x ", "9"),
+        *("x = 1\n```\n", "# x\n", "f(x)\n", '"""\n```\n', ")", "for :", "a(b)"),
     ],
 )
 def test_extraction_is_linear(unit: str) -> None:

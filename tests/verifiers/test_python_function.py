@@ -83,9 +83,7 @@ def test_a_response_that_leads_it_into_a_loop_is_a_resource_limit(score: Any) ->
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -1.0)
 
 
-@pytest.mark.parametrize(
-    "function", ["raising", "nothing", "infinite", "truth", "bad_parts", "not_there"]
-)
+@pytest.mark.parametrize("function", ["raising", "nothing", "infinite", "not_there"])
 def test_a_function_that_says_nothing_is_an_infrastructure_failure(
     score: Any, function: str
 ) -> None:
@@ -93,7 +91,7 @@ def test_a_function_that_says_nothing_is_an_infrastructure_failure(
         score(function, "x")
 
 
-@pytest.mark.parametrize("function", ["beyond_doubles", "beyond_texts", "part_beyond_doubles"])
+@pytest.mark.parametrize("function", ["beyond_doubles", "beyond_texts"])
 def test_a_number_that_no_reward_may_be_is_named_as_such(score: Any, function: str) -> None:
     with pytest.raises(FunctionFailed, match="finite number"):
         score(function, "x")
@@ -102,6 +100,48 @@ def test_a_number_that_no_reward_may_be_is_named_as_such(score: Any, function: s
 def test_details_that_cannot_be_shown_cost_no_reward(score: Any) -> None:
     ended = score("details_beyond_texts", "x")
     assert (ended.reward, ended.evidence.extracted[:7]) == (1.0, "details")
+
+
+@pytest.mark.parametrize("response", ["bool", "fraction", "decimal", "index"])
+def test_any_number_is_one(score: Any, response: str) -> None:
+    """The control gets a float, so a type that is refused would cost this response its reward."""
+    ended = score("numbers", response)
+    assert (ended.evidence.verdict, ended.reward) == ("scored", 1.0)
+
+
+@pytest.mark.parametrize(
+    "response", ["text", "bytes", "huge", "signalling", "complex", "list", "hostile"]
+)
+def test_what_is_no_number_is_no_reward(score: Any, response: str) -> None:
+    ended = score("no_numbers", response)
+    assert (ended.evidence.verdict, ended.reward) == ("broke_the_run", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ("keys a b", "{\"keys\": {\"('keys', 'a')\": 1, \"('a', 'b')\": 1}}"),
+        ("deep", '{"deep": {"(1, 2)": [{"(3,)": [{"4.5": 6}]}]}}'),
+        ("text", "details that cannot be shown: RuntimeError"),
+        ("circle", "details that cannot be shown: ValueError"),
+    ],
+)
+def test_details_in_any_form_cost_no_reward(score: Any, response: str, shown: str) -> None:
+    ended = score("details", response)
+    assert (ended.evidence.verdict, ended.reward) == ("scored", 1.0)
+    assert ended.evidence.extracted == shown
+
+
+def test_components_that_cannot_be_shown_are_left_out(score: Any) -> None:
+    long = "z" * 129
+    ended = score("parts", f"a||\u200b|{long}")
+    assert ended.reward == 1.0
+    assert [part.name for part in ended.components] == ["a", "last"]
+    assert "components left out" in ended.evidence.extracted
+    many = score("parts", "|".join(map(str, range(100))))
+    assert (many.reward, len(many.components)) == (1.0, 64)
+    for function in ("bad_parts", "part_beyond_doubles"):
+        assert score(function, "x").components == ()
 
 
 def test_a_response_that_the_function_cannot_read_is_wrong(score: Any) -> None:

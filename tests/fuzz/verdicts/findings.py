@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
+from tests.fuzz.verdicts.code import functions
 from tests.fuzz.verdicts.code.cpp import cpp_case
 from tests.fuzz.verdicts.code.crossings import crossing_case
 from tests.fuzz.verdicts.code.fences import fence_case
@@ -21,6 +22,9 @@ from tests.fuzz.verdicts.code.loads import load_case
 from tests.fuzz.verdicts.code.python import python_case, stdio_case
 from tests.fuzz.verdicts.code.unusual import unusual_case
 from tests.fuzz.verdicts.code.wires import wire_case
+from tests.fuzz.verdicts.datasets.openings import opening_case
+from tests.fuzz.verdicts.datasets.results import result_case
+from tests.fuzz.verdicts.datasets.sets import set_case
 from tests.fuzz.verdicts.mathematics.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.mathematics.disguises import disguise_case
 from tests.fuzz.verdicts.mathematics.harnesses import harness_case
@@ -40,6 +44,7 @@ from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
 from tests.fuzz.verdicts.stages.judged import judged_case
 from tests.fuzz.verdicts.stages.judges import judge_case
+from tests.fuzz.verdicts.stages.numbers import number_case
 from tests.fuzz.verdicts.stages.programs import program_case
 from tests.fuzz.verdicts.stages.queries import query_case
 from tests.fuzz.verdicts.stages.readers import reader_case
@@ -62,6 +67,7 @@ from tests.fuzz.verdicts.text.texts import choice_case, exact_case, regex_case, 
 from tests.fuzz.verdicts.text.withdrawals import remark_case, withdrawn_block_case
 
 from assay.client import Client, Request, Result
+from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.verifiers.local import LocalPipelines
@@ -76,6 +82,10 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "wires": (wire_case, 2),
     "stdio": (stdio_case, 8),
     "fences": (fence_case, 3),
+    "openings": (opening_case, 4),
+    "results": (result_case, 6),
+    "sets": (set_case, 6),
+    "numbers": (number_case, 2),
     "cpp": (cpp_case, 0.5),
     "functions": (function_case, 3),
     "loads": (load_case, 0.3),
@@ -228,7 +238,8 @@ def judge_here(cases: Iterable[tuple[int, Case]]) -> Report:
     """
     report = Report()
     with tempfile.TemporaryDirectory() as scratch:
-        local = LocalPipelines(scratch=Path(scratch))
+        verifiers = VerifierSettings(function_paths=(functions.PATH,))
+        local = LocalPipelines(scratch=Path(scratch), verifiers=verifiers)
         try:
             for index, case in cases:
                 _add(report, index, case, _judged_here(local, case))

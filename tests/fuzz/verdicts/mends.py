@@ -355,6 +355,55 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"fences: glued$",
     ),
+    "opened_by_prompt": Mend(
+        "a closing mark whose first one the prompt has written is part of the program",
+        ("openings",),
+        (
+            Change(
+                f"{_CODE}/source/openings.py",
+                "    fences = list(_FENCE.finditer(said))",
+                "    return said\n    fences = list(_FENCE.finditer(said))",
+            ),
+        ),
+        shown_by=r"openings: \w+, (closed|documented|draft)$",
+    ),
+    "stripped_bodies": Mend(
+        "a continued function keeps the indentation of its first line",
+        ("openings",),
+        (
+            Change(
+                f"{_CODE}/python_stage.py",
+                "    if _is_stripped_body(lines):",
+                "    if not _is_stripped_body and lines:",
+            ),
+        ),
+        shown_by=r"openings: human_eval, stripped$",
+    ),
+    "any_number": Mend(
+        "an operator's function returns floats and integers, or nothing",
+        ("numbers",),
+        (
+            Change(
+                "services/assay/verifiers/function/harness.py",
+                "    if isinstance(value, (str, bytes, bytearray, memoryview)):",
+                "    if type(value) not in (int, float):",
+            ),
+        ),
+        shown_by=r"numbers: right$",
+    ),
+    "marked_answers": Mend(
+        "a judge's answer is one of the choices, letter for letter",
+        ("judges",),
+        (
+            Change(
+                f"{_VERIFIERS}/judge/rubric.py",
+                "    found = bare.get(said, []) if said else []",
+                "    found: list[str] = []",
+            ),
+        ),
+        shown_by=r"judge: (right|forged right)$",
+        on_platform=True,
+    ),
     "offers": Mend(
         "what a sentence offers in place of a box is no answer",
         ("offers",),

@@ -3,6 +3,10 @@
 import math
 import os
 import socket
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +53,63 @@ def infinite(_response: str, _reference: Any) -> float:
     return math.inf
 
 
-def truth(_response: str, _reference: Any) -> bool:
-    return True
+def numbers(response: str, _reference: Any) -> Any:
+    """A number of another type for each response, as a comparison or a library returns it."""
+    found: dict[str, Any] = {
+        "bool": True,
+        "fraction": Fraction(1, 1),
+        "decimal": Decimal(1),
+        "index": _Index(),
+    }
+    return found.get(response, 0.0)
+
+
+def no_numbers(response: str, _reference: Any) -> Any:
+    """Other things than numbers, for the responses that name them."""
+    found: dict[str, Any] = {
+        "text": "1",
+        "bytes": b"1",
+        "huge": Decimal("1e999"),
+        "signalling": Decimal("sNaN"),
+        "complex": 1j,
+        "list": [1],
+        "hostile": _Raises(),
+    }
+    return found.get(response, 0.0)
+
+
+class _Index:
+    def __index__(self) -> int:
+        return 1
+
+
+class _Raises:
+    def __float__(self) -> float:
+        raise SystemExit("no number")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def details(response: str, _reference: object) -> dict[Any, Any]:
+    """Details that JSON cannot hold, for any response but the empty one."""
+    words = response.split()
+    circle: list[Any] = []
+    circle.append(circle)
+    found: dict[str, Any] = {
+        "keys": Counter(pairwise(words)),
+        "text": _Raises(),
+        "circle": circle,
+        "deep": {(1, 2): [{(3,): ({4.5: 6},)}]},
+    }
+    asked = words[0] if words else ""
+    return {"score": 1.0, **({asked: found[asked]} if asked else {})}
+
+
+def parts(response: str, _reference: object) -> dict[str, Any]:
+    """Components of which some cannot be shown, named by the response."""
+    named: dict[Any, Any] = {word: 1.0 for word in response.split("|") if response}
+    return {"score": 1.0, "components": {**named, "last": True, 7: 1.0} if response else None}
 
 
 def strict(response: str, reference: Any) -> float:

@@ -63,6 +63,8 @@ _CASES_CPU_MAX: Final = 1_000
 _REFERENCES_REMEMBERED_MAX: Final = 256
 _LINE_IS_OVER: Final = re.compile(r"(?:\"{3}|'{3}|:|(?:^|\n)[ \t]*#[^\n]*)[ \t]*\Z")
 """The end of a prompt that no statement goes on behind, but the line feed is missing."""
+_WHOLE: Final = re.compile(r"(?:async\s|def\s|class\s|import\s|from\s|@)")
+"""How a program begins that does not continue a prompt."""
 _USES_FILES: Final = re.compile(
     r"\b(?:open\(|tempfile\b|pathlib\b|shutil\b|"
     r"os\.(?:mkdir|makedirs|remove|unlink|rmdir|rename|listdir|walk|stat|path\.|chdir|write))"
@@ -401,11 +403,32 @@ def _continued(prompt: str, program: str) -> str:
     in front of the prompt. A prompt may lack its last line feed, after a docstring for example."""
     if not prompt:
         return program
-    first = next((line for line in program.split("\n") if line.strip()), "")
+    lines = [line for line in program.split("\n") if line.strip()]
+    first = lines[0] if lines else ""
+    if _is_stripped_body(lines):
+        program, first = f"{_indent_behind(prompt)}{program.lstrip()}", " "
     if first[:1] in {" ", "\t"}:
         return f"{prompt}\n{program}" if _LINE_IS_OVER.search(prompt) else prompt + program
     future = "".join(f"{line}\n" for line in _FUTURE.findall(program))
     return f"{future}{with_body(prompt)}\n{_FUTURE.sub('pass', program)}"
+
+
+def _is_stripped_body(lines: Sequence[str]) -> bool:
+    """Whether only the first line of a function's body has lost its indentation, as by `strip`: a
+    program has no `return` outside of a function."""
+    return (
+        any(line.lstrip().startswith("return") for line in lines)
+        and not _WHOLE.match(lines[0])
+        and not lines[0].startswith((" ", "\t"))
+        and all(line.startswith((" ", "\t")) for line in lines[1:])
+    )
+
+
+def _indent_behind(prompt: str) -> str:
+    """The indentation of what follows a prompt."""
+    last = next((line for line in reversed(prompt.split("\n")) if line.strip()), "")
+    indent = last[: len(last) - len(last.lstrip())]
+    return f"{indent}    " if last.rstrip().endswith(":") else indent
 
 
 def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - any JSON

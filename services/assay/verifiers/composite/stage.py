@@ -6,6 +6,7 @@ and is repeated), or the component is left out, where the task says that it is o
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from assay.core.errors import InvalidRequest
@@ -43,6 +44,8 @@ class InnerPipelines(LocalPipelines):
             sandbox=context.sandbox,
             artifacts=context.artifacts,
         )
+        # Rate limits hold for all workers of the platform, and so do this machine's locks.
+        self._context = replace(self._context, permits=context.permits, shared=context.shared)
         self._sandbox = context.sandbox
         self._children: dict[str, ConfinedChild] = {}
 

@@ -36,6 +36,7 @@ def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
 LIST_MAX: Final = 64
 """Responses in one question, at most."""
+_AROUND: Final = " \t\n.!,;:*_`\"'()[]"
 _NUMBERS: Final = frozenset(map(str, range(1, LIST_MAX + 1)))
 _SYSTEM: Final = """\
 You judge by fixed questions. Each section below begins with a line [[NAME {nonce}]] and ends with a
@@ -157,9 +158,8 @@ def read_better(reply: str, nonce: str) -> float:
         Unreadable: there is no verdict, or there are two different ones.
     """
     told = _verdict(reply, nonce).get("better")
-    value = {"a": 1.0, "b": 0.0, "tie": 0.5}.get(
-        told.strip().lower() if isinstance(told, str) else ""
-    )
+    word = told.strip(_AROUND).lower().removeprefix("response ") if isinstance(told, str) else ""
+    value = {"a": 1.0, "b": 0.0, "tie": 0.5}.get(word)
     if value is None:
         raise Unreadable("the verdict names neither A nor B nor a tie")
     return value

@@ -17,6 +17,9 @@ CRITERIA_MAX: Final = 64
 CHOICES_MAX: Final = 20
 TEXT_CHARS_MAX: Final = 10_000
 CHOICE_CHARS_MAX: Final = 100
+_NUMBER_MAX: Final = 10**15
+_MARKS: Final = " .!,;:*_`\"'()[]"
+"""Around an answer, these say nothing."""
 YES_NO: Final = ("no", "yes")
 Choice = Annotated[str, Field(min_length=1, max_length=CHOICE_CHARS_MAX)]
 Score = Annotated[float, Field(ge=-1_000, le=1_000, allow_inf_nan=False)]
@@ -187,9 +190,27 @@ def judged(
 
 
 def chosen(question: Question, answer: Any) -> str | None:  # noqa: ANN401 - of a judge
-    """Which of the question's answers a judge gave; `None`: none of them."""
+    """Which of the question's answers a judge gave; `None`: none of them.
+
+    Numbers and marks around a word are read: a judge that writes "yes." for one response and "no"
+    for the next one, which is the control, would cost the first its reward.
+    """
     if isinstance(answer, bool):
         answer = "yes" if answer else "no"
+    if isinstance(answer, int) or (isinstance(answer, float) and answer.is_integer()):
+        answer = str(int(answer)) if abs(answer) < _NUMBER_MAX else ""
     if not isinstance(answer, str):
         return None
-    return {folded(one): one for one in question.answers()}.get(folded(answer))
+    exact = {folded(one): one for one in question.answers()}
+    if folded(answer) in exact:
+        return exact[folded(answer)]
+    bare: dict[str, list[str]] = {}
+    for one in question.answers():
+        bare.setdefault(_without_marks(one), []).append(one)
+    said = _without_marks(answer)
+    found = bare.get(said, []) if said else []
+    return found[0] if len(found) == 1 else None
+
+
+def _without_marks(answer: str) -> str:
+    return folded(answer).strip(_MARKS)

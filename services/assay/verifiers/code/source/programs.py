@@ -17,6 +17,7 @@ from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
 from assay.verifiers.code.source.notebook import html_blocks
+from assay.verifiers.code.source.openings import opened
 from assay.verifiers.text.around import chat
 from assay.verifiers.text.around.blocks import BlockContent, standing
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
@@ -52,6 +53,7 @@ _FRAMES: Final = (
     *((f"<{name}>", f"</{name}>") for name in ("answer", "python", "solution", "sql", "SQL")),
     ("[SQL]", "[/SQL]"),
 )
+_FRAMES_MAX: Final = 3
 _SESSION: Final = re.compile(r"\s{0,100}(?:>>> |In \[\d{1,4}\]: )")
 """What was typed to an interpreter, with its answers."""
 
@@ -78,7 +80,7 @@ def program_of(
     wants = re.compile(begins, re.MULTILINE) if begins else _definitions(defines)
     if extraction is Extraction.RAW:
         return response
-    response = response.removeprefix(_BYTE_ORDER_MARK)
+    response = _with_opening(response.removeprefix(_BYTE_ORDER_MARK), languages, wants)
     if 0 < response.count("\r\n") == response.count("\n"):  # to a shell each would be a letter
         response = response.replace("\r\n", "\n")
     response = chat.unended(response)
@@ -167,13 +169,38 @@ def _having(wants: re.Pattern[str] | None, blocks: Sequence[str]) -> list[str]:
 
 def _unframed(response: str) -> str:
     """Without what encloses the response or its end; anything else stays as it is, spaces too."""
-    stripped = response.strip()
-    for opening, closing in _FRAMES:
-        if stripped.endswith(closing) and (at := _frame_at(stripped, opening)) >= 0:
-            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
+    for _ in range(_FRAMES_MAX):
+        inner = _without_frame(response)
+        if inner == response:
+            break
+        response = inner
     return response
+
+
+def _without_frame(response: str) -> str:
+    stripped = response.strip()
+    closing = next((closing for _, closing in _FRAMES if stripped.endswith(closing)), "")
+    if not closing:
+        return response
+    for opening, end in _FRAMES:
+        if end == closing and (at := _frame_at(stripped, opening)) >= 0:
+            return stripped[at + len(opening) : -len(closing)].strip("\r\n") + "\n"
+    return response[: response.rindex(closing)].rstrip() + "\n"  # the prompt has opened it
 
 
 def _frame_at(text: str, opening: str) -> int:
     """Where the frame begins that `text` ends with; -1: nowhere."""
     return 0 if text.startswith(opening) else text.rfind(opening)
+
+
+def _with_opening(response: str, languages: frozenset[str], wants: re.Pattern[str] | None) -> str:
+    """The response with the fence that its prompt began, if it did."""
+    behind = behind_thoughts(response)
+    at = 0 if behind is None else len(response) - len(behind)
+    thought, told = response[:at], chat.unended(response[at:])
+    if "\r" in told:
+        told = told.replace("\r\n", "\n")
+    begun = opened(told, languages, wants, drafts=thought)
+    if begun == told:
+        return response
+    return f"{thought}\n{begun}" if thought else begun
