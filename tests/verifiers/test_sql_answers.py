@@ -169,15 +169,28 @@ def test_a_union_may_be_ordered_by_an_expression_of_its_columns(bench: Any) -> N
         assert bench.judge("sql", response, reference, engine="duckdb").reward == reward, by
 
 
+def test_rows_that_a_collation_finds_equal_may_stand_in_any_order(bench: Any) -> None:
+    setup = "CREATE TABLE t(id INT, a TEXT); INSERT INTO t VALUES (1, 'x'), (2, 'X'), (3, 'y');"
+    asked = "SELECT id, a FROM t ORDER BY a COLLATE NOCASE"
+    reference = {"databases": [{"setup": setup}], "query": asked}
+    for more, reward in ((", id", 1.0), (", id DESC", 1.0), (" DESC", 0.0)):
+        assert bench.judge("sql", f"{asked}{more}", reference).reward == reward, more
+
+
 def test_a_name_may_have_several_keys_under_distinct(bench: Any) -> None:
     """Then the engine decides which of them orders it, and its order is taken as it is."""
     setup = "CREATE TABLE t(a TEXT, b INT); INSERT INTO t VALUES ('x', 1), ('y', 2), ('x', 3);"
-    reference = {
+    reference: dict[str, Any] = {
         "databases": [{"setup": setup}],
         "query": "SELECT DISTINCT a FROM t ORDER BY b",
     }
     assert bench.judge("sql", "SELECT 'x' UNION ALL SELECT 'y'", reference).reward == 1.0
     assert bench.judge("sql", "SELECT 'y' UNION ALL SELECT 'x'", reference).reward == 0.0
+    reference["databases"] = [{"setup": setup.replace("2", "1")}]
+    reference["query"] += " LIMIT 2"
+    assert bench.judge("sql", reference["query"], reference).reward == 1.0
+    orders = ("SELECT 'x' UNION ALL SELECT 'y'", "SELECT 'y' UNION ALL SELECT 'x'")
+    assert sum(bench.judge("sql", one, reference).reward for one in orders) == 1.0
 
 
 def test_with_a_check_equal_rows_may_stand_in_any_order(bench: Any) -> None:

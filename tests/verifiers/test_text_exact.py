@@ -121,7 +121,7 @@ def test_words_that_a_last_sentence_puts_in_place_of_the_answer_are_the_answer(
     judge: Judge, response: str, answer: str
 ) -> None:
     assert _reward(judge, response, answer) == 1.0
-    assert _reward(judge, response, "Oslo" if answer != "Oslo" else "Paris") == 0.0
+    assert _reward(judge, response, "Paris" if answer == "Oslo" else "Rome") == 0.0
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -251,6 +251,14 @@ def test_a_block_that_is_struck_through_or_hidden_is_none(language: str) -> None
         assert _read(f"{before}{one}{behind}", language) == CONTENT[language], before
 
 
+@pytest.mark.parametrize("language", NOUNS)
+def test_a_struck_block_glued_to_its_marks_hides_no_other(language: str) -> None:
+    one, other = _fence(CONTENT[language], language), _fence(OTHER[language], language)
+    for before, behind in (("~~", "~~"), ("<strike>", "</strike>"), ("<s>", "</s>.")):
+        text = f"{before}{one}{behind}\nThat is old.\n\nSo:\n{other.replace('```', '~~~')}\nDone."
+        assert _read(text, language) == OTHER[language], text
+
+
 def test_marks_within_blocks_strike_nothing() -> None:
     code = 'x = "~~"\ny = "<del>"\n# Wait, that is wrong.'
     assert _read(_fence(code, "python") + "\nand `~~`", "python") == code

@@ -704,8 +704,8 @@ MENDS: Final[Mapping[str, Mend]] = {
         (
             Change(
                 f"{_TEXT}/match.py",
-                "        tried = (text,) if is_whole else marks.layers(text)\n",
-                "        tried = (text,)\n",
+                "        tried = [*marks.layers(text)]\n",
+                "        tried = [text]\n",
             ),
         ),
         shown_by=r"words: marked$",

@@ -236,7 +236,9 @@ class SqlHandler:
     ) -> QueryResult:
         """The result with what its order and its LIMIT leave open, where that can be asked."""
         cut = unlimited(wide.query)
-        asked = [] if result.order_columns is not None else [(wide.query, 0)]
+        # Of distinct rows that are cut off, those shown do not tell how many places a row has.
+        is_known = result.order_columns is not None or (cut and is_distinct(wide.query))
+        asked = [] if is_known else [(wide.query, 0)]
         for query, skipped in [*([cut] if cut else []), *asked]:
             told = self._told(query, reference, at, settings)
             found = with_ties(
