@@ -262,9 +262,11 @@ def test_a_fence_behind_words_opens_a_block(words: str, language: str) -> None:
 def test_fences_in_a_string_of_a_program_without_a_fence(fences: str) -> None:
     program = DOCUMENTED.format(fences=fences)
     for thought in ("", "<think>\n```python\ndef f(xs):\n    return 0\n```\n</think>\n"):
-        found = program_of(f"{thought}{program}", AUTO, LAST, PYTHON, ("f",))
-        assert found is not None
-        assert found.strip("\n") == program.strip("\n")
+        for example in ("", "\n```\nf([1])\n```\n", "\n```python\nf([1])\n```\nso\n"):
+            response = f"{thought}{program}{example}"
+            found = program_of(response, AUTO, LAST, PYTHON, ("f",))
+            assert found is not None
+            assert found.strip("\n") == program.strip("\n")
 
 
 @pytest.mark.parametrize("language", ["", "python", "text"])

@@ -47,26 +47,38 @@ def opened(
     fences = list(_FENCE.finditer(said))
     if not (fences or "```" in drafts) or not _BEGINNING.match(said):
         return said
-    before = said[: fences[0].start()] if fences else said
-    if not fences or any(before.count(mark) % 2 for mark in _IN_STRING):
-        # There is none, or the first one is in a string of the program.
-        return _fenced(said, fences, languages) if (wants or _PRINTS).search(said) else said
-    behind = said[fences[0].end() :]
-    fence = fences[0]["fence"]
+    found = _outside_of_strings(said, fences)
+    if found is None:  # of fences, or of any that is not in a string of the program
+        return _fenced(said, languages) if (wants or _PRINTS).search(said) else said
+    before, behind = said[: found.start()], said[found.end() :]
     if not before.strip():
         return said
-    begun = f"{fence}{min(languages)}\n{before}{fence}"
     is_whole = bool(wants and wants.search(before)) and not before.rstrip().endswith(":")
     if wants and is_whole and not wants.search(behind):
-        return f"{begun}\n"  # what follows are examples of its use
+        return _fenced(before, languages)  # what follows are examples of its use
     continues = before.lstrip("\r\n").startswith(("  ", "\t"))
-    is_alone = fences[0][0].strip() == fence and not fences[0]["indent"]
+    is_alone = found[0].strip() == found["fence"] and not found["indent"]
     if not is_alone or _BEGINNING.match(behind) or (wants and not (continues or is_whole)):
         return said
-    return f"{begun}\n" if wants and not wants.search(behind) else f"{begun}{behind}"
+    is_over = wants and not wants.search(behind)
+    return _fenced(before, languages) + ("" if is_over else behind)
 
 
-def _fenced(text: str, fences: Sequence[re.Match[str]], languages: Set[str]) -> str:
+def _outside_of_strings(text: str, fences: Sequence[re.Match[str]]) -> re.Match[str] | None:
+    """The first fence that is in no string of three quotes."""
+    opened_by, at = dict.fromkeys(_IN_STRING, 0), 0
+    for found in fences:
+        for mark in _IN_STRING:
+            opened_by[mark] ^= text.count(mark, at, found.start()) % 2
+        at = found.start()
+        if not any(opened_by.values()):
+            return found
+    return None
+
+
+def _fenced(text: str, languages: Set[str]) -> str:
     """All of it in a fence that none of its own can close."""
-    fence = "`" * max(3, *(1 + len(one["fence"]) for one in fences)) if fences else "```"
-    return f"{fence}{min(languages)}\n{text}\n{fence}\n"
+    own = [len(one["fence"]) + 1 for one in _FENCE.finditer(text)]
+    fence = "`" * max([3, *own])
+    end = "" if text.endswith("\n") else "\n"
+    return f"{fence}{min(languages)}\n{text}{end}{fence}\n"
