@@ -152,7 +152,10 @@ ACCEPTED: Final = [
             '    raise ValueError(f"{word} is not JSON")',
             "    return None  # type: ignore[return-value]",
         ),
-        ("if block.strip() and kind >= best_kind:", "if block.strip():"),
+        (
+            "return [block.text for block in left if block.kind == best][-1] if left",
+            "return [block.text for block in left][-1] if left",
+        ),
     ),
 ]
 TOLERANCE: Final = [
@@ -688,7 +691,7 @@ STAGES: Final = [
             "        if at in chosen or column in seen or budget[0] < 0:\n",
             "        if at in chosen:\n",
         ),
-        ("            budget[0] -= len(left[place])\n", "            budget[0] -= 0\n"),
+        ("            budget[0] -= _weight(left[place])\n", "            budget[0] -= 0\n"),
         ("    if abs(error - allowed) <= _CLEAR * allowed or", "    if"),
     ),
     *_of(
@@ -1617,8 +1620,8 @@ INSTRUCTED: Final = [
         f"{_VERIFIERS}/instructions/ifeval.py",
         ("ifeval", "instructions"),
         (
-            'language(value) == given["language"] if has_letters(value) else True',
-            'language(value) == given["language"]',
+            "return not has_letters(value) or language(value) == code",
+            "return language(value) == code",
         ),
         ("words_min=2) in", "words_min=1) in"),
         (' in {"en", None}', ' == "en"'),
@@ -1635,7 +1638,10 @@ INSTRUCTED: Final = [
         f"{_VERIFIERS}/instructions/languages.py",
         ("ifeval",),
         ("if counts[_KANA] >= _KANA_SHARE_MIN * han else", "if counts[_KANA] > han / 2 else"),
-        ("if script in {_HAN, _KANA} or han > counts[script]:", "if script in {_HAN, _KANA}:"),
+        (
+            "return _HAN if counts[_HAN] + counts[_KANA] > counts[script] else script",
+            "return script",
+        ),
         ("return said if score >= words_min else None", "return said"),
         ("if len(said) == 1 or script != _LATIN else None", "if len(said) == 1 else None"),
         ("(said[0] if len(said) == 1 or script != _LATIN else None)", "said[0]"),
