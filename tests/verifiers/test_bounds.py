@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.verifiers.text.bounds import OutOfTime, cpu_time
+from assay.verifiers.text.bounds import OutOfTime, cpu_time, on_deep_stack
 
 BOUND_S = 0.02
 BUSY_S = 3 * BOUND_S
@@ -77,3 +77,15 @@ def test_what_ends_in_time_is_not_disturbed() -> None:
     with cpu_time(5):
         burn(BOUND_S)
     burn(BUSY_S)
+
+
+class Panic(BaseException):
+    """What a compiled library raises when it cannot go on."""
+
+
+def test_the_panic_of_a_library_is_an_exception() -> None:
+    def panics() -> None:
+        raise Panic("index out of range")
+
+    with pytest.raises(RuntimeError, match="Panic: index out of range"):
+        on_deep_stack(panics)

@@ -1,6 +1,6 @@
 """Whose fault it is that no verdict came: a control decides, never what the response says."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.outcome import Outcome
-from assay.core.verdict import Ended
-from assay.sandbox.port import RunStatus, SandboxError
+from assay.core.verdict import Ended, StageVerdict
+from assay.sandbox.port import HeldUp, RunStatus, SandboxError
 from assay.verifiers.code.control import trivial_program, walked
 from assay.verifiers.local import LocalPipelines
-from assay.verifiers.total import RUNS_MAX, total
+from assay.verifiers.math import reading, verify
+from assay.verifiers.port import Work
+from assay.verifiers.total import RUNS_MAX, HostAtFault, judged, total
 
 Judge = Callable[..., Ended]
 
@@ -128,6 +130,73 @@ def test_a_reference_is_refused_where_a_control_cannot_be_judged_either(
 ) -> None:
     ended = judge("code.python", program, {"asserts": {"code": [code]}})
     assert ended.outcome is outcome, ended
+
+
+class Fails:
+    """A handler that raises for some responses."""
+
+    def __init__(self, error: Exception, *responses: str) -> None:
+        self._error = error
+        self._responses = responses
+        self.asked: list[tuple[str, bytes]] = []
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        self.asked += [(work.response, work.handover) for work in works]
+        if any(work.response in self._responses for work in works):
+            raise self._error
+        return [Ended(outcome=Outcome.SCORED, reward=1.0) for _ in works]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def work_of(bench: LocalPipelines, response: str) -> Work:
+    return bench.work("exact", response, {"answers": ["a"]}, b"before", reward_fail=-1.0)
+
+
+def test_a_response_that_a_handler_without_controls_fails_on_is_wrong(
+    bench: LocalPipelines,
+) -> None:
+    handler = Fails(ValueError("what is this"), "odd")
+    found = judged(handler, work_of(bench, "odd"))
+    assert isinstance(found, Ended)
+    assert (found.outcome, found.reward) == (Outcome.SCORED, -1.0)
+    assert found.evidence.verdict == "broke_the_run"
+    assert found.evidence.error == "ValueError: what is this"
+    assert handler.asked == [("odd", b"before"), ("", b"before")] * RUNS_MAX
+
+
+def test_a_handler_that_fails_on_trivial_responses_too_is_at_fault(bench: LocalPipelines) -> None:
+    handler = Fails(ValueError("no table"), "odd", "", "0")
+    with pytest.raises(ValueError, match="no table"):
+        judged(handler, work_of(bench, "odd"))
+    assert handler.asked == [("odd", b"before"), ("", b"before"), ("", b""), ("0", b"")]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), HostAtFault("no module"), HeldUp("busy")])
+def test_what_no_response_causes_is_raised_as_it_is(
+    bench: LocalPipelines, error: Exception
+) -> None:
+    handler = Fails(error, "odd")
+    with pytest.raises(type(error)):
+        judged(handler, work_of(bench, "odd"))
+    assert handler.asked == [("odd", b"before")]
+
+
+def test_an_answer_that_breaks_the_comparison_is_wrong(
+    bench: LocalPipelines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = reading.read_answer
+
+    def fails(text: str, *rest: Any) -> Any:
+        if "17" in text:
+            raise RecursionError("too deep")
+        return read(text, *rest)
+
+    monkeypatch.setattr(verify, "read_answer", fails)
+    ended = bench.judge("math", r"\boxed{17}", {"answers": ["4"]})
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+    assert ended.evidence.verdict == "broke_the_run"
 
 
 def test_walked_tests_reach_all_statements() -> None:

@@ -262,6 +262,22 @@ async def test_too_much_memory_is_the_requests_fault(run_host: RunHost, trainer:
     assert attempts(results) == [1] * 4
 
 
+async def test_a_response_that_a_confined_handler_fails_on_alone_is_wrong(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    trainer.settings["reward_fail"] = -0.25
+    await run_host("quiet", "confined", slots=1)
+    results = await trainer.judge("quiet", "pass", "raise", "pass", "raise")
+    assert outcomes(results) == [SCORED] * 4
+    assert [one.record.reward for one in results] == [1.0, -0.25, 1.0, -0.25]
+    assert results[1].evidence.verdict == "broke_the_run"
+    assert "the handler broke" in results[1].evidence.error
+    assert attempts(results) == [1] * 4
+    # This handler fails on trivial responses too.
+    (result,) = await trainer.judge("confined", "raise")
+    assert result.record.outcome is Outcome.INFRA_FAILED
+
+
 async def test_memory_that_ran_out_in_a_used_slot_is_tried_again_in_a_fresh_one(
     run_host: RunHost, trainer: Trainer
 ) -> None:

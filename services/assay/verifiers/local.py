@@ -36,6 +36,7 @@ from assay.verifiers.port import (
 )
 from assay.verifiers.registry import load_handler, load_pipelines
 from assay.verifiers.text.bounds import USER_TIMER, OutOfTime, cpu_time
+from assay.verifiers.total import judged
 
 
 class MemoryArtifacts:
@@ -185,19 +186,20 @@ class LocalPipelines:
 
     def _verdict(self, stage: StageDefinition, work: Work) -> StageVerdict:
         handler, limit_s = self.handler(stage), stage.spec.cpu_s_max
-        if limit_s is None or not stage.confined:
+        if not stage.confined:
             [verdict] = handler.run([work])
             return verdict
+        if limit_s is None:
+            return judged(handler, work)
         try:
             with cpu_time(limit_s, USER_TIMER):
-                [verdict] = handler.run([work])
+                return judged(handler, work)
         except OutOfTime:
             return resource_limited(
                 settings=work.settings,
                 evidence=Evidence(verdict=RunStatus.CPU_LIMIT.value),
                 use=ResourceUse(cpu_s=limit_s),
             )
-        return verdict
 
     def _audited(self, ended: Ended, work: Work, stage: StageDefinition, pipeline: str) -> Ended:
         """Do what a worker's host does; see `assay.worker.auditing`."""

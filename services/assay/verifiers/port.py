@@ -157,7 +157,9 @@ class StageHandler(Protocol):
         """Judge 1 to `StageSpec.batch_max` requests; one verdict each, in order.
 
         Raises:
-            Exception: an infrastructure failure; all `works` of the call count as failed attempts.
+            Exception: where the stage is confined, each request is judged alone then, and one that
+                fails where a control does not is at fault (`assay.verifiers.total.judged`).
+                Elsewhere an infrastructure failure: the requests count as failed attempts.
         """
 
     def close(self) -> None:
@@ -184,6 +186,14 @@ class GroupHandler(Protocol):
 
     def close(self) -> None:
         """Release the handler's resources; called once, on drain."""
+
+
+@runtime_checkable
+class TrustingHandler(StageHandler, Protocol):
+    """A handler that can say what a harmless request looks like."""
+
+    def trusted(self, work: Work) -> Work:
+        """As `TrustingGroupHandler.trusted`, for a request alone."""
 
 
 @runtime_checkable

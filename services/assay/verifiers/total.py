@@ -9,7 +9,10 @@ afterwards:
 * the control succeeds: the response is retried, and after `RUNS_MAX` such pairs it is at fault.
 
 A run that the machine delayed (`HeldUp`) is no one's fault and is raised unchanged: a control may
-be short enough to pass where the response was not.
+be short enough to pass where the response was not. So is what a handler knows to be the host's
+fault (`HostAtFault`).
+
+Handlers of confined stages have no controls of their own: their caller gives them some (`judged`).
 
 So a transient fault costs no reward, and no response can make itself unscorable. Nothing is
 classified by text that the response may have chosen.
@@ -17,15 +20,26 @@ classified by text that the response may have chosen.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
+from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, StageVerdict
 from assay.sandbox.port import HeldUp
+from assay.verifiers.port import StageHandler, TrustingHandler, Work, scored
 
 _log = logging.getLogger(__name__)
 RUNS_MAX: Final = 3
 """Number of failed runs, each followed by a successful control, that put the response at fault."""
 
+TRIVIAL: Final = (("", True), ("", False), ("0", False))
+"""Responses of controls in turn, where a stage has no trusted one of its own, and whether the
+request keeps the hand-over that an earlier stage made of its response."""
+
 JudgedT = TypeVar("JudgedT")
+
+
+class HostAtFault(Exception):
+    """The host lacks what every response needs, so no control has to show it."""
 
 
 def total(
@@ -45,13 +59,14 @@ def total(
 
     Raises:
         HeldUp: the machine was too busy to judge the response.
+        HostAtFault: raised by `judge`.
         Exception: the exception of `control`.
     """
     runs = 0
     while True:
         try:
             return judge()
-        except HeldUp:
+        except (HeldUp, HostAtFault):
             raise
         except unblamed:
             raise
@@ -61,6 +76,54 @@ def total(
             if runs == RUNS_MAX:
                 _log.warning("a response breaks its runs, a control does not: %s", _short(error))
                 return at_fault(error)
+
+
+def judged(handler: StageHandler, work: Work) -> StageVerdict:
+    """Judge one response by a handler that has no controls, with the trivial ones or its own.
+
+    Raises:
+        MemoryError: the caller knows what else used the memory.
+        HostAtFault: see `total`.
+        Exception: the last control's.
+    """
+
+    def judge() -> StageVerdict:
+        [verdict] = handler.run([work])
+        return verdict
+
+    return total(
+        judge,
+        control=lambda: _judge_trusted(handler, work),
+        at_fault=lambda error: _broke_the_run(work, error),
+        unblamed=(MemoryError,),
+    )
+
+
+def _judge_trusted(handler: StageHandler, work: Work) -> None:
+    if isinstance(handler, TrustingHandler):
+        handler.run([handler.trusted(work)])
+        return
+    *first, last = TRIVIAL
+    for response, keeps in first:
+        try:
+            handler.run([_trivial(work, response, keeps=keeps)])
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001, S112 - one that is judged is enough; the last may raise
+            continue
+        return
+    handler.run([_trivial(work, last[0], keeps=last[1])])
+
+
+def _trivial(work: Work, response: str, *, keeps: bool) -> Work:
+    trivial = replace(work, response=response, messages=())
+    return trivial if keeps else replace(trivial, handover=b"")
+
+
+def _broke_the_run(work: Work, error: Exception) -> Ended:
+    told = f"{type(error).__name__}: {error}"[-TEXT_CHARS_MAX:]
+    evidence = Evidence(verdict="broke_the_run", error=told)
+    return scored(passed=False, settings=work.settings, evidence=evidence)
 
 
 def _short(error: Exception) -> str:

@@ -21,6 +21,7 @@ from assay.core.verdict import Component, Ended, Evidence, HandedOver, ResourceU
 from assay.sandbox import linux
 from assay.sandbox.confine import confine_process
 from assay.verifiers.port import StageDefinition, StageHandler, Work, resource_limited
+from assay.verifiers.total import judged
 
 _LOOK_S: Final = 0.05
 _NO_MEMORY: Final = b"memory"
@@ -85,8 +86,7 @@ class ConfinedChild:
             try:
                 memory_bytes = self._stage.spec.resources.memory_bytes + _data_bytes()
                 confine_process(self._sandbox, memory_bytes=memory_bytes)
-                [verdict] = self._handler.run([work])
-                reply = pack(_fields(verdict))
+                reply = pack(_fields(judged(self._handler, work)))
             except MemoryError:
                 reply = _NO_MEMORY
             except Exception as error:  # noqa: BLE001 - reported to the parent

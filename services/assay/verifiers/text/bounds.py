@@ -44,14 +44,17 @@ def on_deep_stack(call: Callable[[], T]) -> T:
 
     Raises:
         RecursionError: `FRAMES_MAX` frames are not enough.
+        RuntimeError: a library panicked, with what is no `Exception`.
     """
     ended: list[tuple[T] | BaseException] = []
 
     def run() -> None:
         try:
             ended.append((call(),))
-        except BaseException as error:  # noqa: BLE001 - raised again, in the caller's thread
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 - raised again, in the caller's thread
             ended.append(error)
+        except BaseException as panic:  # noqa: BLE001 - a library's own; likewise
+            ended.append(RuntimeError(f"{type(panic).__name__}: {panic}"))
 
     frames_before, stack_before = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
     sys.setrecursionlimit(FRAMES_MAX)

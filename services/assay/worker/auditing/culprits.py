@@ -5,7 +5,7 @@ limit, an exception, the end of the slot), the others must not lose their reward
 not lose its own either. So the group runs again in parts, each a control for the next:
 
 * first the *control*: one member whose response is replaced by a trusted one, or, where the stage
-  knows none, by trivial ones in turn (`assay.worker.slots.messages.TRIVIAL`), and if it judges none
+  knows none, by trivial ones in turn (`assay.verifiers.total.TRIVIAL`), and if it judges none
   of these, a group of the same task that passed here before;
 * then halves, until the largest part that passes is known. A member with which that part fails,
   and without which it passes, is at fault.

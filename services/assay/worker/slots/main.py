@@ -45,6 +45,7 @@ from assay.verifiers.port import (
     Work,
     resource_limited,
 )
+from assay.verifiers.total import TRIVIAL, judged
 from assay.verifiers.version import version_after
 from assay.worker.artifacts.client import SlotArtifacts
 from assay.worker.artifacts.permits import SlotPermits
@@ -243,8 +244,7 @@ class SlotWorker:
         if self._single is not None:
             opened = list(map(self._open, works, tasks))
             whole = [one for one in opened if not one.cut]
-            judged = self._single.run([one.work for one in whole]) if whole else ()
-            said = iter(_said(judged, whole))
+            said = iter(_said(self._verdicts([one.work for one in whole]), whole))
             return [_too_long(one) if one.cut else next(said) for one in opened]
         handler = self._groups
         assert handler is not None  # noqa: S101 - for the checker
@@ -262,6 +262,13 @@ class SlotWorker:
             raise RuntimeError(f"verdicts about {len(verdicts)} of {len(groups)} groups")
         return [messages.said_of_group(_said(*one)) for one in zip(verdicts, groups, strict=True)]
 
+    def _verdicts(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        handler = self._single
+        assert handler is not None  # noqa: S101 - for the checker
+        if len(works) == 1 and self._workshop.stage.confined:
+            return [judged(handler, works[0])]
+        return handler.run(works) if works else ()
+
     # -- payloads ------------------------------------------------------------------------------
 
     def _member(
@@ -272,7 +279,7 @@ class SlotWorker:
             return opened
         if isinstance(self._handler, TrustingGroupHandler):
             return opened._replace(work=self._handler.trusted(opened.work))
-        response, keeps = messages.TRIVIAL[(group.control - 1) % len(messages.TRIVIAL)]
+        response, keeps = TRIVIAL[(group.control - 1) % len(TRIVIAL)]
         trivial = replace(opened.work, response=response, messages=())
         return opened._replace(work=trivial if keeps else replace(trivial, handover=b""))
 

@@ -79,11 +79,6 @@ _OUTCOMES: Final = {
 """Outcomes that a stage may report; the others are reserved for the platform."""
 
 
-TRIVIAL: Final = (("", True), ("", False), ("0", False))
-"""Responses of controls in turn, where the stage has no trusted member of its own, and whether the
-member keeps the hand-over that an earlier stage made of its response."""
-
-
 class WireWork(NamedTuple):
     """A request on its way to a slot."""
 
