@@ -37,6 +37,12 @@ SERVICE_MUTANTS: Final = (
         ("        except DependencyDown:\n            raise\n", ""),
     ),
     *_of(
+        "at fault",
+        "worker/slots/main.py",
+        ("worker/test_host",),
+        ("            return [judged(handler, works[0])]", "            return handler.run(works)"),
+    ),
+    *_of(
         "used again",
         "worker/reuse.py",
         ("worker/test_reuse",),

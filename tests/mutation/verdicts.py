@@ -240,7 +240,7 @@ OUTCOMES: Final = [
         ("rules", "total", "infrastructure"),
         ("            control()\n", ""),
         ("            if runs == RUNS_MAX:", "            if runs > 0:"),
-        ("        except HeldUp:\n            raise\n", ""),
+        ("        except (HeldUp, HostAtFault):\n            raise\n", ""),
     ),
     *_of(
         "outcomes",
@@ -1655,6 +1655,17 @@ INSTRUCTED: Final = [
         ("if word.isdecimal() and first[:1].islower():", "if False:"),
     ),
 ]
+CONFINED: Final = [
+    *_of(
+        "confined",
+        "services/assay/verifiers/total.py",
+        ("total",),
+        ("except (HeldUp, HostAtFault):", "except HeldUp:"),
+        ("        unblamed=(MemoryError,),\n", ""),
+        ('return trivial if keeps else replace(trivial, handover=b"")', "return trivial"),
+        ("if isinstance(handler, TrustingHandler):", "if False:"),
+    ),
+]
 
 VERDICT_MUTANTS: Final = (
     *ACCEPTED,
@@ -1674,5 +1685,6 @@ VERDICT_MUTANTS: Final = (
     *COMMENTS,
     *SEVERAL,
     *INSTRUCTED,
+    *CONFINED,
 )
 """All of them."""

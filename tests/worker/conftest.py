@@ -24,7 +24,7 @@ PLUGIN = Path(__file__).with_name("plugin")
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install the pipelines that make trouble, here and for processes begun from here."""
     monkeypatch.syspath_prepend(str(PLUGIN))
-    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN), prepend=os.pathsep)  # of a mutant, for example
     yield
     sys.modules.pop("assay_trouble", None)
 
