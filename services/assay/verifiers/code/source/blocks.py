@@ -24,16 +24,12 @@ class Block(NamedTuple):
     language: str
     text: str
     closed: bool
+    begin: int = 0
+    """Number of the line with the fence that opens it."""
+    end: int = 0
+    """Number of the line with the fence that closes it, that of the text's end if none does."""
     stands: bool = True
     """The text around it does not take it back."""
-
-
-class _Place(NamedTuple):
-    """A block, and the numbers of the lines with its fences; `end` is the text's if none closes."""
-
-    block: Block
-    begin: int
-    end: int
 
 
 _DEEPER_MAX: Final = 3
@@ -82,40 +78,42 @@ wanted language, if no other block does."""
 
 def blocks_of(response: str, languages: frozenset[str]) -> Sequence[Block]:
     """All fenced blocks, in order; the names of wanted languages without versions."""
-    text, places = _read(unglued(response), languages)
-    if not places:
+    text, found = _read(unglued(response), languages)
+    if not found:
         return []
     lines = text.split("\n")
-    near = places[-BLOCKS_MAX:]
-    around, behind = list[str](), near[0].begin if len(near) < len(places) else 0
-    for place in near:
-        around.append("\n".join(lines[behind : place.begin]))
-        behind = place.end
+    near = found[-BLOCKS_MAX:]
+    around, behind = list[str](), near[0].begin if len(near) < len(found) else 0
+    for block in near:
+        around.append("\n".join(lines[behind : block.begin]))
+        behind = block.end
         if behind < len(lines) and (fence := _FENCE.match(lines[behind])):
             lines[behind] = lines[behind][fence.end("fence") :]  # what stands behind its last fence
     around.append("\n".join(lines[behind:]))
-    firsts = [place.block.text.lstrip("\n").partition("\n")[0] for place in near]
+    firsts = [block.text.lstrip("\n").partition("\n")[0] for block in near]
     stands = standing(around, firsts, BlockContent.PROGRAM)
-    stands = [any(stands)] * (len(places) - len(near)) + stands
+    if all(stands):
+        return found
+    stands = [any(stands)] * (len(found) - len(near)) + stands
     return [
-        place.block if stood else place.block._replace(stands=False)
-        for place, stood in zip(places, stands, strict=True)
+        block if stood else block._replace(stands=False)
+        for block, stood in zip(found, stands, strict=True)
     ]
 
 
-def _read(response: str, languages: frozenset[str]) -> tuple[str, Sequence[_Place]]:
+def _read(response: str, languages: frozenset[str]) -> tuple[str, Sequence[Block]]:
     """The blocks, and the text in whose lines they stand."""
     found = list(_fenced(response, languages))
-    if any(_is_whole(place.block) and place.block.language in languages for place in found):
+    if any(block.language in languages and _is_whole(block) for block in found):
         return response, found
     text = _apart(response, languages)
     if text == response:
         return response, found
     apart = list(_fenced(text, languages))
     for fits in (languages.__contains__, "".__eq__, _names_no_language):
-        for said, places in ((response, found), (text, apart)):
-            if any(_is_whole(place.block) and fits(place.block.language) for place in places):
-                return said, places
+        for said, blocks in ((response, found), (text, apart)):
+            if any(fits(block.language) and _is_whole(block) for block in blocks):
+                return said, blocks
     return response, found
 
 
@@ -141,7 +139,10 @@ def _apart(response: str, languages: frozenset[str]) -> str:
     if _QUOTED_FENCE.search(response):
         response = _QUOTED.sub("", response)
     response = _ON_ONE_LINE.sub(begins, _GLUED.sub(r"\1\2\n\1\3", response))
-    return _BEHIND_CODE.sub(r"\1\n\2", _BEHIND_WORDS.sub(begins, response))
+    # A template costs twice as much for each of a hundred thousand matches.
+    return _BEHIND_CODE.sub(
+        lambda found: f"{found[1]}\n{found[2]}", _BEHIND_WORDS.sub(begins, response)
+    )
 
 
 @lru_cache(maxsize=256)  # a text has few words, and some of them a hundred thousand times
@@ -156,7 +157,7 @@ def _language(word: str, languages: frozenset[str]) -> str:
     )
 
 
-def _fenced(response: str, languages: frozenset[str]) -> Iterator[_Place]:
+def _fenced(response: str, languages: frozenset[str]) -> Iterator[Block]:
     fence, language, indent, lines, end, said, begin = "", "", "", list[str](), 0, 0, 0
     all_lines, opened, looked, string_end = response.split("\n"), 0, 0, -1
     for at, line in enumerate(all_lines):
@@ -167,7 +168,7 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[_Place]:
         if at < string_end:
             match, closes = None, False
         if match and closes and not _deeper(match["indent"], indent):
-            yield _Place(Block(language, "\n".join([*lines, ""]), closed=True), begin, at)
+            yield Block(language, "\n".join([*lines, ""]), True, begin, at)  # noqa: FBT003 - one per fence
             fence = ""
         elif match and (not fence or _begins_over(match, fence, language, languages)):
             fence, language, lines = match["fence"], _language(match["word"], languages), []
@@ -181,8 +182,9 @@ def _fenced(response: str, languages: frozenset[str]) -> Iterator[_Place]:
         end = end or said
         if not end:
             lines = _CUT_FENCE.sub("", "\n".join(["", *lines])).split("\n")[1:]
-        block = Block(language, "\n".join([*(lines[:end] or lines), ""]), closed=end > 0)
-        yield _Place(block, begin, begin + 1 + end if end else len(all_lines))
+        text = "\n".join([*(lines[:end] or lines), ""])
+        behind = begin + 1 + end if end else len(all_lines)
+        yield Block(language, text, closed=end > 0, begin=begin, end=behind)
 
 
 def _quotes(line: str) -> int:
@@ -229,6 +231,8 @@ def _ends(match: re.Match[str], fence: str, indent: str, languages: frozenset[st
 
 
 def _deeper(indent: str, than: str) -> bool:
+    if len(indent) <= _DEEPER_MAX and "\t" not in indent:  # as most fences
+        return False
     return len(indent.expandtabs(4)) > len(than.expandtabs(4)) + _DEEPER_MAX
 
 

@@ -44,8 +44,10 @@ def opened(
         wants: what a program has, where that is known; what continues a prompt is indented.
         drafts: the thoughts.
     """
+    if not _BEGINNING.match(said):
+        return said
     fences = list(_FENCE.finditer(said))
-    if not (fences or "```" in drafts) or not _BEGINNING.match(said):
+    if not (fences or "```" in drafts):
         return said
     found = _outside_of_strings(said, fences)
     if found is None:  # of fences, or of any that is not in a string of the program
