@@ -13,6 +13,7 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.verify import VerifyHandler
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
+from assay.verifiers.total import HostAtFault
 
 PARTS = st.sampled_from(
     [
@@ -118,6 +119,6 @@ def test_an_answer_that_was_read_without_a_module_is_read_again(
     monkeypatch.setattr(Comparison, "control", control)
     said = verify.judge(("21",), text, SETTINGS)
     handler._late_imports.find_spec("sympy.that_is_not_there")
-    with pytest.raises(ImportError, match="that_is_not_there"):
+    with pytest.raises(HostAtFault, match="that_is_not_there"):
         handler._check_imports(said)
     assert reading.read_answer(text) is not read
