@@ -12,7 +12,8 @@ import pytest
 
 from assay.config.settings import VerifierSettings
 from assay.core.outcome import Outcome
-from assay.verifiers.code.source.programs import PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.choices import PYTHON, BlockChoice, Extraction
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.local import LocalPipelines
 from assay.verifiers.math import grammar, notation, reading
 from assay.verifiers.math.definition import MathSettings

@@ -5,8 +5,9 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.verifiers.code.source.choices import PYTHON, BlockChoice, Extraction
 from assay.verifiers.code.source.notebook import html_blocks, without_magics
-from assay.verifiers.code.source.programs import PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.programs import program_of
 
 _PIECES = st.sampled_from(
     [

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.source.programs import (
-    CPP,
-    MAIN,
-    PYTHON,
-    BlockChoice,
-    Extraction,
-    program_of,
-)
+from assay.verifiers.code.source.choices import CPP, MAIN, PYTHON, BlockChoice, Extraction
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.languages.language import ALL_LANGUAGES, BASH, GO, JAVA, JAVASCRIPT, RUST, C
 from assay.verifiers.sql.definition import WORDS as SQL
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
-from assay.verifiers.code.source.programs import BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.choices import BlockChoice, Extraction
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.options import Strategy

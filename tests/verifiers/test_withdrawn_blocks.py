@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from assay.verifiers.code.source.programs import PYTHON, BlockChoice, Extraction, program_of
+from assay.verifiers.code.source.choices import PYTHON, BlockChoice, Extraction
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.sql.definition import WORDS as SQL
 from assay.verifiers.text.around.blocks import BLOCKS_MAX, BlockContent, standing
 from assay.verifiers.text.json_text import fenced

@@ -20,13 +20,8 @@ from assay.core.errors import InvalidRequest, field_path
 from assay.core.tools.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 from assay.sandbox.port import MIB
-from assay.verifiers.code.source.programs import (
-    CPP,
-    PYTHON,
-    BlockChoice,
-    Extraction,
-    program_of,
-)
+from assay.verifiers.code.source.choices import CPP, PYTHON, BlockChoice, Extraction
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
 from assay.verifiers.languages.language import LANGUAGES as OTHERS

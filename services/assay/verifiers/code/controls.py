@@ -9,8 +9,8 @@ from typing import Final
 
 from assay.verifiers.code.references import CppReference, PythonReference
 from assay.verifiers.code.settings import CodeSettings, CppSettings, PythonSettings
+from assay.verifiers.code.source.choices import Extraction
 from assay.verifiers.code.source.entry_points import names_of
-from assay.verifiers.code.source.programs import Extraction
 from assay.verifiers.port import Control
 
 EMPTY: Final = "empty_program"

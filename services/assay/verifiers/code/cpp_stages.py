@@ -24,7 +24,8 @@ from assay.verifiers.code.scoring import (
     no_program,
 )
 from assay.verifiers.code.settings import PROGRAM_FILE, CppSettings
-from assay.verifiers.code.source.programs import CPP, MAIN, program_of
+from assay.verifiers.code.source.choices import CPP, MAIN
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import compiler_settings, not_compiled, run_compiled

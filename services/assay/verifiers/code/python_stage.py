@@ -45,10 +45,11 @@ from assay.verifiers.code.scoring import (
     no_program,
 )
 from assay.verifiers.code.settings import PythonSettings
+from assay.verifiers.code.source.choices import PYTHON
 from assay.verifiers.code.source.entry_points import names_of
 from assay.verifiers.code.source.notebook import without_magics
 from assay.verifiers.code.source.preamble import preamble_for, resolved
-from assay.verifiers.code.source.programs import PYTHON, program_of
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.runs import run_python
 from assay.verifiers.packages import naming_missing, program_packages

@@ -6,8 +6,8 @@ from pydantic import Field, field_validator
 
 from assay.sandbox.port import MIB, Limits
 from assay.verifiers.code.compare import OutputComparison, OutputRule
+from assay.verifiers.code.source.choices import BlockChoice, Extraction
 from assay.verifiers.code.source.preamble import Preamble
-from assay.verifiers.code.source.programs import BlockChoice, Extraction
 from assay.verifiers.port import PipelineSettings
 
 PROGRAM_FILE: Final = "program"

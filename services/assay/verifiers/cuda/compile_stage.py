@@ -18,7 +18,8 @@ from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, HarnessRun, Limits, SandboxError
 from assay.verifiers.code.scoring import bounded_text
-from assay.verifiers.code.source.programs import PYTHON, program_of
+from assay.verifiers.code.source.choices import PYTHON
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.cuda import nvrtc_harness
 from assay.verifiers.cuda.definition import CudaSettings
 from assay.verifiers.cuda.device_code import PRELUDE, device_code

@@ -11,7 +11,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
-from assay.verifiers.code.source.programs import BlockChoice, Extraction
+from assay.verifiers.code.source.choices import BlockChoice, Extraction
 from assay.verifiers.port import (
     PipelineDefinition,
     PipelineSettings,

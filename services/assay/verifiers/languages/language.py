@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from assay.sandbox.port import MIB, Limits
-from assay.verifiers.code.source import programs
+from assay.verifiers.code.source import choices
 
 GIB: Final = 1_024 * MIB
 
@@ -68,7 +68,7 @@ class Language:
 C: Final = Language(
     name="c",
     title="C",
-    begins=programs.MAIN,
+    begins=choices.MAIN,
     words=frozenset({"c", "c11", "c17", "c99", "ansi-c", "gcc", "gnu"}),
     tools=("gcc",),
     source="program.c",
@@ -82,7 +82,7 @@ C: Final = Language(
 JAVA: Final = Language(
     name="java",
     title="Java",
-    begins=programs.MAIN,
+    begins=choices.MAIN,
     words=frozenset({"java", "java8", "java11", "java17", "java21"}),
     tools=("javac", "java"),
     source="Main.java",
@@ -165,8 +165,8 @@ BASH: Final = Language(
 CPP: Final = Language(
     name="cpp",
     title="C++",
-    begins=programs.MAIN,
-    words=programs.CPP - {"c"},
+    begins=choices.MAIN,
+    words=choices.CPP - {"c"},
     tools=("g++",),
     source="program.cpp",
     built="program",
@@ -176,7 +176,7 @@ CPP: Final = Language(
 PYTHON: Final = Language(
     name="python",
     title="Python",
-    words=programs.PYTHON,
+    words=choices.PYTHON,
     tools=(),
     source="program.py",
     empty="pass\n",

@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Sequence
 
 from assay.verifiers.code.cpp.same import shared_text
-from assay.verifiers.code.source.programs import CPP, MAIN, program_of
+from assay.verifiers.code.source.choices import CPP, MAIN
+from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
 from assay.verifiers.port import Work

@@ -11,42 +11,17 @@ and of few-shot prompts around the response or its end (`<code>`, `<answer>`, `<
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
 from assay.verifiers.code.source.blocks import ELSEWHERE, Block, blocks_of
+from assay.verifiers.code.source.choices import BlockChoice, Extraction
 from assay.verifiers.code.source.notebook import html_blocks
 from assay.verifiers.code.source.openings import opened
 from assay.verifiers.text.around import chat
 from assay.verifiers.text.around.blocks import BlockContent, standing
 from assay.verifiers.text.thoughts import begins_with_thought, behind_thoughts
 
-
-class Extraction(StrEnum):
-    """Where the program is."""
-
-    AUTO = "auto"
-    """In a fenced block; the whole response if there is none."""
-    FENCED = "fenced"
-    """In a fenced block; a response without one has no program."""
-    RAW = "raw"
-    """The whole response."""
-
-
-class BlockChoice(StrEnum):
-    """Which of several blocks in the right language."""
-
-    LAST = "last"
-    FIRST = "first"
-
-
-PYTHON: Final = frozenset({"python", "py", "python3", "py3", "pypy", "cpython", "ipython", "sage"})
-CPP: Final = frozenset(
-    {"cpp", "c++", "cc", "cxx", "cpp17", "cpp20", "c", "g++", "gnu++", "cplusplus", "hpp", "h++"}
-)
-MAIN: Final = r"^[^\n/*#\"]{0,400}\bmain\s{0,8}\("
-"""Every program of C, C++ and Java has such a line, and a part of one that is shown has none."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _FRAMES: Final = (
     *(("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"), ("[BEGIN]", "[DONE]")),
