@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import assay
+from assay.config.computed import KEPT_MAX, cache_dir
 from assay.planner.process.code_cache import (
     ANY_PROCESSOR,
-    KEPT_MAX,
     VARIABLE,
-    cache_dir,
     environment,
     sources_digest,
 )

@@ -15,10 +15,11 @@ from pathlib import Path
 from benchmarks.verdicts.generated_golds import golds
 
 from assay.verifiers.local import LocalPipelines
-from assay.verifiers.math import controls, warm
+from assay.verifiers.math import controls
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.reading import read_gold
+from assay.verifiers.math.warm import modules
 from assay.verifiers.options import Strategy
 
 SEED = 20_261_122
@@ -157,7 +158,7 @@ def _watched(local: LocalPipelines) -> dict[str, object]:
         local.judge("math", said, {"answers": [gold]}, reference_audit="off")
         read = read_gold(gold)
         if read is not None:
-            with warm.without_optional():
+            with modules.without_optional():
                 Comparison(MathSettings()).control(read.answer)
         compared += 2
     sys.meta_path.remove(watch)

@@ -5,17 +5,17 @@ from tests.fuzz.verdicts.mathematics.equivalents import SAME_IN_OTHER_WORDS
 from tests.fuzz.verdicts.mathematics.harnesses import PAIRS, response_of
 from tests.fuzz.verdicts.mathematics.pairs import Pairs
 
-from assay.verifiers.math import warm
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.math.verify import judge
+from assay.verifiers.math.warm import modules
 
 SETTINGS = MathSettings()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    warm.import_all()
+    modules.import_all()
 
 
 def _passes(gold: str, response: str) -> bool:

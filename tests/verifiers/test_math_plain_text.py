@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.verifiers.math import audit, warm
+from assay.verifiers.math import audit
 from assay.verifiers.math.controls import mutants
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import letters
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.math.lexicon.regions import written_out
 from assay.verifiers.math.verify import judge
+from assay.verifiers.math.warm import modules
 
 SETTINGS = MathSettings()
 NAMES = st.sampled_from("abcdfghmnpqrtuvwyzEIT")
@@ -26,7 +27,7 @@ DIGITS = st.integers(0, 99).map(str)
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    warm.import_all()
+    modules.import_all()
 
 
 def _passes(gold: str, answer: str) -> bool:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from assay.verifiers.math import algebra, warm
+from assay.verifiers.math import algebra
 from assay.verifiers.math.definition import ANSWER_CPU_S_MAX, MathSettings
 from assay.verifiers.math.verify import UNDECIDED, judge, judge_in_time
+from assay.verifiers.math.warm import modules
 
 SETTINGS = MathSettings()
 LETTERS = st.sampled_from("abkmnptuvwxyz")
@@ -18,7 +19,7 @@ LETTERS = st.sampled_from("abkmnptuvwxyz")
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    warm.import_all()
+    modules.import_all()
 
 
 def _passes(gold: str, answer: str) -> bool:

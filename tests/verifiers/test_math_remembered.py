@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from assay.verifiers.math import reading, verify
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.verify import VerifyHandler
-from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
+from assay.verifiers.port import ReferenceAudit, Work
 from assay.verifiers.total import HostAtFault
 
 PARTS = st.sampled_from(
@@ -28,7 +28,7 @@ SETTINGS = MathSettings(reference_audit=ReferenceAudit.OFF)
 
 @pytest.fixture(scope="module")
 def handler() -> Iterator[VerifyHandler]:
-    made = VerifyHandler(cast("HandlerContext", None))
+    made = VerifyHandler(None)
     yield made
     made.close()
 

@@ -12,7 +12,7 @@ from tests.fuzz.verdicts.mathematics.harnesses import response_of
 from tests.fuzz.verdicts.mathematics.pairs import Pairs
 from tests.fuzz.verdicts.mathematics.styles import STYLES
 
-from assay.verifiers.math import grammar, warm
+from assay.verifiers.math import grammar
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.extract import final_answer
 from assay.verifiers.math.grammar import Date, Items, Number, Time
@@ -20,6 +20,7 @@ from assay.verifiers.math.lexicon import orders, typefaces
 from assay.verifiers.math.lexicon.months import MONTHS
 from assay.verifiers.math.reading import read_gold
 from assay.verifiers.math.verify import judge
+from assay.verifiers.math.warm import modules
 
 SETTINGS = MathSettings()
 ENGLISH = [name.capitalize() for name in MONTHS if len(name) > 4][:11]
@@ -27,7 +28,7 @@ ENGLISH = [name.capitalize() for name in MONTHS if len(name) > 4][:11]
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    warm.import_all()
+    modules.import_all()
 
 
 def _passes(gold: str, response: str) -> bool:

@@ -148,6 +148,8 @@ class HandlerContext:
     one puts there, others must be able to trust: no part of it comes from a response."""
     permits: Permits | None = None
     """Of the host; `None`: this process has no host."""
+    computed: Path | None = None
+    """Where a stage keeps what its next start would compute again (`assay.config.computed`)."""
 
 
 class StageHandler(Protocol):

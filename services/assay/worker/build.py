@@ -12,6 +12,8 @@ from typing import Final
 
 import structlog
 
+import assay
+from assay.config.computed import computed_dir
 from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings, WorkerSettings
@@ -297,6 +299,7 @@ def _forks(settings: Settings, scratch: Path) -> ForkServers:
             verifiers=settings.verifiers,
             scratch=scratch,
             shared=settings.data_dir / "shared",
+            computed=computed_dir(assay.__path__, os.environ),
         ),
         environment=environment_for_slots(os.environ, settings.worker.environment),
     )

@@ -219,7 +219,7 @@ MENDS: Final[Mapping[str, Mend]] = {
         ("operations",),
         (
             Change(
-                f"{_MATH}/warm.py",
+                f"{_MATH}/warm/modules.py",
                 '            for path in sorted(_modules(list(package.__path__), f"{name}.")):\n',
                 "            for path in () if package else ():\n",
             ),

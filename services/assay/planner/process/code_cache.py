@@ -5,21 +5,16 @@ that was compiled with functions or record types of another release.
 """
 
 import hashlib
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import assay
+from assay.config.computed import bases, cache_dir
 
 COMPILED_PACKAGES: Final = ("model", "planner/core", "sim/pools")
 """Where compiled functions, and what they are compiled with, are defined."""
-KEPT_MAX: Final = 4
-"""States of the sources of which machine code is kept."""
 VARIABLE: Final = "NUMBA_CACHE_DIR"
-DATA_VARIABLE: Final = "ASSAY_DATA_DIR"
-"""Where a container writes, whose user has no home."""
 ANY_PROCESSOR: Final = {"NUMBA_CPU_NAME": "generic"}
 """What is compiled serves every processor of the architecture: one set is shipped with the wheel.
 Plans are whole numbers, heaps and branches; they gain nothing from a processor's vector units."""
@@ -30,12 +25,8 @@ def environment(inherited: Mapping[str, str]) -> dict[str, str]:
     given = {**ANY_PROCESSOR, **inherited}
     if inherited.get(VARIABLE):
         return given
-    home = inherited.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - a user without a home is no error here
-    bases = [Path(home, "assay")]
-    if inherited.get(DATA_VARIABLE):
-        bases.append(Path(inherited[DATA_VARIABLE]))
     digest = sources_digest(assay.__path__)
-    for base in bases:
+    for base in bases(inherited):
         if (found := cache_dir(base / "compiled", digest)) is not None:
             return {**given, VARIABLE: str(found)}
     return given
@@ -50,20 +41,3 @@ def sources_digest(roots: Iterable[str | Path]) -> str:
                 content = file.read_bytes()
                 digest.update(f"{package}/{file.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
-
-
-def cache_dir(base: Path, digest: str) -> Path | None:
-    """The directory for these sources, made; those of all but the latest others are deleted.
-
-    `None`: it cannot be written.
-    """
-    chosen = base / digest
-    try:
-        chosen.mkdir(parents=True, exist_ok=True)
-        os.utime(chosen)
-        others = sorted(base.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    except OSError:
-        return None
-    for old in others[KEPT_MAX:]:
-        shutil.rmtree(old, ignore_errors=True)
-    return chosen if os.access(chosen, os.W_OK) else None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no types
+from latex2sympy2_extended import (
     NormalizationConfig,
     latex2sympy,
     normalize_latex,

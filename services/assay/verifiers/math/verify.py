@@ -30,7 +30,7 @@ from assay.core.verdict import (
     ResourceUse,
     StageVerdict,
 )
-from assay.verifiers.math import algebra, memory, notation, numeric, warm
+from assay.verifiers.math import algebra, memory, notation, numeric
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import ANSWER_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.equality import binomials, families, residues
@@ -46,6 +46,8 @@ from assay.verifiers.math.reading import (
     read_gold,
     read_labelled,
 )
+from assay.verifiers.math.warm import modules, prediction
+from assay.verifiers.math.warm.pairs import PAIRS
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Extracted, is_decimal, is_sentence_with
@@ -134,7 +136,7 @@ class LateImports:
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Record `name` and leave the search to the other finders."""
-        if name.partition(".")[0] in warm.PACKAGES:
+        if name.partition(".")[0] in modules.PACKAGES:
             self._names.add(name)
         return None
 
@@ -152,13 +154,18 @@ class LateImports:
 class VerifyHandler:
     """Compares answers with references, gold first: the comparison is not symmetric."""
 
-    def __init__(self, _context: HandlerContext) -> None:
-        """Load and exercise everything that a comparison may need."""
+    def __init__(self, context: HandlerContext | None) -> None:
+        """Load and exercise everything that a comparison may need.
+
+        Args:
+            context: where what that has computed is kept; `None`: it is computed anew.
+        """
         logging.getLogger("math_verify").setLevel(logging.ERROR)
-        warm.import_all()
+        modules.import_all()
         settings = MathSettings()
-        with warm.without_optional():
-            for gold, answer in warm.PAIRS:
+        computed = None if context is None else context.computed
+        with modules.without_optional(), prediction.kept(computed):
+            for gold, answer in PAIRS:
                 judge((gold,), answer, settings)
         self._judged_before: TenantCache[tuple[tuple[str, ...], str, MathSettings], Judged] = (
             TenantCache(weight_max=_REMEMBERED_MAX)
@@ -169,13 +176,13 @@ class VerifyHandler:
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Compare each answer by itself."""
-        with warm.without_optional():
+        with modules.without_optional():
             return [self._one(work) for work in works]
 
     def fault(self, work: Work) -> str:
         """See `FaultFindingHandler.fault`."""
         memory.serve(work.tenant)
-        with warm.without_optional():
+        with modules.without_optional():
             return self._audits.fault(work.reference, work.settings, work.tenant)
 
     def trusted(self, work: Work) -> Work:

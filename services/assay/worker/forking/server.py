@@ -34,6 +34,7 @@ from assay.verifiers.port import GroupHandler, HandlerContext, StageHandler
 from assay.verifiers.registry import load_handler, load_pipelines, stages_of
 from assay.worker.artifacts.client import SlotArtifacts
 from assay.worker.forking import processes
+from assay.worker.forking.patterns import kept_patterns
 from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024
@@ -136,7 +137,10 @@ class RootServer:
         code = 1
         try:
             processes.set_name(f"stage:{stage}")
-            workshop = self._open(StageName(stage))
+            with kept_patterns(
+                self._settings.computed and self._settings.computed / f"{stage}.patterns"
+            ):
+                workshop = self._open(StageName(stage))
             gc.collect()
             gc.freeze()
             control.send(pack(("warm", "")))
@@ -154,6 +158,11 @@ class RootServer:
         finally:
             os._exit(code)
 
+    def _computed(self, name: str) -> Path | None:
+        """Where this file of `assay.config.computed` is; `None`: nothing is kept."""
+        folder = self._settings.computed
+        return None if folder is None else folder / name
+
     def _open(self, name: StageName) -> Workshop:
         stage = self._stages[name]
         artifacts = SlotArtifacts()
@@ -165,6 +174,7 @@ class RootServer:
                     sandbox=self._settings.sandbox,
                     verifiers=self._settings.verifiers,
                     scratch=self._settings.scratch,
+                    computed=self._settings.computed,
                 )
             )
 
@@ -189,6 +199,7 @@ def slot_settings(packed: bytes) -> SlotSettings:
         verifiers=VerifierSettings.model_validate_json(wanted[1]),
         scratch=Path(wanted[2]),
         shared=Path(wanted[3]),
+        computed=Path(wanted[4]) if wanted[4] else None,
     )
 
 
@@ -200,6 +211,7 @@ def packed_settings(settings: SlotSettings) -> bytes:
             settings.verifiers.model_dump_json(),
             str(settings.scratch),
             str(settings.shared),
+            "" if settings.computed is None else str(settings.computed),
         )
     )
 

@@ -68,6 +68,8 @@ class SlotSettings:
     scratch: Path
     shared: Path
     """A directory that outlives the host."""
+    computed: Path | None = None
+    """See `HandlerContext.computed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What `math.verify` does before it is confined: it imports, and exercises what it imported."""
