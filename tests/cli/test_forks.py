@@ -30,7 +30,7 @@ signal.signal(signal.SIGTERM, lambda *_: (out.with_suffix(".term").touch(), os._
 facts = {
     "argv": sys.argv, "environment": dict(os.environ), "pid": os.getpid(),
     "threads": threading.active_count(), "name": __name__,
-    "shared": "assay.reward.build" in sys.modules, "frozen": gc.get_freeze_count(),
+    "shared": "assay.worker.build" in sys.modules, "frozen": gc.get_freeze_count(),
     "command": Path("/proc/self/cmdline").read_bytes().decode(),
     "descriptors": [
         os.readlink(one) for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)

@@ -47,7 +47,7 @@ def held():
 folder, way = Path(sys.argv[1]), sys.argv[2]
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours.close()
-warm.import_all()
+warm.import_shared()
 blocks = [bytearray(2_000) for _ in range(25_000)]
 last = bytearray(2_000)
 del blocks
@@ -116,9 +116,30 @@ def test_what_a_start_no_longer_uses_is_given_back(tmp_path: Path, way: str) -> 
 
 def test_the_warm_process_has_read_every_script() -> None:
     program = (
-        "from assay.cli.platform import warm; warm.import_all(); "
+        "from assay.cli.platform import warm; warm.import_shared(); "
         "from assay.store import script; "
         "print(script.load_script.cache_info().currsize)"
     )
     scripts = (Path(script.__file__).parent / "scripts").glob("*.lua")
     assert int(run(program)) == len(list(scripts)) > 0
+
+
+ONE_BY_ONE = """
+import gc
+from assay.cli.platform import warm
+warm.import_shared()
+for part, needs in warm.PARTS.items():
+    assert needs in sys.modules or part != "assay.worker", needs
+    frozen = gc.get_freeze_count()
+    known = needs in sys.modules
+    warm.import_part(part)
+    assert needs in sys.modules, needs
+    assert known or gc.get_freeze_count() > frozen + 1_000, part
+assert not warm.has_threads()
+warm.import_part("json.tool")
+assert "json.tool" not in sys.modules
+"""
+
+
+def test_the_warm_process_imports_what_a_part_needs_when_it_is_asked_for_it() -> None:
+    run(ONE_BY_ONE)

@@ -104,3 +104,24 @@ def test_a_status_imports_no_record_of_requests_no_call_that_writes_and_for_json
 def test_the_summary_of_a_command_is_that_of_its_implementation(name: str) -> None:
     implemented = load_command(name).help
     assert implemented.splitlines()[0] == COMMANDS[name].summary
+
+
+def test_a_worker_host_has_no_web_framework() -> None:
+    modules = modules_after(
+        "import assay.worker.build, assay.cli.platform.warm as w\nw._import(w.SHARED)"
+    )
+    assert of_packages(modules, "fastapi", "starlette", "uvicorn", "assay.reward") == set()
+
+
+def test_what_knows_the_pipelines_has_no_reader_of_responses() -> None:
+    modules = modules_after(
+        "from assay.config.settings import VerifierSettings\n"
+        "from assay.verifiers.registry import load_pipelines, stages_of\n"
+        "assert stages_of(load_pipelines(VerifierSettings()))"
+    )
+    readers = (
+        *("assay.verifiers.text.around.blocks", "assay.verifiers.text.denials"),
+        *("assay.verifiers.text.markers", "assay.verifiers.code.source.programs"),
+        *("assay.verifiers.math.reading", "sympy"),
+    )
+    assert of_packages(modules, *readers) == set()

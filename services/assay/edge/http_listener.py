@@ -19,14 +19,13 @@ A peer's address is that of its connection. What a caller writes about itself in
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvicorn
@@ -38,10 +37,15 @@ from assay.core.errors import DependencyDown
 from assay.edge.auth import in_url
 from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
+from assay.edge.connections.sockets import BACKLOG, bound_socket
+from assay.edge.connections.tls import certificate_names
 from assay.edge.connections.turns import PieceTurns
 from assay.edge.http_edge import CERTIFICATE, CUT_SHORT
 from assay.edge.lifecycle import wait_at_most
 from assay.edge.status import detail_of
+
+if TYPE_CHECKING:
+    import socket
 
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
@@ -70,7 +74,6 @@ BODY_SLACK_S: Final = 5.0
 KEEP_ALIVE_S: Final = 75.0
 """More than clients and proxies keep a connection without a call (httpx 5 s, aiohttp 15 s, nginx
 60 s): none sends a call on one that is being closed, which its caller would see as cut."""
-BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
 TICK_S: Final = 1.0
 """Interval at which the date in responses is renewed."""
@@ -314,15 +317,6 @@ class _Ended:
             raise  # uvicorn answers 500, or closes the connection
 
 
-def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `ssl` gives it
-    """The common name and the alternative names of a peer's certificate; none without one."""
-    if not certificate:
-        return ()
-    subject = [pair for group in certificate.get("subject", ()) for pair in group]
-    common = [value for kind, value in subject if kind == "commonName"]
-    return (*common, *(value for _, value in certificate.get("subjectAltName", ())))
-
-
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
     return type("Bounded", (Bounded,), {"bounds": connections, "turns": PieceTurns()})
@@ -441,28 +435,3 @@ class _Uvicorn(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def bound_socket(host: str, port: int, setting: str) -> socket.socket:
-    """A socket that listens; `setting`: name of the port's, for errors.
-
-    Raises:
-        OSError: the port is taken, or the address is not of this machine.
-    """
-    bare = host.strip("[]")
-    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
-    with ExitStack() as undo:
-        # asyncio sets TCP_NODELAY only where the protocol of a socket is named; without it the body
-        # of an answer waits until the caller has acknowledged its headers.
-        kind = socket.SOCK_STREAM, socket.IPPROTO_TCP
-        listener = undo.enter_context(socket.socket(family, *kind))
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((bare, port))
-            listener.listen(BACKLOG)
-            listener.settimeout(0)
-        except OSError as error:
-            message = f"{setting}: cannot listen on {host}:{port}: {error.strerror or error}"
-            raise OSError(message) from error
-        undo.pop_all()
-    return listener

@@ -150,11 +150,33 @@ class Platform:
         environment: Mapping[str, str] = MappingProxyType({}),
         needed: bool = True,
     ) -> Child:
-        """Start a child under our Python; later children are stopped first.
+        """`add` a child and `begin` it.
 
         Raises:
             DependencyDown: one of an earlier platform does not go.
         """
+        child = self.add(
+            name,
+            argv,
+            ready_file=ready_file,
+            drain_s=drain_s,
+            environment=environment,
+            needed=needed,
+        )
+        await self.begin(child)
+        return child
+
+    def add(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        ready_file: Path,
+        drain_s: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        needed: bool = True,
+    ) -> Child:
+        """A child that `begin` starts under our Python; what is added later is stopped first."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
         ready_file.parent.mkdir(parents=True, exist_ok=True)
         log = self._log_dir / f"{name}.log"
@@ -170,8 +192,15 @@ class Platform:
             needed=needed,
         )
         self._children.append(child)
-        await self._spawn(child)
         return child
+
+    async def begin(self, child: Child) -> None:
+        """Start it.
+
+        Raises:
+            DependencyDown: one of an earlier platform does not go.
+        """
+        await self._spawn(child)
 
     async def _spawn(self, child: Child) -> None:
         lock = await self._take_place(child)

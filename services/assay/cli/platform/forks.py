@@ -90,14 +90,14 @@ class PartForks:
 
         Only where there is no other thread and no event loop yet: a command that does nothing else.
         """
-        if _has_threads():
-            return
         # heavy: of this command only
         from assay.cli.platform import warm
         from assay.edge.lifecycle import trim
 
-        warm.import_all()
-        if _has_threads():  # an imported module's: a child would be without it
+        if warm.has_threads():
+            return
+        warm.import_shared()
+        if warm.has_threads():  # an imported module's
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -269,10 +269,6 @@ def _ourselves() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _has_threads() -> bool:
-    return len(list(Path("/proc/self/task").iterdir())) > 1
 
 
 @contextlib.contextmanager

@@ -1,9 +1,9 @@
 """One machine's platform: what `assay up` shows and what `assay score` starts for itself.
 
-Order: the embedded store (when no store is named), the reward API, a worker host, and, once these
-serve, a planner, which nothing waits for; drained in the other order. Where each listens stands in
-`data_dir/run`, which is how other commands find it. When the platform itself is killed, their
-wardens drain them.
+Order: the embedded store (when no store is named), a worker host, the reward API, and, once these
+serve, a planner, which nothing waits for. Drained are the planner, the host, the API, the store.
+Where each listens stands in `data_dir/run`, which is how other commands find it. When the platform
+itself is killed, their wardens drain them.
 """
 
 import asyncio
@@ -81,20 +81,22 @@ class LocalPlatform:
             "ASSAY_STORE__URL": store,
             "ASSAY_DATA_DIR": str(self._settings.data_dir),
         }
-        reward = await self._platform.start(
+        reward = self._platform.add(
             "reward",
             ["-m", "assay.reward"],
             ready_file=ready_file(data_dir, Part.REWARD),
             drain_s=self._settings.reward.drain_s,
             environment=environment,
         )
-        worker = await self._platform.start(
+        worker = self._platform.add(
             "worker",
             ["-m", "assay.worker"],
             ready_file=ready_file(data_dir, Part.WORKER),
             drain_s=self._settings.worker.drain_s,
             environment=environment,
         )
+        for child in (worker, reward):  # the worker host first: its slots take longest
+            await self._platform.begin(child)
         api = json.loads(await self._addresses(reward))
         pools = json.loads(await self._addresses(worker))
         # A part that is started again keeps the port that callers know.

@@ -22,7 +22,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -37,11 +37,15 @@ from assay.store import warden
 from assay.store.script import load_all
 from assay.verifiers.registry import PipelineError, keep_pipelines
 
-SHARED: Final = (
-    *("assay.reward.build", "assay.worker.build", "assay.planner.build"),
-    *("uvloop", "encodings.idna", "pydantic.dataclasses"),
-)
-"""What the parts import before they do anything."""
+PARTS: Final = {
+    "assay.worker": "assay.worker.build",
+    "assay.reward": "assay.reward.build",
+    "assay.planner": "assay.planner.build",
+}
+"""What each part imports before it does anything."""
+SHARED: Final = (PARTS["assay.worker"], "uvloop", "encodings.idna", "pydantic.dataclasses")
+"""Imported before the first part is asked for: a worker host, whose slots take longest to start.
+What another part needs is imported when that part is first asked for."""
 DESCRIPTORS: Final = 4
 """Of an order: itself, its owner, its lock, its log."""
 
@@ -76,12 +80,18 @@ def _tell_ends(control: socket.socket) -> None:
 
 
 def _carry_out(control: socket.socket, *others: socket.socket) -> bool:
-    """Whether there was an order."""
+    """Whether there was an order, and it could be carried out."""
     try:
         data, descriptors, _, _ = socket.recv_fds(control, 16, DESCRIPTORS)
     except ConnectionError:
         return False
     if not data or len(descriptors) != DESCRIPTORS:
+        return False
+    wanted, *given = descriptors
+    with os.fdopen(wanted, "rb") as file:
+        order = json.load(file)
+    import_part(order["argv"][1])
+    if has_threads():
         return False
     pid = os.fork()
     if not pid:
@@ -89,8 +99,8 @@ def _carry_out(control: socket.socket, *others: socket.socket) -> bool:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in (control, *others):
             one.close()
-        _be_warden(*descriptors)
-    for descriptor in descriptors:
+        _be_warden(order, *given)
+    for descriptor in given:
         os.close(descriptor)
     pidfd = os.pidfd_open(pid)
     with contextlib.suppress(ConnectionError):
@@ -99,9 +109,7 @@ def _carry_out(control: socket.socket, *others: socket.socket) -> bool:
     return True
 
 
-def _be_warden(wanted: int, owner: int, lock: int, log: int) -> NoReturn:
-    with os.fdopen(wanted, "rb") as file:
-        order = json.load(file)
+def _be_warden(order: Mapping[str, Any], owner: int, lock: int, log: int) -> NoReturn:
     os.setsid()  # Ctrl-C at the terminal is the owner's to pass on, in order
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -114,8 +122,8 @@ def _be_warden(wanted: int, owner: int, lock: int, log: int) -> NoReturn:
     def begin() -> None:
         os.close(owner)
         _show_command(argv)
-        _, module, *given = order["argv"]
-        sys.argv = [module, *given]
+        _, module, *words = order["argv"]
+        sys.argv = [module, *words]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
     warden.keep(owner, lock, order["drain_s"], begin)
@@ -131,27 +139,49 @@ def _show_command(argv: Sequence[str]) -> None:
         ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
-def import_all() -> None:
+def import_shared() -> None:
     """What cannot be imported, or a setting that is wrong, the parts say themselves."""
-    with left_out("rich"):
-        for name in SHARED:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+    _import(SHARED)
     load_all()
     with contextlib.suppress(ImportError, ValueError, OSError, PipelineError):
         keep_pipelines(load_settings().verifiers)
 
 
-def run(control: socket.socket) -> None:
-    """Import, and serve."""
-    import_all()
+def import_part(module: str) -> None:
+    """Import what this part needs, if it is one of the platform's and the first of its kind."""
+    name = PARTS.get(module)
+    if name is not None and name not in sys.modules:
+        _import([name])
+        _settle()
+
+
+def _import(names: Iterable[str]) -> None:
+    with left_out("rich"):
+        for name in names:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
+def _settle() -> None:
+    """Give back what the imports no longer use; nothing of theirs is ever garbage."""
     from assay.edge.lifecycle import trim  # by now: what it imports is to find no `rich`
 
-    if len(list(Path("/proc/self/task").iterdir())) > 1:  # a pipeline's module may start threads
-        sys.exit("warm: an imported module has started a thread: each part is started by itself")
     trim()
     gc.collect()
     gc.freeze()
+
+
+def has_threads() -> bool:
+    """Whether this process has more than one: a child would be without the others."""
+    return len(list(Path("/proc/self/task").iterdir())) > 1
+
+
+def run(control: socket.socket) -> None:
+    """Import, and serve."""
+    import_shared()
+    if has_threads():  # a pipeline's module may start threads
+        sys.exit("warm: an imported module has started a thread: each part is started by itself")
+    _settle()
     message: Any = pack(("warm", os.getpid()))
     with contextlib.suppress(OSError):  # its owner has gone meanwhile
         control.send(message)

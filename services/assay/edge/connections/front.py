@@ -27,9 +27,8 @@ from assay.edge.connections.passage import (
     strangers_pace,
     tenants_pace,
 )
-from assay.edge.connections.sockets import plain_host
+from assay.edge.connections.sockets import BACKLOG, bound_socket, plain_host
 from assay.edge.connections.tls import NoSession, TlsSession
-from assay.edge.http_listener import BACKLOG, bound_socket
 
 if TYPE_CHECKING:
     import socket

@@ -9,11 +9,12 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+BACKLOG: Final = 1_024
 _TCP_INFO: Final = 11
 _TCP_INFO_BYTES: Final = 136
 _COUNTS_AT: Final = 120
@@ -98,3 +99,28 @@ def peer_named(text: str) -> Peer:
     if kind not in {"ipv4", "ipv6"} or not port.isdigit():
         return text, 0
     return plain_host(host.strip("[]")), int(port)
+
+
+def bound_socket(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that listens; `setting`: name of the port's, for errors.
+
+    Raises:
+        OSError: the port is taken, or the address is not of this machine.
+    """
+    bare = host.strip("[]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    with ExitStack() as undo:
+        # asyncio sets TCP_NODELAY only where the protocol of a socket is named; without it the body
+        # of an answer waits until the caller has acknowledged its headers.
+        kind = socket.SOCK_STREAM, socket.IPPROTO_TCP
+        listener = undo.enter_context(socket.socket(family, *kind))
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((bare, port))
+            listener.listen(BACKLOG)
+            listener.settimeout(0)
+        except OSError as error:
+            message = f"{setting}: cannot listen on {host}:{port}: {error.strerror or error}"
+            raise OSError(message) from error
+        undo.pop_all()
+    return listener
