@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,9 @@ def compiled(pattern: str | bytes, flags: int) -> re.Pattern[str] | re.Pattern[b
     """The pattern, or why there is none."""
     re.purge()
     try:
-        return re.compile(pattern, flags)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.compile(pattern, flags)
     except re.error as error:
         return str(error)
 

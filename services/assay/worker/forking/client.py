@@ -338,8 +338,9 @@ def environment_for_slots(environment: Mapping[str, str], more: Sequence[str]) -
     """The part of `environment` for slots: harmless variables and those that the operator names.
 
     A handler that uses gRPC may fork (`assay.verifiers.composite.isolation`): its threads must not
-    start again in the child.
+    start again in the child. For its plugins, pydantic would read the metadata of every package.
     """
     kept = ENVIRONMENT_KEPT.union(more)
     found = {name: value for name, value in environment.items() if name in kept}
-    return {"GRPC_ENABLE_FORK_SUPPORT": "false", **found}
+    ours = {"GRPC_ENABLE_FORK_SUPPORT": "false", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    return {**ours, **found}

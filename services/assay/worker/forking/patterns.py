@@ -4,7 +4,8 @@ Python compiles an expression to a list of integers, by code that is itself Pyth
 `math.verify` take as long as the import of sympy. That list is what is kept; CPython's matcher
 checks it before use. Where the interpreter has no such interface, expressions are compiled as ever.
 
-Invariant: `re.compile` returns what it would have returned without this.
+Invariant: `re.compile` returns what it would have returned without this; only a warning about an
+expression is not repeated.
 """
 
 import marshal

@@ -158,7 +158,7 @@ class RootServer:
         finally:
             os._exit(code)
 
-    def _computed(self, name: str) -> Path | None:
+    def computed(self, name: str) -> Path | None:
         """Where this file of `assay.config.computed` is; `None`: nothing is kept."""
         folder = self._settings.computed
         return None if folder is None else folder / name
@@ -237,8 +237,9 @@ def _be_root_server(control: socket.socket) -> None:
     with contextlib.suppress(IsolationUnavailable):  # a stage that needs it reports that
         compile_in_advance()
     control.send(pack(("warm", "")))
-    for name in SHARED:
-        import_module(name)
+    with kept_patterns(root.computed("shared.patterns")):
+        for name in SHARED:
+            import_module(name)
     gc.collect()
     gc.freeze()
     ForkServer(control, root.be_stage_server).serve()
