@@ -75,7 +75,7 @@ def test_it_is_the_same_first_and_later(
         for text, flags, as_bytes in drawn
     ]
     wanted = [compiled(*one) for one in asked]
-    for _ in range(2):  # compiled anew, and from the file
+    for _ in range(2):  # compiled, and from the file
         with kept_patterns(path):
             found = [compiled(*one) for one in asked]
         assert found == wanted
@@ -141,7 +141,7 @@ ALL_OF_A_STAGE = """
 import re, sys
 from pathlib import Path
 from assay.worker.forking.patterns import kept_patterns
-compile_anew = re._compiler.compile
+compile_it = re._compiler.compile
 made = []
 with kept_patterns(Path(sys.argv[1])):
     keeping = re._compiler.compile
@@ -151,7 +151,7 @@ with kept_patterns(Path(sys.argv[1])):
     re._compiler.compile = told
     import assay.verifiers.math.verify, assay.verifiers.text.match
 assert len(made) > 500, len(made)
-assert all(compile_anew(pattern, flags) == found for pattern, flags, found in made)
+assert all(compile_it(pattern, flags) == found for pattern, flags, found in made)
 """
 
 

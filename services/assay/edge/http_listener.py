@@ -34,11 +34,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.core.errors import DependencyDown
+from assay.edge.access.channels import certificate_names
 from assay.edge.auth import in_url
 from assay.edge.connections.answers import HeadWithBody
 from assay.edge.connections.places import Connections
 from assay.edge.connections.sockets import BACKLOG, bound_socket
-from assay.edge.connections.tls import certificate_names
 from assay.edge.connections.turns import PieceTurns
 from assay.edge.http_edge import CERTIFICATE, CUT_SHORT
 from assay.edge.lifecycle import wait_at_most

@@ -1,10 +1,11 @@
-"""TLS of the operator's ports, at both ends: how they are called, and how their HTTP listens."""
+"""TLS of the operator's ports, at both ends: how they are called, and how their HTTP listens; and
+whom the certificate of any port's caller names."""
 
 import asyncio
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import grpc
 
@@ -126,3 +127,12 @@ def server_context(tls: TlsBranch) -> ssl.SSLContext | None:
         context.load_verify_locations(tls.tls_client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
+
+
+def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `ssl` gives it
+    """The common name and the alternative names of a peer's certificate; none without one."""
+    if not certificate:
+        return ()
+    subject = [pair for group in certificate.get("subject", ()) for pair in group]
+    common = [value for kind, value in subject if kind == "commonName"]
+    return (*common, *(value for _, value in certificate.get("subjectAltName", ())))

@@ -7,8 +7,9 @@ and there is one per connection.
 
 import ssl
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from assay.edge.access.channels import certificate_names
 from assay.edge.connections.passage import SMALL_BYTES, Broken
 
 HANDSHAKE_BYTES_MAX: Final = 64 * 1024
@@ -114,12 +115,3 @@ class TlsSession:
         if data:
             self._session.write(data)
         return self._outgoing.read()
-
-
-def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `ssl` gives it
-    """The common name and the alternative names of a peer's certificate; none without one."""
-    if not certificate:
-        return ()
-    subject = [pair for group in certificate.get("subject", ()) for pair in group]
-    common = [value for kind, value in subject if kind == "commonName"]
-    return (*common, *(value for _, value in certificate.get("subjectAltName", ())))

@@ -158,7 +158,7 @@ class VerifyHandler:
         """Load and exercise everything that a comparison may need.
 
         Args:
-            context: where what that has computed is kept; `None`: it is computed anew.
+            context: where what that has computed is kept; `None`: it is computed again.
         """
         logging.getLogger("math_verify").setLevel(logging.ERROR)
         modules.import_all()

@@ -2,7 +2,7 @@
 
 Python compiles an expression to a list of integers, by code that is itself Python. The 800 of
 `math.verify` take as long as the import of sympy. That list is what is kept; CPython's matcher
-checks it before use. Where the interpreter has no such interface, expressions are compiled as ever.
+checks it before use. Where the interpreter has no such interface, nothing is kept.
 
 Invariant: `re.compile` returns what it would have returned without this; only a warning about an
 expression is not repeated.
@@ -46,11 +46,11 @@ def kept_patterns(path: Path | None) -> Iterator[None]:
     content = read(path, _key())
     held: dict[_Key, _Compiled] = {} if content is None else marshal.loads(content)  # noqa: S302 - our own file, see `computed`
     used: dict[_Key, _Compiled] = {}
-    compile_anew = compiler.compile
+    compile_it = compiler.compile
 
     def compiled(pattern: Any, flags: int = 0) -> re.Pattern[Any]:  # noqa: ANN401 - as `re` has it
         if type(pattern) not in (str, bytes) or flags & _CHANGES_NOTHING:
-            return compile_anew(pattern, flags)  # type: ignore[no-any-return]
+            return compile_it(pattern, flags)  # type: ignore[no-any-return]
         key = (pattern, int(flags))
         used[key] = found = held.get(key) or _integers(compiler, *key)
         return _pattern(compiler, pattern, found)
@@ -59,7 +59,7 @@ def kept_patterns(path: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        compiler.compile = compile_anew
+        compiler.compile = compile_it
     if not used.keys() <= held.keys() and len(used) <= PATTERNS_MAX:
         write(path, _key(), marshal.dumps(used))
 
