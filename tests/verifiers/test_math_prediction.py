@@ -74,6 +74,13 @@ def test_the_states_are_those_that_were_learnt() -> None:
     assert prediction.states() == learnt
 
 
+def test_what_a_parser_learnt_by_itself_is_not_written(tmp_path: Path) -> None:
+    _read("x^2")
+    with prediction.kept(tmp_path):
+        _read("\\frac{1}{2}+\\sqrt[3]{y_1}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_file_is_learnt_again(tmp_path: Path) -> None:
     (tmp_path / prediction.FILE).write_bytes(b"damaged")
     began, ended, _ = child(str(tmp_path))

@@ -7,11 +7,14 @@ So do not use it on hostile text.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import assay
+from assay.config.computed import computed_dir
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
 from assay.core.tools.lru import TenantCache
@@ -91,6 +94,7 @@ class LocalPipelines:
             verifiers=limits,
             scratch=scratch,
             shared=scratch / "shared",
+            computed=computed_dir(assay.__path__, os.environ),
         )
 
     def judge(

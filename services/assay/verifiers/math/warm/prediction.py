@@ -55,14 +55,15 @@ class UnknownForm(Exception):
 def kept(folder: Path | None) -> Iterator[None]:
     """Begin with what an earlier process has learnt; keep what the block adds to it.
 
+    A parser that has learnt something by itself already keeps that, and nothing is written.
+
     Args:
         folder: see `assay.config.computed`; `None`: nothing is kept.
     """
-    if folder is None or not antlr_version.startswith(RUNTIME):
+    if folder is None or states() or not antlr_version.startswith(RUNTIME):
         yield
         return
-    if not states():
-        _restore(folder / FILE)
+    _restore(folder / FILE)
     known = states()
     yield
     if states() > known:
