@@ -105,11 +105,12 @@ async def test_only_paths_without_a_token_wait_and_probes_for_no_pages(
     assert probes.count(0) == open_paths.PROBES_PER_S * BURST_S + 1
 
 
-async def test_those_that_waited_go_on_one_per_turn_of_the_loop(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("wait_s", [0.0, 1e-9])
+async def test_a_crowd_goes_on_one_per_turn_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch, wait_s: float
 ) -> None:
     monkeypatch.setattr(open_paths, "PROBE_WAIT_S_MAX", 0.0)
-    monkeypatch.setattr(AddressPace, "wait_s", lambda *_: 1e-9)
+    monkeypatch.setattr(AddressPace, "wait_s", lambda *_: wait_s)
     answered, seen = 0, []
 
     async def app(*_: object) -> None:

@@ -25,6 +25,7 @@ from assay.edge.auth import (
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
+from assay.edge.http_edge import make_routes
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
 from assay.reward.endpoints.ors_sessions import StoreShelf
@@ -138,6 +139,7 @@ def build(
     console = _console(settings, store, pipelines, operator, console_guard, clock)
     if console is not None:
         console.install(app)
+    make_routes(app)
     server = RewardServer(
         service=service,
         readers=readers,

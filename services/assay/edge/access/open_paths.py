@@ -4,7 +4,8 @@ A page costs the event loop as much as a call does, and is no tenant's: without 
 who asks for pages as fast as they come makes all calls wait. One that is asked for too early waits.
 Probes have a pace of their own, so that those of a proxy do not wait for pages that it passes on,
 and the wait is bounded: whatever an address asks for, a probe from it is answered in its time.
-Waits that end together are followed one per turn of the event loop: calls are answered in between.
+Those that come together, or whose waits end together, are answered one per turn of the event loop,
+and calls in between: a second's pace at once would otherwise hold the loop for 0.1 s.
 
 Invariant: at most `ADDRESSES_MAX` addresses are remembered, those that would wait longest.
 """
@@ -96,7 +97,7 @@ class OpenPaths:
             host, _ = scope.get("client") or ("", 0)
             if wait_s := pace.wait_s(network_of(host), time_s()):
                 await asyncio.sleep(wait_s)
-                await self._turns.turn()
+            await self._turns.turn()
         await self._app(scope, receive, send)
 
 
