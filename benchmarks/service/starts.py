@@ -7,7 +7,7 @@
 Each run is a platform of its own on a fresh data directory, with twelve rows of one pipeline. The
 first run of a checkout is not counted: it compiles and computes what later ones find. With `--cold`
 every run has an empty cache. With `--baseline` the checkouts take turns, and figures of the second
-one stand beside their ratio (this tree over the baseline, median of the rounds' ratios).
+one are next to their ratio (this tree over the baseline, median of the rounds' ratios).
 """
 
 import argparse
