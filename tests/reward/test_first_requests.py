@@ -1,5 +1,6 @@
 """The first request to a path makes no route: its caller, and all others, would wait for that."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,26 @@ async def test_every_route_is_made_before_the_api_serves(
                 await client.request(method, path)
     assert dependants[at_start:] == []
     assert ("pydantic.v1" in sys.modules) == old_models
+
+
+STARTED = """
+import asyncio, sys
+from assay.config.settings import Settings
+from assay.reward.build import build
+
+async def main():
+    ports = {"grpc_port": 0, "http_port": 0}
+    store = {"url": "unix:///nowhere"}
+    api = build(Settings(data_dir=sys.argv[1], store=store, reward=ports))
+    await api.start()
+    assert "anyio._backends._asyncio" in sys.modules
+    await api.stop()
+
+asyncio.run(main())
+"""
+
+
+def test_what_the_first_stream_needs_is_imported_before_the_api_serves(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -27,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import structlog
 import uvicorn
 from starlette.responses import JSONResponse
@@ -386,6 +387,8 @@ class HttpListener:
         Raises:
             OSError: uvicorn ended at once.
         """
+        async with anyio.create_task_group():
+            pass  # Starlette's first stream would import it then: 20 ms in which no call goes on
         if self._socket is None:
             raise OSError(f"{self._setting}: not bound")
         serving = asyncio.create_task(
