@@ -33,6 +33,7 @@ from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 
 pytest_plugins = (
+    "tests.garbage",
     "tests.lanes",
     "tests.parsing",
     "tests.parts",
