@@ -111,7 +111,7 @@ def rollout(
     """
     console = Console(stderr=True)
     scene = scene_of(changes or [])
-    plot = _plot_of_matplotlib()  # what it lacks is told before anything is simulated
+    plot = _plot_of_matplotlib()  # what it lacks is reported before anything is simulated
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("simulating", total=STAGES)
 
