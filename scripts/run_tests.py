@@ -6,6 +6,8 @@
 parts, two cores have time left. Every line of output has its part in front of
 it. All parts run to their end. With `--junitxml` the reports are put together into one file.
 
+Tests that draw their cases with Hypothesis draw fewer but in the long lane (tests/conftest.py).
+
 Up to AGAIN_MAX failed tests run again, with nothing beside them. Those that pass then are named
 as unsteady in the last lines and do not fail the run: a loaded machine is no reason to refuse a
 change, and the named test is a defect to look for. A test that fails twice, or more failures than
@@ -25,7 +27,11 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = ROOT / "tests" / "alone_tests.txt"
 PARTS = 4
-FAST, ALL = "not slow and not long", "not long"
+FEWER = "--hypothesis-profile=fewer"
+FAST = ("-m", "not slow and not long", FEWER)
+ALL = ("-m", "not long", FEWER)
+LONG = ("-m", "long or hypothesis")
+"""The long ones, and each test that draws its cases, with all that it draws."""
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
 LAST_LINES_S_MAX = 10.0
 AGAIN_MAX = 5
@@ -137,14 +143,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     lane = parser.add_mutually_exclusive_group()
     lane.add_argument("--fast", action="store_true", help="without tests/slow_tests.txt")
-    lane.add_argument("--long", action="store_true", help="what tests/long_tests.txt names, alone")
+    lane.add_argument("--long", action="store_true", help="the long ones, all drawn cases")
     parser.add_argument("--junitxml", type=Path, help="write one report of all parts here")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            lane_of = "long" if asked.long else FAST if asked.fast else ALL
-            passed = run_all(["-m", lane_of], folder)
+            lane_of = LONG if asked.long else FAST if asked.fast else ALL
+            passed = run_all(lane_of, folder)
         except Interrupted as signalled:
             sys.exit(f"stopped by {signalled}")
         if asked.junitxml:

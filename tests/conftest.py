@@ -33,6 +33,7 @@ from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 
 pytest_plugins = (
+    "tests.garbage",
     "tests.lanes",
     "tests.parsing",
     "tests.parts",
@@ -51,8 +52,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # compiled, the other need not. numba reads the variable when it is imported.
 os.environ.update(code_cache.environment(os.environ))
 
-# A test never judges time: the machine is shared.
+# A test never judges time: the machine is shared. `fewer` draws 40 cases, and not 100, where a test
+# names no number of its own: `./run test` and `--all` have it, all other runs draw 100.
 hypothesis_settings.register_profile("assay", deadline=None)
+hypothesis_settings.register_profile("fewer", deadline=None, max_examples=40)
 hypothesis_settings.load_profile("assay")
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,15 +20,20 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize(("module", "package", "extra"), PROGRAMS)
-def test_a_program_without_its_extra_names_it(module: str, package: str, extra: str) -> None:
+def test_a_program_without_its_extra_names_it_before_it_does_anything(
+    module: str, package: str, extra: str, tmp_path: Path
+) -> None:
     program = (
         "import runpy, sys\n"
         f"sys.modules[{package!r}] = None\n"
         f"runpy.run_module({module!r}, run_name='__main__')"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
     assert ended.returncode == 2
     assert ended.stderr.strip() == f"this command needs {package}: pip install 'assay[{extra}]'"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lanes import LIST, LONG, entries, is_listed
 from tests.parts import ALONE, TESTS, dealt, seconds_of_folders
@@ -41,6 +41,13 @@ def test_a_test_is_in_one_list() -> None:
     long, slow = (entries(one.read_text(encoding="utf-8")) for one in (LONG, LIST))
     assert [one for one in slow if is_listed(one, long)] == []
     assert len(seconds_of_folders(LONG.read_text(encoding="utf-8"), fast=False)) > 3, "dealt out"
+
+
+def test_all_cases_are_drawn_in_the_long_lane_which_runs_each_test_that_draws() -> None:
+    fewer, all_of_them = (settings.get_profile(name).max_examples for name in ("fewer", "assay"))
+    assert 0 < fewer < all_of_them
+    assert all("--hypothesis-profile=fewer" in RUNNER[lane] for lane in ("FAST", "ALL"))
+    assert RUNNER["LONG"] == ("-m", "long or hypothesis")
 
 
 def test_an_entry_names_a_function_a_file_or_a_folder_and_no_other() -> None:

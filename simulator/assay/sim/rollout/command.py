@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,14 +69,24 @@ def _table(section: Mapping[str, Any]) -> Table:
     return table
 
 
-def _write(found: Mapping[str, Any], out: Path) -> list[Path]:
+Plot = Callable[[Mapping[str, Any], Path], list[Path]]
+
+
+def _plot_of_matplotlib() -> Plot | None:
+    """What draws, where matplotlib is installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return None
+    from assay.sim.rollout.plot import plot
+
+    return plot
+
+
+def _write(found: Mapping[str, Any], out: Path, plot: Plot | None) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = [out / "rollout.html", out / "rollout.json"]
     written[0].write_text(page(found), encoding="utf-8")
     written[1].write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
-    if importlib.util.find_spec("matplotlib"):
-        from assay.sim.rollout.plot import plot
-
+    if plot is not None:
         written += plot(found, out)
     return written
 
@@ -101,6 +111,7 @@ def rollout(
     """
     console = Console(stderr=True)
     scene = scene_of(changes or [])
+    plot = _plot_of_matplotlib()  # what it lacks is reported before anything is simulated
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("simulating", total=STAGES)
 
@@ -108,7 +119,7 @@ def rollout(
             bar.update(task, advance=1, description=what)
 
         found = report(scene, seed=seed, drawn_s=drawn_s, until_s=until_s, progress=progress)
-    written = _write(found, out)
+    written = _write(found, out, plot)
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))
         return

@@ -11,11 +11,16 @@ namespace {
 
 constexpr uint32_t STACK_BYTES = 128 * 1024;
 constexpr uint64_t ROUNDS_LATE = 24;
+constexpr uint32_t IDLE_US = 20, IDLE_US_MAX = 640; /* a pause where all wait for the host */
+constexpr uint32_t ROUNDS_BUSY = 100; /* more than lie between two looks for work */
 
 struct fiber {
     jmp_buf at;
     uint32_t thread, block, number;
     bool started, ended;
+    const uint32_t *generation; /* null, or it waits until this is no longer `seen` */
+    const uint64_t *gate;       /* null, or it waits until the parity of this is no longer `seen` */
+    uint32_t seen;
 };
 
 struct warp {
@@ -41,6 +46,7 @@ struct grid {
     uint64_t rounds;
     uint32_t late; /* a warp that does not run for a while: whatever fails to wait for it overtakes it */
     bool idle;
+    uint32_t pause_us, busy; /* the next pause, and the rounds since the last one */
 };
 
 thread_local grid *here;
@@ -76,7 +82,16 @@ void arrive(uint32_t *arrived, uint32_t *generation, uint32_t all) {
         ++*generation;
         return;
     }
-    while (*generation == mine) leave();
+    me->generation = generation;
+    me->seen = mine;
+    leave();
+    me->generation = nullptr;
+}
+
+/* What it would look at first in its turn, and leave again: seen from here, that costs no switch. */
+bool waits(const fiber *f) {
+    if (f->generation) return *f->generation == f->seen;
+    return f->gate && *f->gate >> 63 == f->seen;
 }
 
 warp *my_warp() { return &here->warps[me->number / 32]; }
@@ -110,6 +125,17 @@ void disturb(grid *g) {
     }
 }
 
+/* After a round. Each pause is twice the last, until rounds without any show that there is work. */
+void rest(grid *g) {
+    if (!g->idle) {
+        if (++g->busy == ROUNDS_BUSY) g->pause_us = IDLE_US;
+        return;
+    }
+    g->busy = 0;
+    usleep(g->pause_us);
+    if (g->pause_us < IDLE_US_MAX) g->pause_us *= 2;
+}
+
 }  // namespace
 
 uint32_t thread_of_block() { return me->thread; }
@@ -135,7 +161,11 @@ void gate_arrive(uint64_t *gate) {
     *gate = (*gate ^ 1ull << 63) | (*gate >> 32 & 0xFFFFu);
 }
 void gate_wait(uint64_t *gate, uint32_t parity) {
-    while (*(volatile uint64_t *)gate >> 63 == parity) leave();
+    if (*gate >> 63 != parity) return;
+    me->gate = gate;
+    me->seen = parity;
+    leave();
+    me->gate = nullptr;
 }
 void gate_fill(uint64_t *gate, void *to, const void *from, uint32_t bytes, uint64_t) {
     need_sixteens((uint64_t)to | (uint64_t)from | bytes);
@@ -168,6 +198,7 @@ void multiply_add(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, 
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t row = g + (i / 2) * 8, column = 2 * t + i % 2;
         float sum = 0;
+#pragma GCC unroll 16
         for (uint32_t k = 0; k < 16; k++) {
             const uint32_t other = k % 8 / 2, word = k / 8;
             const uint32_t two = w->a[parity][row % 8 * 4 + other][word * 2 + row / 8];
@@ -196,6 +227,7 @@ extern "C" int assay_emulate(const assay_params *params, uint32_t n_blocks, uint
     g.n_blocks = n_blocks;
     g.n = n_blocks * A_ALL_THREADS;
     g.random = seed;
+    g.pause_us = IDLE_US;
     g.fibers = (fiber *)calloc(g.n, sizeof *g.fibers);
     g.warps = (warp *)calloc(g.n / 32, sizeof *g.warps);
     g.blocks = (block *)aligned_alloc(128, n_blocks * sizeof *g.blocks);
@@ -219,14 +251,14 @@ extern "C" int assay_emulate(const assay_params *params, uint32_t n_blocks, uint
         g.idle = false;
         for (volatile uint32_t i = 0; i < g.n; i++) {
             me = &g.fibers[g.order[i]];
-            if (me->ended || (seed && me->number / 32 == g.late)) continue;
+            if (me->ended || waits(me) || (seed && me->number / 32 == g.late)) continue;
             if (_setjmp(scheduler) == 0) {
                 if (me->started) _longjmp(me->at, 1);
                 start(me, stacks + (size_t)me->number * STACK_BYTES);
             }
             if (me->ended) left = left - 1;
         }
-        if (g.idle) usleep(20);
+        rest(&g);
     }
     free(stacks);
     free(g.order);
