@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials, markers
+from assay.verifiers.text.abroad.english import in_english
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import extract
@@ -157,6 +158,7 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         return found._replace(labels=named)
     labels = labels_of(choices)
     text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
+    text = in_english(text)
     if withdrawn.is_withdrawn(text):
         return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)

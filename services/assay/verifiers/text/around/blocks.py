@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final
 
 from assay.verifiers.text import denials
+from assay.verifiers.text.abroad.english import in_english
 from assay.verifiers.text.announcements import corrections
 from assay.verifiers.text.around import foreign, withdrawn
 from assay.verifiers.text.around.withdrawn import LEAD, NOT_SO
@@ -173,6 +174,7 @@ def standing(around: Sequence[str], firsts: Sequence[str], content: BlockContent
     """
     count = len(firsts)
     stands = [True] * count
+    around = [in_english(text, affirms=True) for text in around]
     if not any(map(_HINT.search, around)) and not any(map(_COMMENT.match, firsts)):
         return stands
     for at in range(count):

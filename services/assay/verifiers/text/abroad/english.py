@@ -1,0 +1,94 @@
+r"""Sentences of other languages that take back what was said, in English.
+
+`Moment, das ist falsch.` is read as `Wait, that is wrong.`, so each rule about such sentences is
+written once, in English, and holds in every language of the tables. Only whole clauses at the
+beginning of a sentence are put into English: a question, a condition and a quotation stay as they
+are, and so does everything else. Total and linear; a pattern is compiled when it is first needed.
+"""
+
+import re
+from functools import cache
+from typing import Final
+
+from assay.verifiers.text.abroad import eastern, western
+from assay.verifiers.text.abroad.language import ANY_NOUNS, CLAUSES, Language, pattern
+
+_LANGUAGES: Final = (
+    *(western.GERMAN, western.FRENCH, western.SPANISH, western.PORTUGUESE, western.ITALIAN),
+    *(western.DUTCH, eastern.POLISH, eastern.RUSSIAN, eastern.TURKISH, eastern.INDONESIAN),
+    *(eastern.VIETNAMESE, eastern.CHINESE, eastern.JAPANESE, eastern.KOREAN),
+)
+_MARKS: Final = {
+    "\u3002": ".",
+    "\uff01": "!",
+    "\uff1b": ";",
+    "\uff1a": ":",
+    "\uff0c": ",",
+    "\u3001": ",",
+}
+_SAYS: Final = {
+    "drops_named": "ignore the above {noun}",
+    "named": "the above {noun} is wrong",
+    "drops": "ignore that",
+    "erred": "I made a mistake",
+    "wrong": "that is wrong",
+    "again": "let me recheck",
+    "right": "it is correct",
+}
+
+
+def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
+    """`text` with such sentences in English.
+
+    Args:
+        text: any text.
+        affirms: whether sentences that affirm are put into English, too: they may be an answer.
+        bare: whether `that is wrong` counts without a word such as `wait` before it: it may be one.
+    """
+    folded = text.casefold()
+    is_ascii = text.isascii()
+    for at, language in enumerate(_LANGUAGES):
+        if any(hint in folded for hint in _hints(at, is_ascii)):
+            text = _pattern(at).sub(
+                lambda said, one=language: _said(said, one, affirms=affirms, bare=bare), text
+            )
+    return text
+
+
+@cache
+def _pattern(at: int) -> re.Pattern[str]:
+    return pattern(_LANGUAGES[at])
+
+
+@cache
+def _hints(at: int, is_ascii: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key of the cache
+    hints = tuple(hint.casefold() for hint in _LANGUAGES[at].hints.split("|"))
+    return tuple(hint for hint in hints if hint.isascii()) if is_ascii else hints
+
+
+def _said(said: re.Match[str], language: Language, *, affirms: bool, bare: bool) -> str:
+    begin = said["start"]
+    if begin[:1] in _MARKS:
+        begin = f"{_MARKS[begin[0]]} {begin[1:]}"
+    if said["waits"]:
+        return f"{begin}Wait{_mark(said)}"
+    if said["corrects"]:
+        return f"{begin}Correction{_mark(said)}"
+    name = next(one for one in CLAUSES if said[one])
+    if (name == "right" and not affirms) or (name == "wrong" and not (bare or said["lead"])):
+        return said[0]
+    lead = "Wait, " if said["lead"] and name != "right" else ""
+    clause = _SAYS[name].replace("{noun}", _noun(said[name], language))
+    return f"{begin}{lead}{clause}{_mark(said)}"
+
+
+def _mark(said: re.Match[str]) -> str:
+    return f"{_MARKS[said['mark']]} " if said["mark"] else ""
+
+
+def _noun(said: str, language: Language) -> str:
+    folded = said.casefold()
+    for word, english in (*language.nouns.items(), *ANY_NOUNS.items()):
+        if word in folded:
+            return english
+    return "answer"
