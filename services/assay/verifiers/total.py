@@ -121,10 +121,18 @@ def _trivial(work: Work, response: str, *, keeps: bool) -> Work:
 
 
 def _broke_the_run(work: Work, error: Exception) -> Ended:
-    told = f"{type(error).__name__}: {error}"[-TEXT_CHARS_MAX:]
+    told = f"{type(error).__name__}: {_text(error)}"[-TEXT_CHARS_MAX:]
     evidence = Evidence(verdict="broke_the_run", error=told)
     return scored(passed=False, settings=work.settings, evidence=evidence)
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:200]!r}"
+    return f"{type(error).__name__}: {_text(error)[:200]!r}"
+
+
+def _text(error: Exception) -> str:
+    """What the error says; some compute that from the response, which may fail as well."""
+    try:
+        return str(error)
+    except Exception as problem:  # noqa: BLE001 - whatever an error's text raises
+        return f"its text raises {type(problem).__name__}"

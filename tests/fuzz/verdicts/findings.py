@@ -39,6 +39,7 @@ from tests.fuzz.verdicts.mathematics.several.ways import way_case
 from tests.fuzz.verdicts.mathematics.several.wrappings import wrapped_label_case, wrapping_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
+from tests.fuzz.verdicts.stages.brittle import brittle_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
@@ -130,6 +131,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "judged": (judged_case, 0.8),
     "combined": (combined_case, 1),
     "judges": (judge_case, 2),
+    "brittle": (brittle_case, 1),
     "graded": (graded_case, 0.8),
     "forms": (form_case, 3),
     "readers": (reader_case, 2),
@@ -206,6 +208,8 @@ def is_true(expected: Expected, outcome: Outcome, reward: float | None) -> bool:
     """Whether a verdict may stand."""
     if expected is Expected.NOT_RIGHT:
         return reward != 1.0
+    if expected is Expected.UNJUDGED:
+        return outcome is Outcome.INFRA_FAILED and reward is None
     judged = outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT} and reward is not None
     if expected is Expected.EITHER:
         return judged

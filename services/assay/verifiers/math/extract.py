@@ -13,7 +13,7 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
-from assay.verifiers.text.abroad.english import in_english
+from assay.verifiers.text.abroad.english import announced_in_english, in_english
 from assay.verifiers.text.answers import Extracted, extract, stated
 from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
@@ -120,7 +120,8 @@ def final_answer(
     """
     response = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
     marked = bool(stated(response, settings.strategies))
-    response = in_english(response, bare=marked)
+    if (told := in_english(response, bare=marked)) != response:
+        response = announced_in_english(told)
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):

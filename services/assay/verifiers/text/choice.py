@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials, markers
-from assay.verifiers.text.abroad.english import in_english
+from assay.verifiers.text.abroad.english import in_english, is_a_verdict
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import extract
@@ -158,8 +158,8 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         return found._replace(labels=named)
     labels = labels_of(choices)
     text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
-    text = in_english(text)
-    if withdrawn.is_withdrawn(text):
+    text = in_english(text, bare=not any(map(is_a_verdict, choices)))
+    if _is_withdrawn(text, labels):
         return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
@@ -171,6 +171,15 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         right = labels.lists.judged_right(plain_text(text))
         reading = reading._replace(labels=reading.labels if right is None else frozenset({right}))
     return reading
+
+
+def _is_withdrawn(text: str, labels: Labels) -> bool:
+    if not withdrawn.is_withdrawn(text):
+        return False
+    states = any(True for kind in _EXPLICIT for _ in _statements(text, kind))
+    reason = withdrawn.reason(text)
+    named = labels.read(plain_text(reason), is_direct=False)[0] if reason else ()
+    return withdrawn.is_withdrawn(text, states=states) and not named
 
 
 def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:

@@ -57,7 +57,9 @@ POLISH: Final = Language(
         ),
     ),
     right=("(to|{thing}|{noun}) (jest )?(jednak )?(poprawn[yae]|prawidłow[yae]|dobrze)",),
+    answers=("((prawidłowa|poprawna|ostateczna|moja) )?odpowiedź (to|jest|brzmi)",),
     unless="jeśli|jeżeli|gdy|chyba że|tylko|dla|o ile",
+    denies="nie",
 )
 RUSSIAN: Final = Language(
     hints=(
@@ -129,7 +131,9 @@ RUSSIAN: Final = Language(
             "верна|правильн(ый|ая)|работает)"
         ),
     ),
+    answers=("((правильный|верный|окончательный|мой) )?ответ( —| –| -| это)",),
     unless="если|когда|только|при|для|кроме",
+    denies="не",
 )
 TURKISH: Final = Language(
     hints="yanlış|hata|bekle|dur|görmezden|dikkate|yanıld|düzeltme|doğru",
@@ -172,6 +176,7 @@ TURKISH: Final = Language(
         ),
     ),
     right=("(bu|{thing}) {very}doğru(?! ?değil)",),
+    answers=(),
     unless="eğer|ise|sadece|yalnızca",
 )
 INDONESIAN: Final = Language(
@@ -204,7 +209,9 @@ INDONESIAN: Final = Language(
         ),
     ),
     right=("(itu|ini|{thing}) {very}(benar|betul)",),
+    answers=("jawaban(nya)?( yang benar| akhir(nya)?)? adalah",),
     unless="jika|kalau|kecuali|hanya|untuk|apabila",
+    denies="bukan|tidak",
 )
 VIETNAMESE: Final = Language(
     hints="sai|nhầm|khoan|đợi|chờ|bỏ qua|không đúng|đính chính|đúng",
@@ -235,7 +242,9 @@ VIETNAMESE: Final = Language(
     erred=("tôi (đã )?(nhầm|mắc (một )?(sai lầm|lỗi)|sai)( rồi)?",),
     again=("(để tôi|hãy|tôi sẽ|tôi cần)( (tính|kiểm tra|xem|thử|làm|suy nghĩ|lại)){1,5}",),
     right=("(điều (này|đó)|{thing}) {very}(vẫn )?(đúng|chính xác)",),
+    answers=("(đáp án|câu trả lời)( đúng| cuối cùng)? là",),
     unless="nếu|khi|chỉ|trừ",
+    denies="không",
 )
 CHINESE: Final = Language(
     hints="错|錯|不对|不對|不正确|不正確|等等|等一下|稍等|忽略|更正|搞错|算错|不成立|无视|作废",
@@ -292,6 +301,7 @@ CHINESE: Final = Language(
         "(让我|我|我们|讓我)(来|再|需要|要|想|先)?(重新|再)(仔细)?(计算|检查|算|看|想|考虑|来|试|做|验证|推导|計算|檢查)?(一下|一遍|一次)?",
     ),
     right=("(这|这个|它|{thing})?(是|确实是|还是|仍然是)(正确的|对的|正確的)",),
+    answers=(),
     unless="仅当|如果",
     ends="了?[吧啊呢]?(?=[\\s。，！；：,.!;:…)*—]|$)",
 )
@@ -354,6 +364,7 @@ JAPANESE: Final = Language(
         "やり直します",
     ),
     right=("((これ|それ)(は|が)|{thing}(は|が))?(やはり)?(正しい(です)?|合って(います|いる))",),
+    answers=(),
     unless="場合",
     ends="[ねよ]?(?=[\\s。，、！；：,.!;:…)*—]|$)",
 )
@@ -390,22 +401,27 @@ KOREAN: Final = Language(
     },
     wrong=(
         (
-            "((이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? )?{very}(틀렸(습니다|어요|다|네요)|틀린 (것입니다|거예요)|잘못(됐|"
-            "되었)(습니다|어요|다|네요)|오류입니다|잘못입니다|맞지 않(습니다|아요|다)|정확하지 않(습니다|아요))"
+            "((이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? )?{very}(틀렸(습니다|어요|다|네요)|"
+            "틀린 (것입니다|거예요)|잘못(됐|되었)(습니다|어요|다|네요)|오류입니다|"
+            "잘못입니다|맞지 않(습니다|아요|다)|"
+            "정확하지 않(습니다|아요))"
         ),
     ),
     named=(
-        "{thing}(은|는|이|가)? {very}(틀렸(습니다|어요|다|네요)|잘못(됐|되었)(습니다|어요|다|네요)|맞지 않(습니다|아요|다))",
+        "{thing}(은|는|이|가)? {very}(틀렸|잘못(됐|되었))(습니다|어요|다|네요)",
+        "{thing}(은|는|이|가)? {very}맞지 않(습니다|아요|다)",
     ),
     drops=("(이것|그것|이건|위 내용)(은|는|을)? ?무시(하세요|해 ?주세요|하십시오|해주십시오)",),
     drops_named=("{thing}(은|는|을|를)? ?무시(하세요|해 ?주세요|하십시오|해주십시오)",),
     erred=("(제가 )?(실수(했습니다|했어요|를 했습니다)|틀렸습니다|잘못 (계산|생각)했습니다)",),
     again=(
-        "다시 (한번 |한 번 )?(계산|확인|생각|검토|시도)(해 ?보겠습니다|하겠습니다|해 ?볼게요|해 ?봅시다)",
+        "다시 (한번 |한 번 )?(계산|확인|생각)(해 ?보겠습니다|하겠습니다)",
+        "다시 (한번 |한 번 )?(계산|확인|생각)해 ?(볼게요|봅시다)",
     ),
     right=(
         "((이것|그것|이건|그건|{thing})(은|는|이|가)? )?(맞습니다|정확합니다|올바릅니다|맞아요)",
     ),
+    answers=(),
     unless="경우",
     ends="(?=[\\s。，！；：,.!;:…)*—]|$)",
 )

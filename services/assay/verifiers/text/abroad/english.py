@@ -7,20 +7,28 @@ are, and so does everything else. Total and linear; a pattern is compiled when i
 """
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from assay.verifiers.text.abroad import eastern, western
-from assay.verifiers.text.abroad.language import ANY_NOUNS, CLAUSES, Language, pattern
+from assay.verifiers.text.abroad.language import ANY_NOUNS, CLAUSES, Language, announcement, pattern
 
 _LANGUAGES: Final = (
     *(western.GERMAN, western.FRENCH, western.SPANISH, western.PORTUGUESE, western.ITALIAN),
     *(western.DUTCH, eastern.POLISH, eastern.RUSSIAN, eastern.TURKISH, eastern.INDONESIAN),
     *(eastern.VIETNAMESE, eastern.CHINESE, eastern.JAPANESE, eastern.KOREAN),
 )
+_VERDICT_CHARS_MIN: Final = 4
+_ANSWERS: Final = tuple(
+    tuple(word for word in one.nouns if one.nouns[word] in {"answer", "solution"})
+    if one.answers
+    else ()
+    for one in _LANGUAGES
+)
 _MARKS: Final = {
     "\u3002": ".",
     "\uff01": "!",
+    "\uff1f": "?",
     "\uff1b": ";",
     "\uff1a": ":",
     "\uff0c": ",",
@@ -48,11 +56,35 @@ def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
     folded = text.casefold()
     is_ascii = text.isascii()
     for at, language in enumerate(_LANGUAGES):
-        if any(hint in folded for hint in _hints(at, is_ascii)):
-            text = _pattern(at).sub(
-                lambda said, one=language: _said(said, one, affirms=affirms, bare=bare), text
-            )
+        if any(hint in folded for hint in _hints(at, is_ascii=is_ascii)):
+            say = partial(_said, language=language, affirms=affirms, bare=bare)
+            text = _pattern(at).sub(say, text)
     return text
+
+
+def is_a_verdict(word: str) -> bool:
+    """Whether a word may be part of `that is wrong` in one of the languages: `falsch`, `faux`."""
+    folded = word.strip().casefold()
+    return any(
+        folded.startswith(hint)
+        for at in range(len(_LANGUAGES))
+        for hint in _hints(at, is_ascii=False)
+        if len(hint) >= _VERDICT_CHARS_MIN or not hint.isascii()
+    )
+
+
+def announced_in_english(text: str) -> str:
+    """`text` with `The answer is` in place of `Die richtige Antwort lautet`."""
+    folded = text.casefold()
+    for at in range(len(_LANGUAGES)):
+        if any(word in folded for word in _ANSWERS[at]):
+            text = _announcement(at).sub("The answer is", text)
+    return text
+
+
+@cache
+def _announcement(at: int) -> re.Pattern[str]:
+    return announcement(_LANGUAGES[at])
 
 
 @cache
@@ -61,7 +93,7 @@ def _pattern(at: int) -> re.Pattern[str]:
 
 
 @cache
-def _hints(at: int, is_ascii: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key of the cache
+def _hints(at: int, *, is_ascii: bool) -> tuple[str, ...]:
     hints = tuple(hint.casefold() for hint in _LANGUAGES[at].hints.split("|"))
     return tuple(hint for hint in hints if hint.isascii()) if is_ascii else hints
 

@@ -16,7 +16,10 @@ _STARTS: Final = (
 )
 _MARK: Final = r"[\s,.:!\u2026\u2013\u2014\uff0c\u3001\u3002\uff01\uff1a-]"
 _PAUSES: Final = r"(?=\s?[,.!\u2026\u2014\uff0c\u3001\u3002\uff01])"
-_BECAUSE: Final = r"\s(?:car|parce|puisque|porque|pois|perch\u00e9|omdat|want|karena|v\u00ec|\u00e7\u00fcnk\u00fc)(?!\w)"
+_BECAUSE: Final = (
+    r"\s(?:car|parce|puisque|porque|pois|perch\u00e9|omdat|want|karena|v\u00ec"
+    r"|\u00e7\u00fcnk\u00fc)(?!\w)"
+)
 _ENDS: Final = (
     r"(?=[\s*_)\]\"'\u201d\u00bb]{0,4}(?:[.,;:!\u2026\u2013\u2014\u3002\uff0c\uff01\uff1b\uff1a\u3001]"
     rf"|\n|\Z)|{_BECAUSE})"
@@ -56,8 +59,12 @@ class Language(NamedTuple):
     """`Let me look again.`"""
     right: tuple[str, ...]
     """`It is correct.`"""
+    answers: tuple[str, ...]
+    """`The answer is`, where no table of announcements has it at any place of a sentence."""
     unless: str
     """What may follow and makes it a condition."""
+    denies: str = ""
+    """What may follow `answers` and denies it."""
     ends: str = SPACED
     """Behind a clause; the default is for languages with blanks between words."""
 
@@ -92,6 +99,14 @@ def pattern(language: Language) -> re.Pattern[str]:
         f"{_STARTS}(?:{lead}(?:{clauses}){behind}|(?P<waits>{_any(language.waits)}){_PAUSES}"
         f"|(?P<corrects>{_any((language.corrects,))})(?=\\s?[:\uff1a])){_WIDE_MARK}",
         re.IGNORECASE,
+    )
+
+
+def announcement(language: Language) -> re.Pattern[str]:
+    """`The answer is` in `language`, if no denial follows."""
+    denied = rf"(?!\s(?:{language.denies})(?!\w))" if language.denies else ""
+    return re.compile(
+        rf"(?<!\w){_any(language.answers)}(?!\w){denied}(?=[\s:]{{1,4}}\S)", re.IGNORECASE
     )
 
 

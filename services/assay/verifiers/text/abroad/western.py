@@ -100,7 +100,12 @@ GERMAN: Final = Language(
             "funktioniert)( doch| schon| so| also| ja){0,2}(?! ?nicht)"
         ),
     ),
+    answers=(
+        "(die|meine|unsere) ((richtige|korrekte|endgültige|finale) )?antwort (ist|lautet)( also)?",
+        "die (richtige|korrekte) lösung (ist|lautet)",
+    ),
     unless="wenn|falls|sofern|außer|es sei denn|nur|für|bei|solange",
+    denies="nicht|kein|weder",
 )
 FRENCH: Final = Language(
     hints="faux|fausse|erreur|correct|juste|ignore|oubli|attend|instant|tromp|inexact|erron",
@@ -177,7 +182,11 @@ FRENCH: Final = Language(
             "donc |finalement |en fait |quand même )?(correcte?|juste|exacte?|bon|bonne|vrai)"
         ),
     ),
+    answers=(
+        "(la|ma|notre) (bonne )?réponse( (correcte|finale|exacte|juste|définitive))? est( donc)?",
+    ),
     unless="si|sauf|quand|lorsque|seulement|pour|uniquement|dans",
+    denies="pas|ni",
 )
 SPANISH: Final = Language(
     hints="correct|error|equivo|erróne|á mal|s mal|ignor|olvid|descart|esper|momento|fals|cierto",
@@ -255,7 +264,9 @@ SPANISH: Final = Language(
             "bien|cierto)"
         ),
     ),
+    answers=("(la|mi|nuestra) respuesta( (correcta|final|exacta|definitiva))? es( entonces)?",),
     unless="si|salvo|cuando|solo|sólo|solamente|para|en|excepto",
+    denies="no",
 )
 PORTUGUESE: Final = Language(
     hints="errad|corret|erro|engan|ignor|esqueç|descart|esper|momento|equivoc|errei|calma",
@@ -322,7 +333,9 @@ PORTUGUESE: Final = Language(
         ),
     ),
     right=("((isso|isto|{thing}|(a|o) {noun}) )?(é|está) (sim |realmente )?(corret[oa]|cert[oa])",),
+    answers=("(a|minha|nossa) resposta( (correta|certa|final|exata))? é( então)?",),
     unless="se|salvo|quando|só|somente|apenas|para|em|exceto",
+    denies="não",
 )
 ITALIAN: Final = Language(
     hints="sbagli|errat|errore|corrett|giust|ignor|dimentic|scart|aspett|momento|attimo|torto",
@@ -390,7 +403,9 @@ ITALIAN: Final = Language(
         ),
     ),
     right=("((questo|ciò|{thing}|(la|il) {noun}) )?è (proprio |davvero )?(corrett[oa]|giust[oa])",),
+    answers=("la( mia| nostra)? risposta( (corretta|finale|giusta|esatta))? è( quindi| dunque)?",),
     unless="se|salvo|quando|solo|soltanto|per|in|tranne",
+    denies="non",
 )
 DUTCH: Final = Language(
     hints="fout|verkeerd|juist|klop|correct|negeer|vergeet|wacht|vergis|momentje",
@@ -453,5 +468,7 @@ DUTCH: Final = Language(
         "(dat|dit|het|{thing}|(de|het) {noun}) is (toch |wel ){0,2}(juist|correct|goed)",
         "(dat|dit|het|{thing}|(de|het) {noun}) klopt( toch| wel)?(?! ?niet)",
     ),
+    answers=("(het|mijn|ons) ((juiste|correcte|uiteindelijke|goede) )?antwoord is( dus)?",),
     unless="als|tenzij|indien|alleen|wanneer|voor|bij",
+    denies="niet|geen",
 )

@@ -64,6 +64,8 @@ _SAYS_NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 """What may follow; anything else may state, compute or affirm something."""
+_REASON_WORDS_MIN: Final = 3
+"""Fewer may be what is right."""
 _REASON: Final = re.compile(
     r"(?:,?\s(?:because|since|as|in\s(?:step|line|part)|somewhere|with|car|parce|puisque|porque|pois|perch\u00e9|omdat|want|karena)\s"
     r"|\s?[,:\u2014\uff0c]\s?|\s-\s)[^.!?\n$\\=]{1,160}",
@@ -71,20 +73,34 @@ _REASON: Final = re.compile(
 )
 """Why it is wrong, up to the end of the sentence."""
 _STATES: Final = re.compile(
-    r"\d{2}|(?<![A-Za-z])(?:if|unless|only|right|correct|fine|good|ok|okay|works?|holds?|is|equals|answer|yes|nevermind"
-    r"|never\smind|but|after\sall|sollte|deve|debe|doit|richtig|korrekt|correcte?|correct[oa]|corrett[oa]|should|must)(?![A-Za-z])"
+    r"\d|(?-i:(?<![A-Za-z])[B-HJ-Z](?![A-Za-z]))|(?<![A-Za-z])(?:if|unless|only|right|correct|fine|good|ok|okay|works?|holds?|equals|answer|yes|nevermind"
+    r"|never\smind|but|instead|better|fits|choose|pick|after\sall|sollte|deve|debe|doit|richtig|korrekt|correcte?|correct[oa]|corrett[oa]|should|must)(?![A-Za-z])"
     r"|\u6b63\u786e|\u5e94\u8be5|\u6b63\u3057\u3044|\ub9de|\u043f\u0440\u0430\u0432\u0438\u043b\u044c\u043d\u043e|\u0432\u0435\u0440\u043d\u043e",
     re.IGNORECASE,
 )
 """A reason with one of these may state, affirm or limit something."""
+_SAYS_IS: Final = re.compile(r"(?<![A-Za-z])(?:is|was|are)(?![A-Za-z])", re.IGNORECASE)
+_BECAUSE: Final = re.compile(r",?\s(?!with)[^\W\d_]", re.IGNORECASE)
+"""A reason that begins with a word for it may say what something is."""
+_PLACE: Final = re.compile(
+    r"\b(?:step|line|part|case|row|equation|section)\s\(?\d{1,2}\b", re.IGNORECASE
+)
 _OTHERS_SAY: Final = re.compile(
-    r"(?<![A-Za-z])(?:some|many|most|others|people|students|beginners|one|you|we|it)\s(?:(?:may|might|could|would|can|often)\s|(?:people|students|others|beginners)\s){0,2}"
+    r"(?<!\w)(?:manche|viele|einige|certains|beaucoup|algunos|muchos|alguns|muitos|alcuni|molti"
+    r"|sommigen?|veel|niekt\u00f3rzy|wielu|\u043d\u0435\u043a\u043e\u0442\u043e\u0440\u044b\u0435|\u043c\u043d\u043e\u0433\u0438\u0435"
+    r"|\u6709\u4eba|\u6709\u4e9b\u4eba|\u5f88\u591a\u4eba|\u591a\u304f\u306e\u4eba)[^.!?\n\u3002]{1,160}[.!?\u3002]?[\s*_(]{0,9}\Z|"
+    r"(?<![A-Za-z])(?:some|many|most|other|few)\s(?:people|students|beginners|solvers|texts|books|authors|solutions|of\sthem)"
+    r"\s[^.!?\n]{1,160}[.!?]?[\s*_(]{0,9}\Z|(?<![A-Za-z])(?:some|many|most|others|people|students|beginners|one|you|we|it)\s(?:(?:may|might|could|would|can|often)\s|(?:people|students|others|beginners)\s){0,2}"
     r"(?:be\s(?:tempt\w+|easy)|is\s(?:tempting|easy)|gets?|says?|said|thinks?|thought|claims?|claimed|believed?|answer|guess|expect|writes?|wrote"
     r"|choose|chose|forgets?|forgot|overlook|miss|assume|sum|use|divide|multiply|count|try)(?![A-Za-z])[^.!?\n]{0,160}[.!?]?[\s*_(]{0,9}\Z",
     re.IGNORECASE,
 )
 """The sentence before a bare `That is wrong.`, if it is about others."""
-_VALUE: Final = re.compile(r"(?:that|this|it)(?:['\u2019]s|\s(?:is|was))\s(?:\w+ly\s)?(?:false|incorrect|wrong|invalid|not\s(?:true|correct|valid|right))\Z", re.IGNORECASE)  # fmt: skip
+_VALUE: Final = re.compile(
+    r"(?:that|this|it)(?:['\u2019]s|\s(?:is|was))\s(?:\w+ly\s)?"
+    r"(?:false|incorrect|wrong|invalid|not\s(?:true|correct|valid|right))\Z",
+    re.IGNORECASE,
+)
 """May be an answer itself."""
 
 
@@ -105,7 +121,21 @@ def is_withdrawn(text: str, *, states: bool = True) -> bool:
     if bare and _OTHERS_SAY.search(end, 0, last.start("bare")):
         return False
     at = last.end()
-    reason = _REASON.match(end, at)
-    if reason is not None and not _STATES.search(reason[0]):
-        at = reason.end()
-    return _SAYS_NOTHING.match(end, at) is not None
+    return _SAYS_NOTHING.match(end, at + len(_reason(end, at))) is not None
+
+
+def reason(text: str) -> str:
+    """Why it is wrong, as the sentence says that takes back what `text` states, or nothing."""
+    end = text[-CHARS_MAX:]
+    last = next(iter(deque(_WITHDRAWS.finditer(end), maxlen=1)), None)
+    return "" if last is None else _reason(end, last.end())
+
+
+def _reason(end: str, at: int) -> str:
+    found = _REASON.match(end, at)
+    if found is None or len(found[0].split()) < _REASON_WORDS_MIN:
+        return ""
+    is_other = _STATES.search(_PLACE.sub(" ", found[0])) or (
+        not _BECAUSE.match(found[0]) and _SAYS_IS.search(found[0])
+    )
+    return "" if is_other else found[0]
