@@ -51,6 +51,7 @@ from tests.fuzz.verdicts.stages.queries import query_case
 from tests.fuzz.verdicts.stages.readers import reader_case
 from tests.fuzz.verdicts.stages.sources import source_case
 from tests.fuzz.verdicts.stages.transcripts import transcript_case
+from tests.fuzz.verdicts.text.abroad import abroad_case
 from tests.fuzz.verdicts.text.documents import document_case, text_case
 from tests.fuzz.verdicts.text.few_words import few_words_case, instructed_place_case
 from tests.fuzz.verdicts.text.instructed import instructed_case
@@ -124,6 +125,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "long_thoughts": (long_thought_case, 0.5),
     "withdrawn_blocks": (withdrawn_block_case, 3),
     "remarks": (remark_case, 2),
+    "abroad": (abroad_case, 3),
     "open_rows": (open_rows_case, 1),
     "nested": (nested_case, 0.3),
     "queries": (query_case, 1.5),

@@ -95,6 +95,8 @@ _RETRACTION: Final = re.compile(
     r"(?:wait|actually|correction|scratch[ ]that"
     r"|on[ ]second[ ]thought|let[ ]me[ ]correct|i[ ]was[ ]wrong|i[ ]made[ ]a[ ]mistake|sorry"
     r"|just[ ]kidding|never[ ]?mind|strike[ ]that|my[ ]mistake|oops|or[ ]rather"
+    r"|(?:please[ ])?(?:ignore|disregard|forget|scratch|discard)[ ](?:that|this|it"
+    r"|(?:the|my)[ ](?:above|previous|last|first|earlier))"
     r"|hold[ ]on|i[ ]mean|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
     re.IGNORECASE,
 )
@@ -158,8 +160,9 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         return found._replace(labels=named)
     labels = labels_of(choices)
     text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
-    text = in_english(text, bare=not any(map(is_a_verdict, choices)))
-    if _is_withdrawn(text, labels):
+    bare = not any(map(is_a_verdict, choices))
+    text = in_english(text, bare=bare)
+    if _is_withdrawn(text, labels, bare=bare):
         return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
@@ -173,10 +176,11 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
     return reading
 
 
-def _is_withdrawn(text: str, labels: Labels) -> bool:
+def _is_withdrawn(text: str, labels: Labels, *, bare: bool) -> bool:
+    """`bare`: no label is one that `This is false.` may state."""
     if not withdrawn.is_withdrawn(text):
         return False
-    states = any(True for kind in _EXPLICIT for _ in _statements(text, kind))
+    states = bare or any(True for kind in _EXPLICIT for _ in _statements(text, kind))
     reason = withdrawn.reason(text)
     named = labels.read(plain_text(reason), is_direct=False)[0] if reason else ()
     return withdrawn.is_withdrawn(text, states=states) and not named

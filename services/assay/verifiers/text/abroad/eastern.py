@@ -26,7 +26,7 @@ POLISH: Final = Language(
     very="jednak|całkowicie|chyba|też",
     thing=(
         (
-            "(mo[ja]{1,2}|mój|t[ao]|ten|tę|powyższ[yae]|poprzedni[ae]?) ((powyższ[yaeą]|"
+            "(mo[ja]{1,2}|mój|t[ao]|ten|tę|powyższ[yaeą]|poprzedni[aeą]?) ((powyższ[yaeą]|"
             "poprzedni[aeą]?) )?{noun}( powyżej)?"
         ),
         "{noun} powyżej",
@@ -401,7 +401,8 @@ KOREAN: Final = Language(
     },
     wrong=(
         (
-            "((이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? )?{very}(틀렸(습니다|어요|다|네요)|"
+            "((이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? )?"
+            "{very}(틀렸(습니다|어요|다|네요)|"
             "틀린 (것입니다|거예요)|잘못(됐|되었)(습니다|어요|다|네요)|오류입니다|"
             "잘못입니다|맞지 않(습니다|아요|다)|"
             "정확하지 않(습니다|아요))"

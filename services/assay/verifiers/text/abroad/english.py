@@ -19,6 +19,7 @@ _LANGUAGES: Final = (
     *(eastern.VIETNAMESE, eastern.CHINESE, eastern.JAPANESE, eastern.KOREAN),
 )
 _VERDICT_CHARS_MIN: Final = 4
+_CALLED_WRONG: Final = ("false", "wrong", "incorrect", "invalid", "not ", "untrue")
 _ANSWERS: Final = tuple(
     tuple(word for word in one.nouns if one.nouns[word] in {"answer", "solution"})
     if one.answers
@@ -63,9 +64,9 @@ def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
 
 
 def is_a_verdict(word: str) -> bool:
-    """Whether a word may be part of `that is wrong` in one of the languages: `falsch`, `faux`."""
+    """Whether a word may be part of `that is wrong` in any language: `falsch`, `faux`, `false`."""
     folded = word.strip().casefold()
-    return any(
+    return folded.startswith(_CALLED_WRONG) or any(
         folded.startswith(hint)
         for at in range(len(_LANGUAGES))
         for hint in _hints(at, is_ascii=False)

@@ -11,7 +11,7 @@ SPACED: Final = r"(?!\w)"
 _BLANK: Final = r"\s"
 _APOSTROPHE: Final = "['\u2019]"
 _STARTS: Final = (
-    r"(?P<start>(?:^|[\n.!?;$})*>\]\u3002\uff01\uff1f\uff1b\u2026])"
+    r"(?P<start>(?:^|[\n.!?;$})*>\]\u3002\uff01\uff1f\uff1b\u2026]|(?<=[\u3002\uff01\uff1f\uff1b]))"
     "[\\s*_(\\[#>\"'\u201c\u201e\u00ab-]{0,9})"
 )
 _MARK: Final = r"[\s,.:!\u2026\u2013\u2014\uff0c\u3001\u3002\uff01\uff1a-]"
