@@ -107,7 +107,12 @@ _SECOND_LOOK: Final = re.compile(
     r"|look|review)\b"
     r"|(?:no[, ]+)?(?:that|this|it)(?:'s|[ ]is|[ ]was)[ ](?:wrong|incorrect|false"
     r"|not[ ](?:right|correct)"
-    r"|an?[ ](?:mistake|error))(?=\s?[.,;:!\u2014-])|wrong(?=!))",
+    r"|an?[ ](?:mistake|error))(?=\s?[.,;:!\u2014-])|wrong(?=!)"
+    r"|i[ ](?:take[ ]back|retract|withdraw)\b"
+    r"|(?:everything|all[ ]of[ ]the|the)[ ]above[ ](?:is|was)[ ](?:wrong|incorrect)\b"
+    r"|(?:this|that|my|the[ ]above)(?:[ ]answer)?[ ](?:should|must)[ ]be[ ](?:ignored"
+    r"|disregarded)\b|(?:nope|no|nah),[ ](?:wrong|incorrect|not[ ]right)\b"
+    r"|(?:the|my|this)[ ]answer[ ]does(?:n't|[ ]not)[ ](?:satisfy|fit|match|meet)\b)",
     re.IGNORECASE,
 )
 """May begin a correction; it is one if an answer is stated after it."""

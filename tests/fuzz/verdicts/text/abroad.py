@@ -1,4 +1,4 @@
-"""Responses in fourteen languages that take back a value, a label, words or a block, or keep them.
+"""Responses in fifteen languages that take back a value, a label, words or a block, or keep them.
 
 The sentences are written for the generator, apart from the tables of the verifiers. What is kept is
 followed by a sentence that only sounds like a withdrawal: a question, a condition, a check.
@@ -19,6 +19,10 @@ class _Tongue(NamedTuple):
 
 
 _TONGUES: Final = (
+    _Tongue("The answer is {}.", "The correct answer is {}.",
+            ("Wait, this is wrong, because I forgot the last term.", "Wait — that is wrong.", "I take that back.", "I take back my answer.", "I retract this answer.", "I withdraw my answer.", "Nope, wrong.", "No, that's incorrect: a case is missing.", "The above is wrong.", "Everything above is wrong.", "This answer should be ignored.", "Please do not use this answer.", "Actually I think I made a mistake in step 2.", "Hmm, I forgot to divide, so this is wrong.", "On checking, the answer does not satisfy the equation.", "That was a mistake since the order matters. Let me redo this."),
+            ("I take that back.", "The above code is wrong, because it skips the last item.", "Wait, this is wrong: it skips the last item."),
+            ("Some would say that it is smaller. That is wrong.", "Many students forget the sign. That is a mistake.", "If this is wrong, let me know.", "I am sure that this is not wrong.", "Is this wrong? No.", "Some books sort first. That is wrong.", "The check does not take back anything.")),
     _Tongue("Die Antwort ist {}.", "Die richtige Antwort ist {}.",
             ("Moment, das ist falsch.", "Warte, das stimmt nicht.", "Nein, das war ein Fehler.", "Das ist leider falsch.", "Ich habe mich verrechnet.", "Ich habe einen Fehler gemacht.", "Bitte ignoriere die obige Antwort.", "Halt, das kann nicht stimmen. Lass mich das noch einmal prüfen."),
             ("Der Code oben ist falsch.", "Ignoriere den obigen Code.", "Moment, das ist falsch."),
@@ -74,7 +78,7 @@ _MARKS: Final = ("\\boxed{{{}}}", "**\\boxed{{{}}}**", "<answer>{}</answer>", "$
 
 def abroad_case(rng: random.Random) -> Case:
     """A value, a label, words or a program; kept, taken back, or taken back for another one."""
-    tongue = rng.choice(_TONGUES)
+    tongue = rng.choice(_TONGUES) if rng.random() < 0.8 else _TONGUES[0]
     kind = rng.choice(("math", "math", "choice", "exact", "code.python"))
     fate = rng.choice(("kept", "taken back", "corrected"))
     if kind == "code.python":

@@ -103,7 +103,7 @@ RUSSIAN: Final = Language(
         "блок": "block",
     },
     wrong=(
-        "(это |так )?{very}(неверно|неправильно|ошибка|не так|не верно|не правильно)",
+        "(это|так) {very}(неверно|неправильно|ошибка|не так|не верно|не правильно)",
         "это {very}не (может быть|подходит|работает)",
     ),
     named=(
@@ -133,6 +133,7 @@ RUSSIAN: Final = Language(
     ),
     answers=("((правильный|верный|окончательный|мой) )?ответ( —| –| -| это)",),
     unless="если|когда|только|при|для|кроме",
+    short=("(не ?верно|не ?правильно|ошибка|не так)",),
     denies="не",
 )
 TURKISH: Final = Language(
@@ -156,7 +157,7 @@ TURKISH: Final = Language(
         "sürüm": "version",
     },
     wrong=(
-        "(bu )?{very}(yanlış|hatalı)(dır|tır|tı|ydı)?",
+        "bu {very}(yanlış|hatalı)(dır|tır|tı|ydı)?",
         "bu {very}doğru değil",
         "bu {very}bir hata",
     ),
@@ -178,6 +179,7 @@ TURKISH: Final = Language(
     right=("(bu|{thing}) {very}doğru(?! ?değil)",),
     answers=(),
     unless="eğer|ise|sadece|yalnızca",
+    short=("(yanlış|hatalı)",),
 )
 INDONESIAN: Final = Language(
     hints="salah|keliru|tunggu|abaikan|kesalahan|koreksi|benar",
@@ -231,11 +233,7 @@ VIETNAMESE: Final = Language(
         "truy vấn": "query",
         "phiên bản": "version",
     },
-    wrong=(
-        "(điều (này|đó)|cái (này|đó)|như vậy|thế) {very}(sai|không đúng|nhầm)( rồi)?",
-        "sai rồi",
-        "không đúng( rồi)?",
-    ),
+    wrong=("(điều (này|đó)|cái (này|đó)|như vậy|thế) {very}(sai|không đúng|nhầm)( rồi)?",),
     named=("{thing} {very}(sai|không đúng|nhầm)( rồi)?",),
     drops=("(hãy |xin |vui lòng )?bỏ qua (điều (này|đó)|phần trên|những gì ở trên)",),
     drops_named=("(hãy |xin |vui lòng )?bỏ qua {thing}",),
@@ -244,6 +242,7 @@ VIETNAMESE: Final = Language(
     right=("(điều (này|đó)|{thing}) {very}(vẫn )?(đúng|chính xác)",),
     answers=("(đáp án|câu trả lời)( đúng| cuối cùng)? là",),
     unless="nếu|khi|chỉ|trừ",
+    short=("sai rồi", "không đúng( rồi)?"),
     denies="không",
 )
 CHINESE: Final = Language(
@@ -288,7 +287,7 @@ CHINESE: Final = Language(
         "版本": "version",
     },
     wrong=(
-        "(这|这个|那|那个|它|這|這個|这样)?{very}(是|就是)?(错的?|错误的?|錯的?|錯誤的?|不对的?|不對的?|不正确的?|不正確的?|有误|不成立)",
+        "(这|这个|那|那个|它|這|這個|这样){very}(是|就是)?(错的?|错误的?|錯的?|錯誤的?|不对的?|不對的?|不正确的?|不正確的?|有误|不成立)",
         "(搞|算|弄|写)错",
     ),
     named=(
@@ -303,6 +302,7 @@ CHINESE: Final = Language(
     right=("(这|这个|它|{thing})?(是|确实是|还是|仍然是)(正确的|对的|正確的)",),
     answers=(),
     unless="仅当|如果",
+    short=("(错了?|錯了?|不对|不對|不正确|有误)",),
     ends="了?[吧啊呢]?(?=[\\s。，！；：,.!;:…)*—]|$)",
 )
 JAPANESE: Final = Language(
@@ -343,7 +343,7 @@ JAPANESE: Final = Language(
     },
     wrong=(
         (
-            "((これ|それ)(は|が))?{very}(間違い(です|でした|だ)?|間違って(います|いました|いる|ました)|誤り(です|でした|だ)?|誤って(います|"
+            "(これ|それ)(は|が){very}(間違い(です|でした|だ)?|間違って(います|いました|いる|ました)|誤り(です|でした|だ)?|誤って(います|"
             "いる)|違います|違う|正しくありません|正しくない(です)?)"
         ),
     ),
@@ -366,6 +366,7 @@ JAPANESE: Final = Language(
     right=("((これ|それ)(は|が)|{thing}(は|が))?(やはり)?(正しい(です)?|合って(います|いる))",),
     answers=(),
     unless="場合",
+    short=("(間違い|間違って|誤り|違い)(です|でした|だ|ます|います|いました)?", "違う"),
     ends="[ねよ]?(?=[\\s。，、！；：,.!;:…)*—]|$)",
 )
 KOREAN: Final = Language(
@@ -401,7 +402,7 @@ KOREAN: Final = Language(
     },
     wrong=(
         (
-            "((이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? )?"
+            "(이것|그것|이건|그건|이게|그게|이|저것)(은|는|이)? "
             "{very}(틀렸(습니다|어요|다|네요)|"
             "틀린 (것입니다|거예요)|잘못(됐|되었)(습니다|어요|다|네요)|오류입니다|"
             "잘못입니다|맞지 않(습니다|아요|다)|"
@@ -424,5 +425,6 @@ KOREAN: Final = Language(
     ),
     answers=(),
     unless="경우",
+    short=("(틀렸|잘못(됐|되었))(습니다|어요|다|네요)", "(오류|잘못)입니다", "맞지 않습니다"),
     ends="(?=[\\s。，！；：,.!;:…)*—]|$)",
 )

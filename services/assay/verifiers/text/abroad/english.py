@@ -41,6 +41,7 @@ _SAYS: Final = {
     "drops": "ignore that",
     "erred": "I made a mistake",
     "wrong": "that is wrong",
+    "short": "that is wrong",
     "again": "let me recheck",
     "right": "it is correct",
 }
@@ -109,6 +110,8 @@ def _said(said: re.Match[str], language: Language, *, affirms: bool, bare: bool)
         return f"{begin}Correction{_mark(said)}"
     name = next(one for one in CLAUSES if said[one])
     if (name == "right" and not affirms) or (name == "wrong" and not (bare or said["lead"])):
+        return said[0]
+    if name == "short" and not said["lead"]:
         return said[0]
     lead = "Wait, " if said["lead"] and name != "right" else ""
     clause = _SAYS[name].replace("{noun}", _noun(said[name], language))

@@ -11,8 +11,9 @@ SPACED: Final = r"(?!\w)"
 _BLANK: Final = r"\s"
 _APOSTROPHE: Final = "['\u2019]"
 _STARTS: Final = (
-    r"(?P<start>(?:^|[\n.!?;$})*>\]\u3002\uff01\uff1f\uff1b\u2026]|(?<=[\u3002\uff01\uff1f\uff1b]))"
-    "[\\s*_(\\[#>\"'\u201c\u201e\u00ab-]{0,9})"
+    r"(?P<start>(?:^|[\n.!?;$})*\]\u3002\uff01\uff1f\uff1b\u2026]|(?<!<answer)>"
+    r"|(?<=[\u3002\uff01\uff1f\uff1b]))"
+    "[\\s*_(\\[>\"'\u201c\u201e\u00ab-]{0,9})"
 )
 _MARK: Final = r"[\s,.:!\u2026\u2013\u2014\uff0c\u3001\u3002\uff01\uff1a-]"
 _PAUSES: Final = r"(?=\s?[,.!\u2026\u2014\uff0c\u3001\u3002\uff01])"
@@ -26,7 +27,7 @@ _ENDS: Final = (
 )
 _WIDE_MARK: Final = "(?P<mark>[\u3002\uff01\uff1b\uff1a\uff0c\u3001])?"
 _ASKS: Final = r"(?![^.!?\n\u3002\uff01\uff1f]{0,80}[?\uff1f])"
-CLAUSES: Final = ("drops_named", "named", "drops", "erred", "wrong", "again", "right")
+CLAUSES: Final = ("drops_named", "named", "drops", "erred", "wrong", "short", "again", "right")
 
 
 class Language(NamedTuple):
@@ -63,6 +64,8 @@ class Language(NamedTuple):
     """`The answer is`, where no table of announcements has it at any place of a sentence."""
     unless: str
     """What may follow and makes it a condition."""
+    short: tuple[str, ...] = ("(?!)",)
+    """`Wrong`, which counts behind one of `leads` only: it may be an answer."""
     denies: str = ""
     """What may follow `answers` and denies it."""
     ends: str = SPACED

@@ -39,7 +39,7 @@ _ENDS_CHARS_MAX: Final = 400
 """Of a text between blocks, at either end."""
 _HINT: Final = re.compile(
     r"wrong|ncorrect|mistake|error|scratch|strike|gnore|sregard|scard|forget|wait|does|not|never|avoid|n['\u2019]t"
-    r"|~~|<s|<del|<!--|bad|buggy|broken|false|nstead|rather|actually|oops|sorry|correct|no\b|edit|update|erratum"
+    r"|~~|<s|<del|<!--|bad|buggy|broken|false|nstead|rather|actually|oops|sorry|correct|no\b|edit|update|erratum|take|tract|withdraw"
     rf"|[^\x00-\u00ff]|{'|'.join(map(re.escape, foreign.PARTS))}",
     re.IGNORECASE,
 )

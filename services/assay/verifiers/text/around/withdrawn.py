@@ -79,7 +79,10 @@ _STATES: Final = re.compile(
     re.IGNORECASE,
 )
 """A reason with one of these may state, affirm or limit something."""
-_SAYS_IS: Final = re.compile(r"(?<![A-Za-z])(?:is|was|are)(?![A-Za-z])", re.IGNORECASE)
+_SAYS_IS: Final = re.compile(
+    r"(?<![A-Za-z])(?:(?:it|that|this|one|value|result)\s(?:is|was)|it['\u2019]s)(?![A-Za-z])",
+    re.IGNORECASE,
+)
 _BECAUSE: Final = re.compile(r",?\s(?!with)[^\W\d_]", re.IGNORECASE)
 """A reason that begins with a word for it may say what something is."""
 _PLACE: Final = re.compile(
