@@ -27,7 +27,7 @@ Espere, isso est\u00e1 errado.
 Aspetta, \u00e8 sbagliato.
 Wacht, dat is fout.
 Czekaj, to jest b\u0142\u0119dne.
-\u041f\u043e\u0434\u043e\u0436\u0434\u0438\u0442\u0435, \u044d\u0442\u043e \u043d\u0435\u0432\u0435\u0440\u043d\u043e.
+\u0421\u0442\u043e\u043f, \u044d\u0442\u043e \u043e\u0448\u0438\u0431\u043a\u0430.
 Bekle, bu yanl\u0131\u015f.
 Tunggu, itu salah.
 Khoan, \u0111i\u1ec1u n\u00e0y sai.

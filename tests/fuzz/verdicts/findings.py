@@ -31,6 +31,7 @@ from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.quotients import quotient_case
 from tests.fuzz.verdicts.mathematics.several.amounts import amount_case
 from tests.fuzz.verdicts.mathematics.several.around import around_case
 from tests.fuzz.verdicts.mathematics.several.comments import comment_case
@@ -96,6 +97,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "notations": (notation_case, 16),
     "comments": (comment_case, 8),
     "operations": (operation_case, 4),
+    "quotients": (quotient_case, 2),
     "ways": (way_case, 4),
     "offers": (offer_case, 4),
     "around": (around_case, 3),
