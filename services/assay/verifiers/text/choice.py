@@ -165,9 +165,9 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         return found._replace(labels=named)
     labels = labels_of(choices)
     text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
-    bare = not any(map(is_a_verdict, choices))
-    text = in_english(text, bare=bare)
-    if _is_withdrawn(text, labels, bare=bare):
+    is_safe = not any(map(is_a_verdict, choices))
+    text = in_english(text, bare=is_safe)
+    if _is_withdrawn(text, labels, bare=is_safe):
         return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:

@@ -241,8 +241,9 @@ def compound_form(said: str, *, any_quotient: bool = False) -> str:
     if above is None or below is None or len(above) + len(below) < _FACTORS_MIN:
         return ""
     over = [(name, -power if power > 0 else power) for name, power in below]
-    top = [_power_form(name, power) for name, power in (*above, *over) if power > 0]
-    bottom = [_power_form(name, -power) for name, power in (*above, *over) if power < 0]
+    factors = sorted((*above, *over))
+    top = [_power_form(name, power) for name, power in factors if power > 0]
+    bottom = [_power_form(name, -power) for name, power in factors if power < 0]
     return "/".join(("*".join(top) or "1", *bottom))
 
 
