@@ -135,7 +135,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "judged": (judged_case, 0.8),
     "combined": (combined_case, 1),
     "judges": (judge_case, 2),
-    "brittle": (brittle_case, 1),
+    "brittle": (brittle_case, 2),
     "graded": (graded_case, 0.8),
     "forms": (form_case, 3),
     "readers": (reader_case, 2),

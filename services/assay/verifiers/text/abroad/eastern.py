@@ -1,13 +1,13 @@
 """Phrases of languages of Eastern Europe and Asia that take back what was said.
 
-See `assay.verifiers.text.abroad.language`.
+See `assay.verifiers.text.abroad.tongue`.
 """
 
 from typing import Final
 
-from assay.verifiers.text.abroad.language import Language
+from assay.verifiers.text.abroad.tongue import Tongue
 
-POLISH: Final = Language(
+POLISH: Final = Tongue(
     hints="błęd|błąd|źle|popraw|prawid|zigno|czekaj|pomyl|mylił|zaraz|chwil|korekta",
     waits=("(za)?czekaj(cie)?", "zaraz", "chwil(a|eczkę|kę)", "moment"),
     corrects="korekta",
@@ -61,7 +61,7 @@ POLISH: Final = Language(
     unless="jeśli|jeżeli|gdy|chyba że|tylko|dla|o ile",
     denies="nie",
 )
-RUSSIAN: Final = Language(
+RUSSIAN: Final = Tongue(
     hints=(
         "невер|неправил|ошиб|игнор|подожд|погод|стоп|постой|не так|верно|правильно|забудь|"
         "поправка|исправление"
@@ -136,7 +136,7 @@ RUSSIAN: Final = Language(
     short=("(не ?верно|не ?правильно|ошибка|не так)",),
     denies="не",
 )
-TURKISH: Final = Language(
+TURKISH: Final = Tongue(
     hints="yanlış|hata|bekle|dur|görmezden|dikkate|yanıld|düzeltme|doğru",
     waits=("bekle(yin)?", "dur(un)?", "bir (dakika|saniye)"),
     corrects="düzeltme",
@@ -181,7 +181,7 @@ TURKISH: Final = Language(
     unless="eğer|ise|sadece|yalnızca",
     short=("(yanlış|hatalı)",),
 )
-INDONESIAN: Final = Language(
+INDONESIAN: Final = Tongue(
     hints="salah|keliru|tunggu|abaikan|kesalahan|koreksi|benar",
     waits=("tunggu( sebentar| dulu)?", "sebentar"),
     corrects="koreksi",
@@ -215,7 +215,7 @@ INDONESIAN: Final = Language(
     unless="jika|kalau|kecuali|hanya|untuk|apabila",
     denies="bukan|tidak",
 )
-VIETNAMESE: Final = Language(
+VIETNAMESE: Final = Tongue(
     hints="sai|nhầm|khoan|đợi|chờ|bỏ qua|không đúng|đính chính|đúng",
     waits=("khoan( đã)?", "đợi( đã| chút)?", "chờ( đã| chút)?"),
     corrects="đính chính",
@@ -245,7 +245,7 @@ VIETNAMESE: Final = Language(
     short=("sai rồi", "không đúng( rồi)?"),
     denies="không",
 )
-CHINESE: Final = Language(
+CHINESE: Final = Tongue(
     hints="错|錯|不对|不對|不正确|不正確|等等|等一下|稍等|忽略|更正|搞错|算错|不成立|无视|作废",
     waits=("等等", "等一下", "等一等", "稍等(一下)?", "慢着"),
     corrects="更正|修正",
@@ -305,7 +305,7 @@ CHINESE: Final = Language(
     short=("(错了?|錯了?|不对|不對|不正确|有误)",),
     ends="了?[吧啊呢]?(?=[\\s。，！；：,.!;:…)*—]|$)",
 )
-JAPANESE: Final = Language(
+JAPANESE: Final = Tongue(
     hints="間違|違|誤|無視|待って|訂正|正しく|ミス",
     waits=("(ちょっと)?待って(ください)?", "少々お待ちください", "おっと"),
     corrects="訂正",
@@ -369,7 +369,7 @@ JAPANESE: Final = Language(
     short=("(間違い|間違って|誤り|違い)(です|でした|だ|ます|います|いました)?", "違う"),
     ends="[ねよ]?(?=[\\s。，、！；：,.!;:…)*—]|$)",
 )
-KOREAN: Final = Language(
+KOREAN: Final = Tongue(
     hints="틀렸|틀리|틀린|잘못|오류|무시|잠깐|잠시|정정|실수|아니|맞지",
     waits=("잠깐(만|만요)?", "잠시만(요)?", "기다려( ?주세요)?"),
     corrects="정정",

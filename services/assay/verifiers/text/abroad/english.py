@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Final
 
 from assay.verifiers.text.abroad import eastern, western
-from assay.verifiers.text.abroad.language import ANY_NOUNS, CLAUSES, Language, announcement, pattern
+from assay.verifiers.text.abroad.tongue import ANY_NOUNS, CLAUSES, Tongue, announcement, pattern
 
 _LANGUAGES: Final = (
     *(western.GERMAN, western.FRENCH, western.SPANISH, western.PORTUGUESE, western.ITALIAN),
@@ -100,7 +100,7 @@ def _hints(at: int, *, is_ascii: bool) -> tuple[str, ...]:
     return tuple(hint for hint in hints if hint.isascii()) if is_ascii else hints
 
 
-def _said(said: re.Match[str], language: Language, *, affirms: bool, bare: bool) -> str:
+def _said(said: re.Match[str], language: Tongue, *, affirms: bool, bare: bool) -> str:
     begin = said["start"]
     if begin[:1] in _MARKS:
         begin = f"{_MARKS[begin[0]]} {begin[1:]}"
@@ -122,7 +122,7 @@ def _mark(said: re.Match[str]) -> str:
     return f"{_MARKS[said['mark']]} " if said["mark"] else ""
 
 
-def _noun(said: str, language: Language) -> str:
+def _noun(said: str, language: Tongue) -> str:
     folded = said.casefold()
     for word, english in (*language.nouns.items(), *ANY_NOUNS.items()):
         if word in folded:

@@ -1,13 +1,13 @@
 """Phrases of languages of Western Europe that take back what was said.
 
-See `assay.verifiers.text.abroad.language`.
+See `assay.verifiers.text.abroad.tongue`.
 """
 
 from typing import Final
 
-from assay.verifiers.text.abroad.language import Language
+from assay.verifiers.text.abroad.tongue import Tongue
 
-GERMAN: Final = Language(
+GERMAN: Final = Tongue(
     hints=(
         "falsch|fehler|rrt|korrekt|gnorier|vergiss|vergess|verwirf|verwerf|moment|warte|richtig|"
         "stopp|stimm|verrechn|vertan"
@@ -107,7 +107,7 @@ GERMAN: Final = Language(
     unless="wenn|falls|sofern|außer|es sei denn|nur|für|bei|solange",
     denies="nicht|kein|weder",
 )
-FRENCH: Final = Language(
+FRENCH: Final = Tongue(
     hints="faux|fausse|erreur|correct|juste|ignore|oubli|attend|instant|tromp|inexact|erron",
     waits=("attend(s|ez)", "un instant", "une minute"),
     corrects="correction|rectification",
@@ -188,7 +188,7 @@ FRENCH: Final = Language(
     unless="si|sauf|quand|lorsque|seulement|pour|uniquement|dans",
     denies="pas|ni",
 )
-SPANISH: Final = Language(
+SPANISH: Final = Tongue(
     hints="correct|error|equivo|erróne|á mal|s mal|ignor|olvid|descart|esper|momento|fals|cierto",
     waits=("esper[ae](n|me|dme)?", "un momento"),
     corrects="corrección",
@@ -268,7 +268,7 @@ SPANISH: Final = Language(
     unless="si|salvo|cuando|solo|sólo|solamente|para|en|excepto",
     denies="no",
 )
-PORTUGUESE: Final = Language(
+PORTUGUESE: Final = Tongue(
     hints="errad|corret|erro|engan|ignor|esqueç|descart|esper|momento|equivoc|errei|calma",
     waits=("esper[ae]", "um momento", "calma"),
     corrects="correção",
@@ -337,7 +337,7 @@ PORTUGUESE: Final = Language(
     unless="se|salvo|quando|só|somente|apenas|para|em|exceto",
     denies="não",
 )
-ITALIAN: Final = Language(
+ITALIAN: Final = Tongue(
     hints="sbagli|errat|errore|corrett|giust|ignor|dimentic|scart|aspett|momento|attimo|torto",
     waits=("aspett[ai](te)?", "un (momento|attimo)"),
     corrects="correzione",
@@ -407,7 +407,7 @@ ITALIAN: Final = Language(
     unless="se|salvo|quando|solo|soltanto|per|in|tranne",
     denies="non",
 )
-DUTCH: Final = Language(
+DUTCH: Final = Tongue(
     hints="fout|verkeerd|juist|klop|correct|negeer|vergeet|wacht|vergis|momentje",
     waits=("wacht( even)?", "momentje"),
     corrects="correctie",

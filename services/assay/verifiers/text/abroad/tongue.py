@@ -30,7 +30,7 @@ _ASKS: Final = r"(?![^.!?\n\u3002\uff01\uff1f]{0,80}[?\uff1f])"
 CLAUSES: Final = ("drops_named", "named", "drops", "erred", "wrong", "short", "again", "right")
 
 
-class Language(NamedTuple):
+class Tongue(NamedTuple):
     """Phrases of one language."""
 
     hints: str
@@ -81,7 +81,7 @@ ANY_NOUNS: Final = {
 }
 
 
-def pattern(language: Language) -> re.Pattern[str]:
+def pattern(language: Tongue) -> re.Pattern[str]:
     """A sentence of `language`; its groups are `start`, `lead`, one of `CLAUSES`, `waits` and
     `corrects`."""
     is_spaced = language.ends == SPACED
@@ -105,7 +105,7 @@ def pattern(language: Language) -> re.Pattern[str]:
     )
 
 
-def announcement(language: Language) -> re.Pattern[str]:
+def announcement(language: Tongue) -> re.Pattern[str]:
     """`The answer is` in `language`, if no denial follows."""
     denied = rf"(?!\s(?:{language.denies})(?!\w))" if language.denies else ""
     return re.compile(
