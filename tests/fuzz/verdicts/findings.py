@@ -3,12 +3,14 @@
 import asyncio
 import json
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.code import functions
@@ -40,6 +42,7 @@ from tests.fuzz.verdicts.mathematics.several.ways import way_case
 from tests.fuzz.verdicts.mathematics.several.wrappings import wrapped_label_case, wrapping_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
+from tests.fuzz.verdicts.stages import brittle
 from tests.fuzz.verdicts.stages.brittle import brittle_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
@@ -242,14 +245,20 @@ async def judge(
 def judge_here(cases: Iterable[tuple[int, Case]]) -> Report:
     """Judge cases in this process, one after the other, up to the first finding.
 
-    Without a platform: what a handler raises is the platform's failure, as it is in a worker.
+    Without a platform: what a handler raises is the platform's failure, as it is in a worker. What
+    ends the process that judges it is left out.
     """
     report = Report()
-    with tempfile.TemporaryDirectory() as scratch:
+    with (
+        patch.object(sys, "path", [str(brittle.PATH), *sys.path]),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         verifiers = VerifierSettings(function_paths=(functions.PATH,))
         local = LocalPipelines(scratch=Path(scratch), verifiers=verifiers)
         try:
             for index, case in cases:
+                if case.kind == brittle.ENDS_SLOT:
+                    continue
                 _add(report, index, case, _judged_here(local, case))
                 if report.findings:
                     break

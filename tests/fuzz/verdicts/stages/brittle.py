@@ -14,6 +14,8 @@ PATH: Final = Path(__file__).with_name("brittle_plugin")
 _CAUGHT: Final = (
     "value", "lookup", "stop", "text", "long", "group", "os", "assertion", "unicode", "deep", "nested",
 )  # fmt: skip
+ENDS_SLOT: Final = "brittle: slot"
+"""The kind of cases with which the process ends that judges them."""
 _ENDS_SLOT: Final = ("spin", "memory", "exit", "interrupt", "leaves", "killed", "aborts")
 _ALWAYS: Final = 99
 RUNS_MAX: Final = 3

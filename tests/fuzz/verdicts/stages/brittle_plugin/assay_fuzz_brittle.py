@@ -8,7 +8,6 @@ fault.
 import gc
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -138,7 +137,6 @@ class BrittleHandler:
 
     def __init__(self, context: HandlerContext) -> None:
         self._failed: Counter[str] = Counter()
-        sys.setrecursionlimit(1_000)
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         return [self._one(work) for work in works]
