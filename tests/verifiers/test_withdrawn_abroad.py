@@ -47,6 +47,8 @@ No, that's incorrect: a case is missing.
 Actually I think I made a mistake in step 2.
 Hmm, I forgot to divide, so this is wrong.
 On checking, the answer does not satisfy the equation.
+Here we divide by two. That is wrong.
+I made some assumptions. That is wrong.
 """
 STAYS = """
 Das ist richtig.
@@ -58,6 +60,8 @@ Eso es incorrecto si x es negativo.
 \u5982\u679c\u5217\u8868\u4e3a\u7a7a\uff0c\u8fd9\u662f\u9519\u7684\u3002
 \u8fd9\u662f\u9519\u7684\u5417\uff1f\u4e0d\u662f\u3002
 Some would say 80. That is wrong.
+One might say 80. That is wrong.
+It may be tempting to add first. That is a mistake.
 Many students forget the sign. That is a mistake.
 Some books add first. That is wrong, because signs differ.
 If this is wrong, let me know.

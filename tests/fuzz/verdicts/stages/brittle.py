@@ -25,9 +25,9 @@ RUNS_MAX: Final = 3
 def brittle_case(rng: random.Random) -> Case:
     """A response that is judged, that fails now and then or always, or a host that fails always."""
     said = rng.choice(("right", "right", "wrong"))
-    kind = rng.choice(("judged", "seldom", "always", "slot", "host", "host"))
+    kind = rng.choice(("judged", "rarely", "always", "slot", "host", "host"))
     response, is_right = said, said == "right"
-    if kind == "seldom":
+    if kind == "rarely":
         response = f"{rng.choice(_CAUGHT)} {rng.randint(1, RUNS_MAX - 1)} {said}"
     elif kind in {"always", "slot"}:
         failure = rng.choice(_CAUGHT if kind == "always" else _ENDS_SLOT)
