@@ -195,6 +195,30 @@ def test_a_confined_stage_without_an_end_is_a_limit(
     assert verdict.outcome is Outcome.RESOURCE_LIMIT
 
 
+class Dies(ShapeHandler):
+    """Its process ends for some responses."""
+
+    responses: tuple[str, ...] = ("odd",)
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        if any(work.response in self.responses for work in works):
+            os._exit(3)
+        return super().run(works)
+
+
+def test_a_response_with_which_a_confined_process_dies_is_wrong(bench: Any) -> None:
+    [stage] = bench.pipelines["shape"].stages
+    context: HandlerContext = bench._context
+    handler = Dies(context)
+    child = isolation.ConfinedChild(stage, handler, context.sandbox)
+    verdict = child.run(bench.work("shape", "odd", {"length": 1}, length_max=5))
+    assert isinstance(verdict, Ended)
+    assert (verdict.reward, verdict.evidence.verdict) == (0.0, "broke_the_run")
+    handler.responses = ("odd", "", "0")
+    with pytest.raises(RuntimeError, match="died"):
+        child.run(bench.work("shape", "odd", {"length": 1}, length_max=5))
+
+
 class Counting:
     """Permits of a host that counts who asks."""
 

@@ -49,6 +49,22 @@ EQUAL = {
     "$1.6 \\times 10^{-19}$ C": ("1.6e-19 C", r"1.6 \times 10^{-19} C", "1.6e-19"),
     r"1.6 \times 10^{-19} C": ("1.6e-19", r"1.6\times 10^{-19}\text{ coulombs}"),
     r"5 \mu\text{C}": (r"5 \times 10^{-6} \text{ C}", r"5 \text{ microcoulombs}"),
+    r"5 \text{ J/(kg K)}": (
+        "5 J/(kg K)",
+        r"5 \mathrm{J/(kg\cdot K)}",
+        r"5 J kg^{-1} K^{-1}",
+        r"5 \text{ J/kg K}",
+        r"5 \frac{\text{J}}{\text{kg K}}",
+        r"0.005 \text{ kJ/(kg K)}",
+    ),
+    r"5 \text{ W/(m}^2\text{ K)}": (
+        r"5 \mathrm{W/(m^{2} \cdot K)}",
+        r"5 \text{W}\,\text{m}^{-2}\,\text{K}^{-1}",
+    ),
+    r"5 \text{ L atm/(mol K)}": (r"5 \text{L \cdot atm/(mol \cdot K)}", "5 L atm mol^-1 K^-1", "5"),
+    "9.8 m/s^2": ("9.8 m s^{-2}", "9.8 m·s⁻²", r"9.8 \frac{m}{s^2}"),
+    "5 N": ("5 kg·m/s²", "5 kg m s^{-2}"),
+    r"1200 \text{ kJ/mol}": ("1200 kJ/mol", "1.2 MJ/mol"),
 }
 OTHERS = {
     r"9.8 \text{ m/s}^2": ("9.8 meters per second", r"9.8 \text{ m}"),
@@ -60,6 +76,15 @@ OTHERS = {
     r"1.6 \times 10^{-19} C": ("1.6e-19 N", r"1.6\times 10^{-19}\text{ joules}"),
     r"5 \mu\text{C}": (r"5\text{ C}", r"5\ \mu F"),
     r"3 \text{ cups}": ("3 liters", "3 quarts"),
+    r"5 \text{ J/(kg K)}": (
+        "5 J",
+        "5 J/kg",
+        "5 m/s",
+        r"5 \text{ kJ/(kg K)}",
+        r"5 \text{ J/(mol K)}",
+    ),
+    r"5 \text{ L atm/(mol K)}": (r"5 \text{ L atm/mol}", "5 J", r"5 \text{ L atm/(mol mK)}"),
+    "2 m n^{-1}": ("2 m n", "2 m"),
 }
 
 

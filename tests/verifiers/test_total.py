@@ -211,3 +211,17 @@ def test_a_trivial_program_has_the_entry_points() -> None:
     namespace: dict[str, Any] = {}
     exec(trivial_program(["f", "Stack"]), namespace)
     assert namespace["f"](1, x=2) is namespace["Stack"]() is None
+
+
+class WithoutText(Exception):
+    """An error whose text cannot be made, as one about a value that is nested too deep."""
+
+    def __str__(self) -> str:
+        raise RecursionError("too deep")
+
+
+def test_an_error_without_a_text_is_an_error_too(bench: LocalPipelines) -> None:
+    found = judged(Fails(WithoutText(), "odd"), work_of(bench, "odd"))
+    assert isinstance(found, Ended)
+    assert found.reward == -1.0
+    assert found.evidence.error == "WithoutText: its text raises RecursionError"

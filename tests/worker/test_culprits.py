@@ -5,9 +5,15 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.worker.claims import claim
 from tests.worker.hosts import Judged, RunHost, Trainer
 
+from assay.core.ids import StageName
 from assay.core.outcome import Outcome
+from assay.core.pipeline import StageSpec
+from assay.core.records import EndRequest, FailAttempt
+from assay.verifiers.port import StageDefinition
+from assay.worker.assignment import HeldClaim
 from assay.worker.auditing.culprits import (
     CONTROL,
     KNOWN,
@@ -17,7 +23,10 @@ from assay.worker.auditing.culprits import (
     chosen,
     runs_max,
 )
+from assay.worker.auditing.searches import GroupSearches
+from assay.worker.slots.messages import SaidEnded, SaidFailed
 
+STAGE = StageDefinition(spec=StageSpec(name=StageName("s")), handler="m:Handler", confined=True)
 BROKE = Failure(error="the handler broke")
 OVER = Failure(error="killed", limit="cpu_limit")
 
@@ -178,3 +187,57 @@ async def test_a_stage_that_may_ask_a_service_blames_no_member_for_an_exception(
     await run_host("first", "group.service")
     results = await trainer.judge("group.service", "pass", "raise")
     assert [one.record.outcome for one in results] == [Outcome.INFRA_FAILED] * 2
+
+
+async def test_a_request_with_which_its_confined_slot_ends_is_wrong_where_a_control_passes(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("quiet", slots=2)
+    results = await trainer.judge("quiet", "pass", "exit", "pass")
+    assert verdicts(results) == [PASSED, WRONG, PASSED]
+    assert {one.record.attempts for one in results} == {1}, "no attempt is used up"
+    assert "slot ended" in results[1].evidence.error
+
+
+async def test_a_request_is_not_at_fault_where_its_controls_cannot_be_judged_either(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("confined", "single", slots=1)
+    for stage in ("confined", "single"):  # one that may ask a service has no controls
+        (result,) = await trainer.judge(stage, "exit")
+        assert (result.record.outcome, result.record.reward) == (Outcome.INFRA_FAILED, None)
+        assert "slot ended" in result.record.error
+
+
+ENDED = Failure(error="slot ended: the channel closed")
+JUDGED = SaidEnded(outcome=Outcome.SCORED, reward=0.25, body=b"judged", unaudited=False)
+
+
+@pytest.mark.parametrize(
+    ("runs", "reward"),
+    [
+        ([ENDED, JUDGED, JUDGED], 0.25),
+        ([ENDED, JUDGED, ENDED, ENDED, JUDGED], 0.25),
+        ([ENDED, JUDGED, ENDED, ENDED, ENDED], 0.0),
+        ([ENDED, ENDED, JUDGED, ENDED, ENDED, ENDED], 0.0),
+        ([ENDED, ENDED, ENDED, SaidFailed(error="no control"), JUDGED], 0.25),
+        ([ENDED, ENDED, ENDED, ENDED, ENDED, ENDED, ENDED], None),
+    ],
+)
+def test_the_end_of_a_request_alone(
+    runs: list[Failure | SaidEnded | SaidFailed], reward: float | None
+) -> None:
+    """The first run, then controls until one passes, then the request until it is decided."""
+    again: list[HeldClaim] = []
+    searches = GroupSearches(STAGE, again.extend)
+    held = HeldClaim(claim=claim(), claimed_ns=0, payload_bytes=0)
+    assert not searches.concerns(held, JUDGED)
+    for at, ended in enumerate(runs):
+        assert searches.concerns(held, ended)
+        finish = searches.take(held, ended, version="v")
+        assert (finish is None) == (at + 1 < len(runs)) == (len(again) == at + 1)
+    if reward is None:
+        assert finish == FailAttempt(error=ENDED.error)
+    else:
+        assert isinstance(finish, EndRequest)
+        assert finish.reward == reward

@@ -93,26 +93,32 @@ def judged(handler: StageHandler, work: Work) -> StageVerdict:
 
     return total(
         judge,
-        control=lambda: _judge_trusted(handler, work),
-        at_fault=lambda error: _broke_the_run(work, error),
+        control=lambda: judge_trusted(handler, work, lambda one: handler.run([one])),
+        at_fault=lambda error: broke_the_run(work, error),
         unblamed=(MemoryError,),
     )
 
 
-def _judge_trusted(handler: StageHandler, work: Work) -> None:
+def judge_trusted(handler: StageHandler, work: Work, run: Callable[[Work], object]) -> None:
+    """Judge a control of `work` by `run`: the handler's own, or the trivial ones in turn.
+
+    Raises:
+        MemoryError: see `judged`.
+        Exception: the last control's.
+    """
     if isinstance(handler, TrustingHandler):
-        handler.run([handler.trusted(work)])
+        run(handler.trusted(work))
         return
     *first, last = TRIVIAL
     for response, keeps in first:
         try:
-            handler.run([_trivial(work, response, keeps=keeps)])
+            run(_trivial(work, response, keeps=keeps))
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001, S112 - one that is judged is enough; the last may raise
             continue
         return
-    handler.run([_trivial(work, last[0], keeps=last[1])])
+    run(_trivial(work, last[0], keeps=last[1]))
 
 
 def _trivial(work: Work, response: str, *, keeps: bool) -> Work:
@@ -120,11 +126,20 @@ def _trivial(work: Work, response: str, *, keeps: bool) -> Work:
     return trivial if keeps else replace(trivial, handover=b"")
 
 
-def _broke_the_run(work: Work, error: Exception) -> Ended:
-    told = f"{type(error).__name__}: {error}"[-TEXT_CHARS_MAX:]
+def broke_the_run(work: Work, error: Exception) -> Ended:
+    """The verdict about a response that fails where a control does not."""
+    told = f"{type(error).__name__}: {_text(error)}"[-TEXT_CHARS_MAX:]
     evidence = Evidence(verdict="broke_the_run", error=told)
     return scored(passed=False, settings=work.settings, evidence=evidence)
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:200]!r}"
+    return f"{type(error).__name__}: {_text(error)[:200]!r}"
+
+
+def _text(error: Exception) -> str:
+    """What the error says; some compute that from the response, which may fail as well."""
+    try:
+        return str(error)
+    except Exception as problem:  # noqa: BLE001 - whatever an error's text raises
+        return f"its text raises {type(problem).__name__}"

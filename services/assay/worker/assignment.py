@@ -15,7 +15,7 @@ from assay.core.ids import PipelineName
 from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.auditing.culprits import CONTROL, KNOWN, CulpritSearch, chosen
-from assay.worker.slots.messages import SaidGroup, WireTask, WireWork
+from assay.worker.slots.messages import Said, WireTask, WireWork
 
 RERUNS_MAX: Final = 3
 AHEAD_HOLD_S_MAX: Final = 0.02
@@ -61,13 +61,18 @@ class HeldClaim:
     leads: bool = False
     """Others wait for its verdict, or may."""
     search: CulpritSearch | None = None
-    """Of a group whose stage failed: which members cause it."""
+    """Of a group whose stage failed, or of a request that its slot ended with: who causes it."""
     artifacts: tuple[str, ...] | None = None
     """What the keys of its artifacts begin with; `None`: not yet asked for."""
     fault: str | None = None
     """See `Work.fault`."""
-    found: SaidGroup | None = None
-    """The verdicts on the part of the group that passed last in this search."""
+    found: Said | None = None
+    """The verdicts on the part of the group that passed last in this search, or on the request."""
+
+    @property
+    def is_control(self) -> bool:
+        """What runs is a trusted response in the place of the request's."""
+        return self.search is not None and self.search.following == CONTROL
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -139,11 +144,13 @@ def wire_work(
     Args:
         claim: a request, or a group.
         task: its place among the tasks of the assignment.
-        search: of the group; the slot gets the members that run next.
+        search: of the group; the slot gets the members that run next. Of a request alone: the slot
+            gets it, or its control.
         fault: of its reference, if known.
     """
+    control = search.attempt + 1 if search is not None and search.following == CONTROL else 0
     if not claim.members:
-        return _wire(claim, task, claim.task.tenant)._replace(fault=fault)
+        return _wire(claim, task, claim.task.tenant)._replace(fault=fault, control=control)
     is_known = search is not None and search.following == KNOWN
     members = [_wire(one, task, claim.task.tenant) for one in chosen(claim.members, search)]
     return WireWork(
@@ -153,7 +160,7 @@ def wire_work(
         b"",
         members=members,
         submitted=len(members) if is_known else claim.submitted,
-        control=search.attempt + 1 if search is not None and search.following == CONTROL else 0,
+        control=control,
     )
 
 

@@ -352,7 +352,9 @@ class Supervisor:
             self._free(slot)
 
     def _conclude(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
-        if not (isinstance(said, messages.SaidEnded) and said.unaudited):
+        if held.is_control:
+            self._attempts.judged(held, report, said)
+        elif not (isinstance(said, messages.SaidEnded) and said.unaudited):
             self._attempts.judged(held, report, said)
             for follower in self._reuse.judged(held, said):
                 self._attempts.judged_before(follower, said)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Expected(StrEnum):
-    """What a true verdict is; in every case but one the request ends with a reward."""
+    """What a true verdict is; in every case but two the request ends with a reward."""
 
     RIGHT = "right"
     """The full reward."""
@@ -16,6 +16,8 @@ class Expected(StrEnum):
     """A reward, and not the full one."""
     EITHER = "either"
     """Any reward."""
+    UNJUDGED = "unjudged"
+    """No reward: nothing can be judged here."""
     NOT_RIGHT = "not_right"
     """The reference itself is broken: anything but the full reward."""
 

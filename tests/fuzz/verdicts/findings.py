@@ -3,12 +3,14 @@
 import asyncio
 import json
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.code import functions
@@ -31,6 +33,7 @@ from tests.fuzz.verdicts.mathematics.harnesses import harness_case
 from tests.fuzz.verdicts.mathematics.notations import notation_case
 from tests.fuzz.verdicts.mathematics.operations import operation_case
 from tests.fuzz.verdicts.mathematics.published import published_case
+from tests.fuzz.verdicts.mathematics.quotients import quotient_case
 from tests.fuzz.verdicts.mathematics.several.amounts import amount_case
 from tests.fuzz.verdicts.mathematics.several.around import around_case
 from tests.fuzz.verdicts.mathematics.several.comments import comment_case
@@ -39,6 +42,8 @@ from tests.fuzz.verdicts.mathematics.several.ways import way_case
 from tests.fuzz.verdicts.mathematics.several.wrappings import wrapped_label_case, wrapping_case
 from tests.fuzz.verdicts.mathematics.spellings import spelling_case
 from tests.fuzz.verdicts.mathematics.statements import statement_case
+from tests.fuzz.verdicts.stages import brittle
+from tests.fuzz.verdicts.stages.brittle import brittle_case
 from tests.fuzz.verdicts.stages.combined import combined_case
 from tests.fuzz.verdicts.stages.forms import form_case
 from tests.fuzz.verdicts.stages.graded import graded_case
@@ -50,6 +55,7 @@ from tests.fuzz.verdicts.stages.queries import query_case
 from tests.fuzz.verdicts.stages.readers import reader_case
 from tests.fuzz.verdicts.stages.sources import source_case
 from tests.fuzz.verdicts.stages.transcripts import transcript_case
+from tests.fuzz.verdicts.text.abroad import abroad_case
 from tests.fuzz.verdicts.text.documents import document_case, text_case
 from tests.fuzz.verdicts.text.few_words import few_words_case, instructed_place_case
 from tests.fuzz.verdicts.text.instructed import instructed_case
@@ -94,6 +100,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "notations": (notation_case, 16),
     "comments": (comment_case, 8),
     "operations": (operation_case, 4),
+    "quotients": (quotient_case, 2),
     "ways": (way_case, 4),
     "offers": (offer_case, 4),
     "around": (around_case, 3),
@@ -123,6 +130,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "long_thoughts": (long_thought_case, 0.5),
     "withdrawn_blocks": (withdrawn_block_case, 3),
     "remarks": (remark_case, 2),
+    "abroad": (abroad_case, 3),
     "open_rows": (open_rows_case, 1),
     "nested": (nested_case, 0.3),
     "queries": (query_case, 1.5),
@@ -130,6 +138,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "judged": (judged_case, 0.8),
     "combined": (combined_case, 1),
     "judges": (judge_case, 2),
+    "brittle": (brittle_case, 2),
     "graded": (graded_case, 0.8),
     "forms": (form_case, 3),
     "readers": (reader_case, 2),
@@ -206,6 +215,8 @@ def is_true(expected: Expected, outcome: Outcome, reward: float | None) -> bool:
     """Whether a verdict may stand."""
     if expected is Expected.NOT_RIGHT:
         return reward != 1.0
+    if expected is Expected.UNJUDGED:
+        return outcome is Outcome.INFRA_FAILED and reward is None
     judged = outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT} and reward is not None
     if expected is Expected.EITHER:
         return judged
@@ -234,14 +245,20 @@ async def judge(
 def judge_here(cases: Iterable[tuple[int, Case]]) -> Report:
     """Judge cases in this process, one after the other, up to the first finding.
 
-    Without a platform: what a handler raises is the platform's failure, as it is in a worker.
+    Without a platform: what a handler raises is the platform's failure, as it is in a worker. What
+    ends the process that judges it is left out.
     """
     report = Report()
-    with tempfile.TemporaryDirectory() as scratch:
+    with (
+        patch.object(sys, "path", [str(brittle.PATH), *sys.path]),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         verifiers = VerifierSettings(function_paths=(functions.PATH,))
         local = LocalPipelines(scratch=Path(scratch), verifiers=verifiers)
         try:
             for index, case in cases:
+                if case.kind == brittle.ENDS_SLOT:
+                    continue
                 _add(report, index, case, _judged_here(local, case))
                 if report.findings:
                     break

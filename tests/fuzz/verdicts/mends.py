@@ -656,6 +656,42 @@ MENDS: Final[Mapping[str, Mend]] = {
         ),
         shown_by=r"blocks: withdrawn$",
     ),
+    "abroad": Mend(
+        "sentences that take an answer back are read in English only",
+        ("abroad",),
+        (
+            Change(
+                f"{_TEXT}/abroad/english.py",
+                "        if any(hint in folded for hint in _hints(at, is_ascii=is_ascii)):\n",
+                "        if language is None:\n",
+            ),
+        ),
+        shown_by=r"abroad: (?:taken back|corrected)$",
+    ),
+    "bracketed_units": Mend(
+        "units that are multiplied and divided are no units of measure",
+        ("quotients",),
+        (
+            Change(
+                f"{_VERIFIERS}/math/lexicon/units.py",
+                "    if match is None or not is_one:\n",
+                "    if match is None or is_one or not is_one:\n",
+            ),
+        ),
+        shown_by=r"quotient: ",
+    ),
+    "errors_without_text": Mend(
+        "an error whose text cannot be made is raised again",
+        ("brittle",),
+        (
+            Change(
+                f"{_VERIFIERS}/total.py",
+                "        return str(error)\n    except Exception as problem:",
+                "        return str(error)\n    except ZeroDivisionError as problem:",
+            ),
+        ),
+        shown_by=r"brittle: always$",
+    ),
     "wrong_blocks": Mend(
         "a heading calls no block wrong",
         ("withdrawn_blocks",),

@@ -13,6 +13,8 @@ from assay.verifiers.code.referee.equality import close
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})(?:[eE][+-]?[0-9]{1,3})?"
 )
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,300}")
+"""One for another is a wrong count, however near: only the absolute error is allowed."""
 
 
 class OutputRule(StrEnum):
@@ -75,4 +77,6 @@ def _tokens_equal(given: list[str], wanted: list[str], float_tolerance: float) -
 def _token_close(one: str, other: str, tolerance: float) -> bool:
     if not tolerance or not (_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)):
         return False
+    if _INTEGER.fullmatch(one) and _INTEGER.fullmatch(other):
+        return abs(int(one) - int(other)) <= tolerance
     return close(float(one), float(other), tolerance)

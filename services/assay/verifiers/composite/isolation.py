@@ -3,7 +3,8 @@
 A stage that reads hostile text without a sandbox has a worker process that gave up network, files
 and rights (`StageDefinition.confined`). Inside of another stage's process it gets a child that has
 given them up too. There is one child per request, forked from this process, in which the handler is
-warm. Verdicts come back as packed data.
+warm. Verdicts come back as packed data. A response with which the child dies again and again, while
+a control's child does not, is wrong, as in a worker.
 """
 
 import os
@@ -21,7 +22,7 @@ from assay.core.verdict import Component, Ended, Evidence, HandedOver, ResourceU
 from assay.sandbox import linux
 from assay.sandbox.confine import confine_process
 from assay.verifiers.port import StageDefinition, StageHandler, Work, resource_limited
-from assay.verifiers.total import judged
+from assay.verifiers.total import broke_the_run, judge_trusted, judged, total
 
 _LOOK_S: Final = 0.05
 _NO_MEMORY: Final = b"memory"
@@ -30,6 +31,10 @@ _CPU_SLACK_S: Final = 1.0
 _FRAME_BYTES_MAX: Final = 64 * 1024**2
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+class HandlerFailed(RuntimeError):
+    """The handler raised in the child, where a control failed too."""
 
 
 class ConfinedChild:
@@ -52,8 +57,17 @@ class ConfinedChild:
         """Judge one request.
 
         Raises:
-            RuntimeError: the handler raised, or its process died.
+            HandlerFailed: the handler raised, for a control as well.
+            RuntimeError: its process died, with a control as well.
         """
+        return total(
+            lambda: self._once(work),
+            control=lambda: judge_trusted(self._handler, work, self._once),
+            at_fault=lambda error: broke_the_run(work, error),
+            unblamed=(HandlerFailed,),
+        )
+
+    def _once(self, work: Work) -> StageVerdict:
         channel = self._begin(work)
         reply = self._await(channel)
         if reply is None:
@@ -151,7 +165,8 @@ def _verdict(reply: bytes) -> StageVerdict:
     """Read what the child sent.
 
     Raises:
-        RuntimeError: it says that the handler failed, or it is something else.
+        HandlerFailed: it says so.
+        RuntimeError: it is something else.
     """
     match unpack(reply):
         case ["handed_over", bytes() as artifact, int() | float() as cpu_s, int() as memory]:
@@ -179,7 +194,7 @@ def _verdict(reply: bytes) -> StageVerdict:
                 use=ResourceUse(cpu_s=cpu_s, memory_bytes_peak=memory),
             )
         case ["failed", str() as message]:
-            raise RuntimeError(message)
+            raise HandlerFailed(message)
     raise RuntimeError("a confined process sent something that is not a verdict")
 
 

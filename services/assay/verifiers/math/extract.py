@@ -13,6 +13,7 @@ from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
+from assay.verifiers.text.abroad.english import announced_in_english, in_english
 from assay.verifiers.text.answers import Extracted, extract, stated
 from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
@@ -118,11 +119,14 @@ def final_answer(
     says letter by letter is not cut off: `Cr3+`, `C++`.
     """
     response = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
+    marked = bool(stated(response, settings.strategies))
+    if (told := in_english(response, bare=marked)) != response:
+        response = announced_in_english(told)
     if repeats(response):
         return "the response ends in one phrase repeated many times"
     if unfinished(response):
         return "the response was cut off inside its answer"
-    if withdrawn.is_withdrawn(response):
+    if withdrawn.is_withdrawn(response, states=marked):
         return withdrawn.TAKEN_BACK
     found = extract(response, settings.strategies)
     if found is None:

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from assay.verifiers.options import Strategy
 from assay.verifiers.text import denials, markers
+from assay.verifiers.text.abroad.english import in_english, is_a_verdict
 from assay.verifiers.text.announcements.alternatives import alternative
 from assay.verifiers.text.announcements.search import announced
 from assay.verifiers.text.answers import extract
@@ -94,6 +95,8 @@ _RETRACTION: Final = re.compile(
     r"(?:wait|actually|correction|scratch[ ]that"
     r"|on[ ]second[ ]thought|let[ ]me[ ]correct|i[ ]was[ ]wrong|i[ ]made[ ]a[ ]mistake|sorry"
     r"|just[ ]kidding|never[ ]?mind|strike[ ]that|my[ ]mistake|oops|or[ ]rather"
+    r"|(?:please[ ])?(?:ignore|disregard|forget|scratch|discard)[ ](?:that|this|it"
+    r"|(?:the|my)[ ](?:above|previous|last|first|earlier))"
     r"|hold[ ]on|i[ ]mean|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
     re.IGNORECASE,
 )
@@ -104,7 +107,12 @@ _SECOND_LOOK: Final = re.compile(
     r"|look|review)\b"
     r"|(?:no[, ]+)?(?:that|this|it)(?:'s|[ ]is|[ ]was)[ ](?:wrong|incorrect|false"
     r"|not[ ](?:right|correct)"
-    r"|an?[ ](?:mistake|error))(?=\s?[.,;:!\u2014-])|wrong(?=!))",
+    r"|an?[ ](?:mistake|error))(?=\s?[.,;:!\u2014-])|wrong(?=!)"
+    r"|i[ ](?:take[ ]back|retract|withdraw)\b"
+    r"|(?:everything|all[ ]of[ ]the|the)[ ]above[ ](?:is|was)[ ](?:wrong|incorrect)\b"
+    r"|(?:this|that|my|the[ ]above)(?:[ ]answer)?[ ](?:should|must)[ ]be[ ](?:ignored"
+    r"|disregarded)\b|(?:nope|no|nah),[ ](?:wrong|incorrect|not[ ]right)\b"
+    r"|(?:the|my|this)[ ]answer[ ]does(?:n't|[ ]not)[ ](?:satisfy|fit|match|meet)\b)",
     re.IGNORECASE,
 )
 """May begin a correction; it is one if an answer is stated after it."""
@@ -157,7 +165,9 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         return found._replace(labels=named)
     labels = labels_of(choices)
     text = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
-    if withdrawn.is_withdrawn(text):
+    is_safe = not any(map(is_a_verdict, choices))
+    text = in_english(text, bare=is_safe)
+    if _is_withdrawn(text, labels, bare=is_safe):
         return Reading(frozenset(), text.strip() or None)
     chosen = labels.lists.without_candidates(text)
     if chosen != text:
@@ -169,6 +179,16 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
         right = labels.lists.judged_right(plain_text(text))
         reading = reading._replace(labels=reading.labels if right is None else frozenset({right}))
     return reading
+
+
+def _is_withdrawn(text: str, labels: Labels, *, bare: bool) -> bool:
+    """`bare`: no label is one that `This is false.` may state."""
+    if not withdrawn.is_withdrawn(text):
+        return False
+    states = bare or any(True for kind in _EXPLICIT for _ in _statements(text, kind))
+    reason = withdrawn.reason(text)
+    named = labels.read(plain_text(reason), is_direct=False)[0] if reason else ()
+    return withdrawn.is_withdrawn(text, states=states) and not named
 
 
 def _read(text: str, labels: Labels, strategies: Sequence[Strategy]) -> Reading:

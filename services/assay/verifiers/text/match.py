@@ -28,6 +28,7 @@ from assay.verifiers.port import (
     scored,
 )
 from assay.verifiers.text import denials
+from assay.verifiers.text.abroad.english import announced_in_english, in_english
 from assay.verifiers.text.announcements import corrections
 from assay.verifiers.text.answers import extract
 from assay.verifiers.text.around import layout, marks, remarks, unreal, withdrawn
@@ -266,7 +267,8 @@ def _plain(response: str, answers: Sequence[str]) -> str | None:
 
 
 def _without_layout(text: str) -> str:
-    return unreal.without(denials.without_struck(layout.plain(text)))
+    said = unreal.without(denials.without_struck(layout.plain(text)))
+    return announced_in_english(in_english(said))
 
 
 def _as_found(answer: str, said: str) -> str:

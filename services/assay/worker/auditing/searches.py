@@ -1,5 +1,8 @@
 """Searches for the members of groups that make their stage fail: when one begins, and its end.
 
+A request alone is searched as a group of one, but only where its slot ended with it: what its
+handler raises is decided in the slot (`assay.verifiers.total.judged`).
+
 Invariant: a search is only about the group that this host holds; with a lost lease it is lost too.
 """
 
@@ -45,6 +48,7 @@ class GroupSearches:
         self, definition: StageDefinition, run_again: Callable[[Sequence[HeldClaim]], None]
     ) -> None:
         self._trusts = definition.trusts
+        self._confines = definition.confined
         self._asks_no_service = definition.confined or definition.trusts
         self._run_again = run_again
         self._known: TenantCache[tuple[str, bytes], Claim] = TenantCache(
@@ -53,9 +57,12 @@ class GroupSearches:
 
     def concerns(self, held: HeldClaim, ended: Said | Failure) -> bool:
         """Whether this end of a run belongs to a search, or begins one."""
-        if held.is_lost or not held.claim.members:
+        if held.is_lost:
             return False
-        failure = _failure(ended)
+        if not held.claim.members:
+            ends_slot = isinstance(ended, Failure) and not ended.limit
+            return held.search is not None or (self._confines and ends_slot)
+        failure = _failure(ended, of_group=True)
         if held.search is None and isinstance(ended, SaidGroup):
             self._remember(held.claim, ended)
         is_explained = self._asks_no_service or (failure is not None and failure.limit in MEASURED)
@@ -63,34 +70,36 @@ class GroupSearches:
 
     def take(self, held: HeldClaim, ended: Said | Failure, *, version: str) -> Finish | None:
         """The end of the group after this run; `None`: the group, or a part of it, runs again."""
-        failure = _failure(ended)
+        is_group = bool(held.claim.members)
+        failure = _failure(ended, of_group=is_group)
         search = held.search
         if search is not None:
             self._go_on(held, search, ended)
         elif failure is not None:
             held.search = search = CulpritSearch(
-                order=_smallest_first(held.claim.members),
+                order=_smallest_first(held.claim.members) if is_group else (0,),
                 first=failure,
                 has_control=self._trusts,
                 known=self._known_like(held.claim),
             )
-            log.info("group_searched", stage=held.claim.stage, members=len(search.order))
+            if is_group:
+                log.info("group_searched", stage=held.claim.stage, members=len(search.order))
         else:
             raise ValueError("a group that was judged needs no search")
         if search.is_over:
             held.search = None
-            return _finish(held, search, version)
+            return (_finish if is_group else _finish_alone)(held, search, version)
         held.reruns, held.alone = 0, True
         self._run_again([held])
         return None
 
     def _go_on(self, held: HeldClaim, search: CulpritSearch, ended: Said | Failure) -> None:
         is_control = search.following in (CONTROL, KNOWN)
-        failure = _failure(ended)
+        failure = _failure(ended, of_group=bool(held.claim.members))
         if is_control and isinstance(ended, SaidGroup):
             unjudged = (one for one in ended.members if isinstance(one, SaidFailed))
             failure = next((Failure(error=one.error) for one in unjudged), None)
-        elif failure is None and isinstance(ended, SaidGroup):
+        elif failure is None and not isinstance(ended, Failure):
             held.found = ended
         search.ended(failure)
 
@@ -112,7 +121,7 @@ def _bytes_of(claim: Claim) -> int:
     return sum(_MEMBER_BYTES + payload_bytes(one) + len(one.handover) for one in claim.members)
 
 
-def _failure(ended: Said | Failure) -> Failure | None:
+def _failure(ended: Said | Failure, *, of_group: bool) -> Failure | None:
     match ended:
         case Failure():
             return ended
@@ -120,6 +129,8 @@ def _failure(ended: Said | Failure) -> Failure | None:
             return Failure(error=ended.error, limit=ended.limit)
         case SaidGroup():
             return None
+    if not of_group:
+        return None
     return Failure(error="one verdict for a whole group")
 
 
@@ -151,7 +162,19 @@ def _finish(held: HeldClaim, search: CulpritSearch, version: str) -> Finish:
     )
 
 
-def _end(claim: Claim, member: Member, failure: Failure, version: str) -> EndRequest:
+def _finish_alone(held: HeldClaim, search: CulpritSearch, version: str) -> Finish:
+    """Of a request: its verdict where it had one at last, or its end if it is at fault."""
+    if search.passing and held.found is not None:
+        return finish_of(held.claim, held.found)
+    if search.infrastructure_failed:
+        return FailAttempt(error=search.first.error)
+    try:
+        return _end(held.claim, held.claim, search.blamed[0], version)
+    except (CodecError, ValueError) as problem:
+        return FailAttempt(error=f"{search.first.error}; its task cannot be read: {problem}")
+
+
+def _end(claim: Claim, member: Claim | Member, failure: Failure, version: str) -> EndRequest:
     if failure.limit:
         return broke_limit(
             claim,

@@ -42,6 +42,7 @@ from assay.verifiers.port import (
     StageDefinition,
     StageHandler,
     TrustingGroupHandler,
+    TrustingHandler,
     Work,
     resource_limited,
 )
@@ -244,7 +245,7 @@ class SlotWorker:
         """Call the handler for these works, each with its task."""
         self._workshop.artifacts.serve(owner_of(_tenants(works)))
         if self._single is not None:
-            opened = list(map(self._open, works, tasks))
+            opened = list(map(self._single_of, works, tasks))
             whole = [one for one in opened if not one.cut]
             said = iter(_said(self._verdicts([one.work for one in whole]), whole))
             return [_too_long(one) if one.cut else next(said) for one in opened]
@@ -276,14 +277,21 @@ class SlotWorker:
     def _member(
         self, group: messages.WireWork, member: Sequence[Any], task: messages.WireTask
     ) -> _Opened:
-        opened = self._open(messages.WireWork(*member), task)
-        if not group.control:
+        return self._trusted(self._open(messages.WireWork(*member), task), group.control)
+
+    def _single_of(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
+        return self._trusted(self._open(wire, task), wire.control)
+
+    def _trusted(self, opened: _Opened, control: int) -> _Opened:
+        """The work, or a control in its place: the handler's own, or a trivial response."""
+        if not control:
             return opened
-        if isinstance(self._handler, TrustingGroupHandler):
-            return opened._replace(work=self._handler.trusted(opened.work))
-        response, keeps = TRIVIAL[(group.control - 1) % len(TRIVIAL)]
+        if isinstance(self._handler, TrustingHandler | TrustingGroupHandler):
+            return opened._replace(work=self._handler.trusted(opened.work), cut="")
+        response, keeps = TRIVIAL[(control - 1) % len(TRIVIAL)]
         trivial = replace(opened.work, response=response, messages=())
-        return opened._replace(work=trivial if keeps else replace(trivial, handover=b""))
+        trivial = trivial if keeps else replace(trivial, handover=b"")
+        return opened._replace(work=trivial, cut="")
 
     def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
         pipeline = self._pipeline_of(task)

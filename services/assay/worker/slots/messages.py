@@ -96,8 +96,8 @@ class WireWork(NamedTuple):
     tenant: str = ""
     """For limits that handlers share; empty for a whole group."""
     control: int = 0
-    """Of a whole group: its only member is to be replaced by a trusted one. Counts the times in a
-    row, from 1; 0: no control."""
+    """The response, or that of a group's only member, is to be replaced by a trusted one. Counts
+    the times in a row, from 1; 0: no control."""
     fault: str | None = None
     """See `Work.fault`."""
 

@@ -27,11 +27,18 @@ from assay.verifiers.math.grammar import (
 )
 from assay.verifiers.math.lexicon import measures, units
 
-_BARE_UNIT: Final = re.compile(
-    r"(?a)(?P<value>-?[\d.,]*\d(?:[eE]-?\d{1,3}|\s?\\(?:times|cdot)\s?10\s?\^\s?(?:\{\s?-?\d{1,3}\s?\}|\d))?"
+_BARE_VALUE: Final = (
+    r"(?P<value>-?[\d.,]*\d(?:[eE]-?\d{1,3}|\s?\\(?:times|cdot)\s?10\s?\^\s?(?:\{\s?-?\d{1,3}\s?\}|\d))?"
     r"|-?\\frac\{\d+\}\{\d+\})\s*"
+)
+_BARE_UNIT: Final = re.compile(
+    rf"(?a){_BARE_VALUE}"
     r"(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?(?:/[A-Za-z]{1,3}(?:\^[23])?)?)"
 )
+_COMPOUND_UNIT: Final = re.compile(
+    rf"(?a){_BARE_VALUE}" + r"(?P<unit>[A-Z\\a-z](?:[A-Za-z\d\s^{}/()*-]|\\cdot(?![A-Za-z])){1,60})"
+)
+"""`J/(kg K)`, `m \\cdot s^{-2}`."""
 _UNIT_FRACTION: Final = re.compile(
     r"(?a)(?<=[\s\d}])\\frac\s?\{\s?([A-Za-z]{1,3}(?:\^\{?[23]\}?)?)\s?\}"
     r"\s?\{\s?([A-Za-z]{1,3}(?:\^\{?[23]\}?)?)\s?\}\s*$"
@@ -66,8 +73,12 @@ def word(answer: Answer) -> str:
 def with_unit(said: Element, unit: str) -> Number | None:
     """`5 m` as five meters, where the other side says that there are meters; otherwise `m` is a
     name."""
-    match = _BARE_UNIT.fullmatch(_UNIT_FRACTION.sub(r"\1/\2", said.text))
-    stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
+    text = _UNIT_FRACTION.sub(r"\1/\2", said.text)
+    match = _COMPOUND_UNIT.fullmatch(text)
+    stated = units.compound_form(match["unit"], any_quotient=True) if match is not None else ""
+    if match is None or not stated:
+        match = _BARE_UNIT.fullmatch(text)
+        stated = units.unit_form(match["unit"].replace(" ", "")) if match is not None else ""
     if match is None:
         return None
     is_meant = numbers.are_called_alike(stated, unit) or stated == unit

@@ -57,14 +57,29 @@ _SPACED_UNIT: Final = re.compile(
 )
 """Symbols that stand apart from the number, with a power or in the upper case."""
 
+_POWER_IN_TEXT: Final = re.compile(r"(?a)\^\s?\{\s?(-?\d)\s?\}(?=[^{}]*\})")
+_POWERS_MAX: Final = 8
+
+
+def without_braced_powers(text: str) -> str:
+    """`\\text{m^2}` for `\\text{m^{2}}`; the last power first."""
+    for _ in range(_POWERS_MAX):
+        text, found = _POWER_IN_TEXT.subn(r"^\1", text)
+        if not found:
+            break
+    return text
+
 
 def read_unit(text: str) -> str | None:
     """The normalised unit of `text`; "" for no unit, `None` if it is something else."""
-    apart, text = text, text.strip()
+    apart, text = text, without_braced_powers(text).strip()
     if not text:
         return ""
     if _SPACED_UNIT.fullmatch(apart):
         return units.unit_form(text)
+    is_plain = "\\text" in text or units.is_plain(text.lower())
+    if apart[:1].isspace() and not is_plain and (compound := units.plain_compound(text)):
+        return compound
     if units.is_counter(notation.words_of(text).strip()):
         return units.unit_form(notation.words_of(text).strip())
     if _DEGREES.fullmatch(text):
@@ -99,6 +114,8 @@ def _unit_in_letters(text: str) -> str | None:
         short = any(len(word) < 3 for word in re.findall(r"[a-z]+", said))
         if short or re.search(r"(?a)[\d^{}_\\]", said):
             return None
+    if in_text and (compound := units.compound_form(written)):
+        return compound
     if len(said.split()) > 4 or not re.search(r"[a-z°']", said):
         return None if said else ""
     return units.unit_form(written)
@@ -122,6 +139,7 @@ def read_marks(text: str, _reader: Reader) -> Answer | None:
 
 def read_quantity(text: str, reader: Reader) -> Answer | None:
     """An expression followed by a unit."""
+    text = without_braced_powers(text)
     in_line = _UNIT_FRACTION.sub(r"\g<value>\g<top>/\g<below>", text)
     match = _TRAILING_TEXT.fullmatch(in_line)
     if match is None:

@@ -143,6 +143,16 @@ _PER: Final = re.compile(r"(?a)\s([A-Za-z]{1,4})\s?\^\s?-(\d)")
 """`m s^-1` is `m/s`."""
 _BRACED: Final = re.compile(r"(?a)\^\s?\{\s?(-?\d)\s?\}")
 _MARKS: Final = re.compile(r"[{}.]|\\cdot(?![A-Za-z])")
+_MULTIPLIED: Final = re.compile(r"\\cdot(?![A-Za-z])|[*\u00b7\u22c5{}.~]|\\[,;: ]")
+_FACTOR: Final = r"[A-Za-z\u00b0\u20ac\u00a3]{1,20}(?:\^-?[1-9])?"
+_COMPOUND: Final = re.compile(
+    rf"(?a)(?P<above>1|{_FACTOR}(?: {_FACTOR}){{0,4}})"
+    rf"(?: ?/ ?\(? ?(?P<below>{_FACTOR}(?:[ /]{_FACTOR}){{0,4}}) ?\)?)?"
+)
+_IS_COMPOUND: Final = re.compile(r"/ ?\(|/ ?[^ /]+ |\^-|\A[^ /]+ [^/]*/")
+"""Other units are read as they stand."""
+_FACTORS_MIN: Final = 2
+_LETTERS: Final = re.compile(r"(?a)(?<![\\a-z])[a-z]{2,}")
 _PER_WORD: Final = re.compile(r" (?:per|an?) (?=[a-z])")
 _PART: Final = re.compile(
     r"(?a)\s*(?:,|and(?![A-Za-z])|\\text\s*\{\s*,?\s*and\s*\})?\s*(?P<value>\d+(?:\.\d+)?)\s*"
@@ -201,6 +211,8 @@ def unit_form(said: str) -> str:
     said = _BRACED.sub(r"^\1", said)
     if said[:2] in _CHINESE_POWERS:
         said, power = said[2:], _CHINESE_POWERS[said[:2]]
+    if quotient := compound_form(said):
+        return quotient
     if product := _product(_words(said)):
         return product + power
     said = _PER.sub(lambda m: f"/{m[1]}" + ("" if m[2] == "1" else f"^{m[2]}"), said)
@@ -215,6 +227,48 @@ def unit_form(said: str) -> str:
     elif raised:
         name = f"{name}^{raised}"
     return _UNIT_OF.get(name, name) + power
+
+
+def compound_form(said: str, *, any_quotient: bool = False) -> str:
+    """`J/(kg K)`, `W/m K`, `J kg^-1 K^-1`: units that are multiplied and divided; empty if it is
+    anything else. What follows a `/` is divided by, unless its power says so already."""
+    said = " ".join(_MULTIPLIED.sub(" ", _BRACED.sub(r"^\1", said)).split())
+    match = _COMPOUND.fullmatch(said)
+    is_one = _IS_COMPOUND.search(said) or (any_quotient and "/" in said)
+    if match is None or not is_one:
+        return ""
+    above, below = _raised(match["above"]), _raised(match["below"] or "")
+    if above is None or below is None or len(above) + len(below) < _FACTORS_MIN:
+        return ""
+    over = [(name, -power if power > 0 else power) for name, power in below]
+    factors = sorted((*above, *over))
+    top = [_power_form(name, power) for name, power in factors if power > 0]
+    bottom = [_power_form(name, -power) for name, power in factors if power < 0]
+    return "/".join(("*".join(top) or "1", *bottom))
+
+
+def plain_compound(said: str) -> str:
+    """As `compound_form`, without `\\text`: one of the units has several letters that are no
+    product of names, as in `J/(kg K)`. `2 m v/T` is a formula."""
+    if PLAIN.isdisjoint(_LETTERS.findall(said.lower())):
+        return ""
+    return compound_form(said, any_quotient=True)
+
+
+def _raised(said: str) -> list[tuple[str, int]] | None:
+    """Factors with their powers; `None` if one is no unit."""
+    found = []
+    for factor in said.replace("/", " ").split():
+        base, _, power = factor.partition("^")
+        name = _base_form(base, is_part=True)
+        if not is_known_unit(name):
+            return None
+        found.append((name, int(power or 1)))
+    return found
+
+
+def _power_form(name: str, power: int) -> str:
+    return name if power == 1 else f"{name}^{power}"
 
 
 def _words(said: str) -> Sequence[str]:
@@ -244,4 +298,8 @@ def is_known_unit(unit: str) -> bool:
     if measures.measure(unit) is not None:
         return True
     base = unit.split("^")[0]
-    return base in _UNITS or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
+    parts = re.split(r"[/*]", re.sub(r"(?a)\^\d", "", unit))
+    return base in _UNITS or (
+        len(parts) > 1
+        and all(part in _UNIT_OF or measures.measure(part) is not None for part in parts)
+    )

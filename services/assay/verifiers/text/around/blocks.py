@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final
 
 from assay.verifiers.text import denials
+from assay.verifiers.text.abroad.english import in_english
 from assay.verifiers.text.announcements import corrections
 from assay.verifiers.text.around import foreign, withdrawn
 from assay.verifiers.text.around.withdrawn import LEAD, NOT_SO
@@ -38,7 +39,7 @@ _ENDS_CHARS_MAX: Final = 400
 """Of a text between blocks, at either end."""
 _HINT: Final = re.compile(
     r"wrong|ncorrect|mistake|error|scratch|strike|gnore|sregard|scard|forget|wait|does|not|never|avoid|n['\u2019]t"
-    r"|~~|<s|<del|<!--|bad|buggy|broken|false|nstead|rather|actually|oops|sorry|correct|no\b|edit|update|erratum"
+    r"|~~|<s|<del|<!--|bad|buggy|broken|false|nstead|rather|actually|oops|sorry|correct|no\b|edit|update|erratum|take|tract|withdraw"
     rf"|[^\x00-\u00ff]|{'|'.join(map(re.escape, foreign.PARTS))}",
     re.IGNORECASE,
 )
@@ -173,6 +174,7 @@ def standing(around: Sequence[str], firsts: Sequence[str], content: BlockContent
     """
     count = len(firsts)
     stands = [True] * count
+    around = [in_english(text, affirms=True) for text in around]
     if not any(map(_HINT.search, around)) and not any(map(_COMMENT.match, firsts)):
         return stands
     for at in range(count):
