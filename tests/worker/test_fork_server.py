@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.errors import IsolationUnavailable
+from assay.core.ids import StageName
 from assay.worker.forking import processes
 from assay.worker.forking.client import ForkClient, ForkServers
 from assay.worker.forking.server import packed_settings
@@ -71,6 +73,51 @@ async def test_a_root_server_ends_with_the_work_beside_it_that_fails(tmp_path: P
         while Path(f"/proc/{begun}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
             await asyncio.sleep(0.01)
     await forks.close()
+
+
+EXTRACT = StageName("extract")
+
+
+def roots() -> set[int]:
+    """The fork servers of this process's hosts."""
+    return set(processes.children(os.getpid()))
+
+
+def stage_servers() -> set[int]:
+    """The servers of the stage below them, which have other children as well while they start."""
+    found = set[int]()
+    for root in roots():
+        with contextlib.suppress(OSError):
+            for pid in processes.children(root):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == f"stage:{EXTRACT}":
+                    found.add(pid)
+    return found
+
+
+@pytest.mark.parametrize("way", ["it is used", "it is not used", "its root server was lost"])
+async def test_a_stage_server_that_is_asked_for_ahead_is_the_one_that_serves(
+    tmp_path: Path, way: str
+) -> None:
+    forks = ForkServers(slot_settings(tmp_path), environment=os.environ)
+    known = roots()
+    with forks.begun([EXTRACT]):
+        (root,) = roots() - known
+    async with asyncio.timeout(120):
+        while not (ahead := stage_servers()):
+            await asyncio.sleep(0.01)
+        if way == "its root server was lost":
+            os.kill(root, signal.SIGKILL)
+            while forks._root is not None and not forks._root.is_gone:
+                await asyncio.sleep(0.01)
+        if way != "it is not used":
+            slot = await forks.fork_slot(EXTRACT, 1)
+            assert len(stage_servers()) == 1
+            assert (stage_servers() == ahead) == (way == "it is used")
+            slot.kill()
+            os.close(slot.pidfd)
+            slot.channel.close()
+        await forks.close()
+    assert roots() == known
 
 
 SERVER = """

@@ -161,7 +161,8 @@ def build(
     stages = served_stages(settings.worker, stages_of(known))
     scratch = settings.data_dir / "scratch" / str(os.getpid())
     forks = _forks(settings, scratch)
-    with forks.begun():  # a trial of the sandbox takes as long as its imports
+    awake = stages_awake(settings.worker, known)
+    with forks.begun(awake & stages.keys()):  # a trial of the sandbox takes as long as its imports
         mode = _sandbox_mode(settings, stages, clock)
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
@@ -397,6 +398,18 @@ def _sandbox_mode(
     return NO_SANDBOX
 
 
+def stages_awake(
+    settings: WorkerSettings, pipelines: Mapping[PipelineName, PipelineDefinition]
+) -> frozenset[StageName]:
+    """The stages of `pipelines_awake`, whose slots start with the host."""
+    return frozenset(
+        stage
+        for pipeline in pipelines.values()
+        if pipeline.spec.name in settings.pipelines_awake
+        for stage in pipeline.spec.stages
+    )
+
+
 def host_settings(
     settings: WorkerSettings,
     stages: Mapping[StageName, StageDefinition],
@@ -404,12 +417,7 @@ def host_settings(
     mode: str,
 ) -> HostSettings:
     """Slots at the start, and what else a host goes by."""
-    awake = {
-        stage
-        for pipeline in pipelines.values()
-        if pipeline.spec.name in settings.pipelines_awake
-        for stage in pipeline.spec.stages
-    }
+    awake = stages_awake(settings, pipelines)
     for name in settings.pipelines_awake:
         if name not in pipelines:
             log.warning("pipeline_unknown", pipeline=name, setting="worker.pipelines_awake")

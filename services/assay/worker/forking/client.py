@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -91,6 +91,24 @@ class Forked:
         return processes.condition(self.pid)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A child that a fork server was asked for."""
+
+    name: str
+    channel: socket.socket
+    answer: asyncio.Future[tuple[int, int]]
+    """Its pid and pidfd."""
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more: end it, also if it is still to come."""
+        self.channel.close()
+        if not self.answer.done():
+            self.answer.cancel()
+        elif not self.answer.cancelled() and self.answer.exception() is None:
+            _end(self.answer.result()[1])
+
+
 class SlotForks(Protocol):
     """The source of a host's slots."""
 
@@ -140,26 +158,46 @@ class ForkClient:
         Raises:
             ForkFailed: the server is gone, or does not answer.
         """
+        return await self.born(self.ask(name, kind))
+
+    def ask(self, name: str, kind: socket.SocketKind) -> "Asked":
+        """Request a child; `born` waits for it. The server may still be starting.
+
+        Raises:
+            ForkFailed: the server is gone.
+        """
         if self.is_gone:
             raise ForkFailed("the fork server is gone")
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
-        answer: asyncio.Future[tuple[int, int]] = self._loop.create_future()
         try:
             with theirs:
                 socket.send_fds(self._control, [name.encode()], [theirs.fileno()])
-            self._asked.append(answer)
-            async with asyncio.timeout(FORK_S_MAX):
-                pid, pidfd = await answer
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             ours.close()
             self.close()
             raise ForkFailed(f"{name} could not be forked: {error!r}") from error
+        answer: asyncio.Future[tuple[int, int]] = self._loop.create_future()
+        self._asked.append(answer)
+        return Asked(name=name, channel=ours, answer=answer)
+
+    async def born(self, asked: "Asked") -> Forked:
+        """Wait for a child that was asked for.
+
+        Raises:
+            ForkFailed: the server does not answer.
+        """
+        answer = asked.answer
+        try:
+            async with asyncio.timeout(FORK_S_MAX):
+                pid, pidfd = await answer
+        except TimeoutError as error:
+            asked.channel.close()
+            self.close()
+            raise ForkFailed(f"{asked.name} could not be forked: {error!r}") from error
         except BaseException:
-            ours.close()
-            if answer.done() and not answer.cancelled():  # it came as the caller left
-                _end(answer.result()[1])
+            asked.give_up()
             raise
-        return Forked(pid=pid, pidfd=pidfd, channel=ours)
+        return Forked(pid=pid, pidfd=pidfd, channel=asked.channel)
 
     def _on_readable(self) -> None:
         try:
@@ -221,6 +259,8 @@ class ForkServers:
         self._root: ForkClient | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._stage_servers: dict[StageName, ForkClient] = {}
+        self._ahead: dict[StageName, tuple[ForkClient, Asked]] = {}
+        """Stage servers that were asked for before they are needed, and who forks them."""
         self._pidfds: dict[StageName, int] = {}
 
     async def fork_slot(self, stage: StageName, number: int) -> Forked:
@@ -233,13 +273,18 @@ class ForkServers:
         return await server.fork(str(number), socket.SOCK_STREAM)
 
     @contextlib.contextmanager
-    def begun(self) -> Iterator[None]:
+    def begun(self, stages: Iterable[StageName] = ()) -> Iterator[None]:
         """Start the root server beside what the caller does; it ends if that fails.
 
         One that cannot be started is started, or fails again, for the first slot.
+
+        Args:
+            stages: whose servers begin with it, because their slots will be wanted at once.
         """
-        with contextlib.suppress(OSError):
-            self._begin_root()
+        with contextlib.suppress(OSError, ForkFailed):
+            root = self._begin_root()
+            for stage in stages:
+                self._ahead[stage] = root, root.ask(stage, socket.SOCK_SEQPACKET)
         try:
             yield
         except BaseException:
@@ -267,13 +312,23 @@ class ForkServers:
             if server is not None and not server.is_gone:
                 return server
             root = await self._open_root()
-            born = await root.fork(stage, socket.SOCK_SEQPACKET)
+            born = await self._born(stage, root)
             self._forget(stage)
             self._pidfds[stage] = born.pidfd
             server = self._stage_servers[stage] = ForkClient(born.channel)
             await server.until_warm()
             log.info("stage_server_warmed", stage=stage, pid=born.pid)
             return server
+
+    async def _born(self, stage: StageName, root: ForkClient) -> Forked:
+        """The server of a stage: the one that was asked for ahead, if this root server has it."""
+        asked_of, asked = self._ahead.pop(stage, (root, None))
+        if asked is None:
+            return await root.fork(stage, socket.SOCK_SEQPACKET)
+        if asked_of is root:
+            return await root.born(asked)
+        asked.give_up()
+        return await root.fork(stage, socket.SOCK_SEQPACKET)
 
     def _forget(self, stage: StageName) -> None:
         """End the remains of an earlier server of the stage."""
@@ -304,6 +359,9 @@ class ForkServers:
 
     async def close(self) -> None:
         """End all forked processes."""
+        for _, asked in self._ahead.values():
+            asked.give_up()
+        self._ahead.clear()
         self._end_stage_servers()
         await self._end_root()
         for stage in list(self._pidfds):
