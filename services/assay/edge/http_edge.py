@@ -31,6 +31,7 @@ from assay.core.errors import (
 from assay.edge.access.rules import ANYONE, Rule, RuleOf, rule_of_operation
 from assay.edge.auth import one_authorization
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
+from assay.edge.connections.turns import TenantTurns
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, READING, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
@@ -112,6 +113,7 @@ class _HttpEdge:
         self._operations = Operations()
         self._body_bytes_max = body_bytes_max
         self._body_s_max = guard.door.limits.body_s_max
+        self._turns = TenantTurns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(self._paths.prefix):
@@ -128,6 +130,8 @@ class _HttpEdge:
         try:
             with self._guard.call(arrival) as call:
                 admitted = await call.admit()
+                # To find and to begin what is asked for takes up to a millisecond of the loop.
+                await self._turns.turn(admitted.tenant.tenant_id)
                 reading = self._read_in_turn(scope, receive, admitted)
                 body = await within(reading, seconds=self._body_s_max, what="sending the body")
                 read = True

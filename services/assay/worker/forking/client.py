@@ -101,7 +101,7 @@ class Asked:
     """Its pid and pidfd."""
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: end it, also if it is still to come."""
+        """No one waits for it any more: end it, also if it is still to come."""
         self.channel.close()
         if not self.answer.done():
             self.answer.cancel()
