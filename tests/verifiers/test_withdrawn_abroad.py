@@ -67,6 +67,20 @@ Some books add first. That is wrong, because signs differ.
 If this is wrong, let me know.
 Wait, that is wrong only if x is negative.
 Wait, that is wrong? It is correct, as a check shows.
+No rounding is needed.
+No other value fits.
+No est\u00e1 mal.
+No es un error.
+N\u00e3o est\u00e1 errado.
+N\u00e3o \u00e9 um erro.
+Non \u00e8 sbagliato.
+Nie jest to b\u0142\u0105d.
+Ce n'est pas faux.
+Das ist nicht falsch.
+\u042d\u0442\u043e \u043d\u0435 \u043e\u0448\u0438\u0431\u043a\u0430.
+Dit is niet fout.
+Bu yanl\u0131\u015f de\u011fil.
+\u8fd9\u6ca1\u6709\u9519\u3002
 """
 
 

@@ -7,6 +7,9 @@ from typing import Final
 
 from assay.verifiers.text.abroad.tongue import Tongue
 
+_COMES_FIRST: Final = r"(?=\s?[,.;:!\u2026\u2014\u2013-])"
+"""`No, está mal` takes back what `no está mal` affirms: these languages leave `it` out."""
+
 GERMAN: Final = Tongue(
     hints=(
         "falsch|fehler|rrt|korrekt|gnorier|vergiss|vergess|verwirf|verwerf|moment|warte|richtig|"
@@ -193,7 +196,7 @@ SPANISH: Final = Tongue(
     waits=("esper[ae](n|me|dme)?", "un momento"),
     corrects="corrección",
     leads=(
-        "no",
+        f"no{_COMES_FIRST}",
         "oh",
         "ah",
         "hm+",
@@ -273,7 +276,7 @@ PORTUGUESE: Final = Tongue(
     waits=("esper[ae]", "um momento", "calma"),
     corrects="correção",
     leads=(
-        "não",
+        f"não{_COMES_FIRST}",
         "oh",
         "ah",
         "hm+",

@@ -55,8 +55,10 @@ _SAYS_MORE: Final = (
     r"|check|see|really|right|correct|sure|fine|ok|okay|done|nothing|thanks|doubt|problem|wonder|matter|need|as|in"
     r"|on|at|for|from|with|by|if|when|not|please|ignore|never|after|before|wait|what|why|how|both|none|hmm+|hold)"
 )
+_NO_VERB: Final = r"(?!(?:no|edit|update)\s(?![\u2013\u2014-]))"
+"""`No, Oslo.` corrects; `No rounding is needed.` and `Update the table.` go on."""
 _INSTEAD: Final = re.compile(
-    rf"(?:[.!?;]|\n)\s{{1,4}}(?:(?:oh|but|hmm+|well|no|sorry|oops),?\s)?(?:{_CORRECTS}),?:?\s"
+    rf"(?:[.!?;]|\n)\s{{1,4}}(?:(?:oh|but|hmm+|well|no|sorry|oops),?\s)?{_NO_VERB}(?:{_CORRECTS}),?:?\s"
     r"(?:(?:it(?:'s|\sis)|make\sthat|the\s(?:final\s)?answer\sis|i\smean)\s)?"
     rf"(?!{_SAYS_MORE}(?![A-Za-z]))(?P<words>[^.!?\n;:,]{{1,60}})[.!]?\Z",
     re.IGNORECASE,
