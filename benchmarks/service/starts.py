@@ -44,7 +44,7 @@ CASES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One command."""
+    """What one command took."""
 
     first_s: float
     """Until its output had the first reward."""

@@ -60,6 +60,9 @@ def test_answers_are_read_the_same_with_it(tmp_path: Path) -> None:
 
 
 def test_the_states_are_those_that_were_learnt() -> None:
+    _read("{" * 60 + "x" + "}" * 60)
+    prediction.install(prediction.Learnt((), ()))
+    assert prediction.states() == 0
     for pair in PAIRS:
         for text in pair:
             _read(text)

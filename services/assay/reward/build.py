@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
+from fastapi import FastAPI
 
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
@@ -135,11 +136,9 @@ def build(
         shelf=StoreShelf(store, clock),
         settings=reward,
     )
-    console_guard = guard_of(callers=ConsoleCallers(tenants, operator))
-    console = _console(settings, store, pipelines, operator, console_guard, clock)
-    if console is not None:
-        console.install(app)
-    make_routes(app)
+    viewers = guard_of(callers=ConsoleCallers(tenants, operator))
+    console = _console(settings, store, pipelines, operator, viewers, clock)
+    _complete(app, console)
     server = RewardServer(
         service=service,
         readers=readers,
@@ -196,6 +195,13 @@ def _service(
         pace=door.pace_requests if paced else None,
         turn=door.turn_to_answer,
     )
+
+
+def _complete(app: FastAPI, console: Console | None) -> None:
+    """Give the application its last routes."""
+    if console is not None:
+        console.install(app)
+    make_routes(app)
 
 
 def _console(

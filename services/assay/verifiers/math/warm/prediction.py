@@ -182,17 +182,28 @@ def install(learnt: Learnt) -> None:
         (number, start, starts, _made_states(states, contexts))
         for number, start, starts, states in learnt.decisions
     ]
-    # From here on nothing can fail: the parser has all of it, or nothing.
+    # From here on nothing can fail: the parser has all of it, or what it had.
+    _forget()
     PSParser.sharedContextCache.cache.update((context, context) for context in contexts[1:])
     for number, start, starts, states in made:
         dfa = PSParser.decisionsToDFA[number]
-        dfa.states.clear()
         dfa.states.update((state, state) for state in states)
         if dfa.precedenceDfa:
             for precedence, target in starts:
                 dfa.setPrecedenceStartState(precedence, states[target])
         else:
             dfa.s0 = None if start == _NOWHERE else states[start]
+
+
+def _forget() -> None:
+    """Also contexts: those of deep texts cannot be compared with others."""
+    PSParser.sharedContextCache.cache.clear()
+    for dfa in PSParser.decisionsToDFA:
+        dfa.states.clear()
+        if dfa.precedenceDfa:
+            dfa.s0.edges = []
+        else:
+            dfa.s0 = None
 
 
 def _made_contexts(plain: Sequence[Any]) -> Iterator[Any]:
