@@ -161,8 +161,7 @@ def build(
     stages = served_stages(settings.worker, stages_of(known))
     scratch = settings.data_dir / "scratch" / str(os.getpid())
     forks = _forks(settings, scratch)
-    awake = stages_awake(settings.worker, known)
-    with forks.begun(awake & stages.keys()):  # a trial of the sandbox takes as long as its imports
+    with forks.begun(stages_awake(settings.worker, known) & stages.keys()):  # as long as a trial
         mode = _sandbox_mode(settings, stages, clock)
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
