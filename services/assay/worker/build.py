@@ -161,8 +161,8 @@ def build(
     stages = served_stages(settings.worker, stages_of(known))
     scratch = settings.data_dir / "scratch" / str(os.getpid())
     forks = _forks(settings, scratch)
-    with forks.begun(stages_awake(settings.worker, known) & stages.keys()):  # as long as a trial
-        mode = _sandbox_mode(settings, stages, clock)
+    with forks.begun(stages_awake(settings.worker, known) & stages.keys()):
+        mode = _sandbox_mode(settings, stages, clock)  # a trial takes as long as its imports
     worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
     store = store or work_store(settings, worker, clock)
     metrics = metrics or open_metrics(settings.data_dir, settings.telemetry.otlp_endpoint)

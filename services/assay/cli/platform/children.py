@@ -200,9 +200,6 @@ class Platform:
         Raises:
             DependencyDown: one of an earlier platform does not go.
         """
-        await self._spawn(child)
-
-    async def _spawn(self, child: Child) -> None:
         lock = await self._take_place(child)
         try:
             child.ready_file.unlink(missing_ok=True)  # one that was killed leaves it behind
@@ -328,7 +325,7 @@ class Platform:
         if child.restart_ns is None:
             child.given_up = True
         elif now_ns >= child.restart_ns and not self._stopping:
-            await self._spawn(child)
+            await self.begin(child)
 
     # -- liveness ------------------------------------------------------------------------------
     def _probe(self, child: Child, now_ns: int) -> None:

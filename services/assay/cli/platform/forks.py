@@ -7,7 +7,6 @@ how they end is then not known, only when.
 import asyncio
 import contextlib
 import fcntl
-import gc
 import json
 import os
 import signal
@@ -92,7 +91,6 @@ class PartForks:
         """
         # heavy: of this command only
         from assay.cli.platform import warm
-        from assay.edge.lifecycle import trim
 
         if warm.has_threads():
             return
@@ -101,9 +99,7 @@ class PartForks:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        trim()
-        gc.collect()
-        gc.freeze()  # a collection writes to every object that it looks at
+        warm.settle()  # a collection writes to every object that it looks at
         pid = os.fork()
         if pid:
             theirs.close()

@@ -152,7 +152,7 @@ def import_part(module: str) -> None:
     name = PARTS.get(module)
     if name is not None and name not in sys.modules:
         _import([name])
-        _settle()
+        settle()
 
 
 def _import(names: Iterable[str]) -> None:
@@ -162,7 +162,7 @@ def _import(names: Iterable[str]) -> None:
                 importlib.import_module(name)
 
 
-def _settle() -> None:
+def settle() -> None:
     """Give back what the imports no longer use; nothing of theirs is ever garbage."""
     from assay.edge.lifecycle import trim  # by now: what it imports is to find no `rich`
 
@@ -181,7 +181,7 @@ def run(control: socket.socket) -> None:
     import_shared()
     if has_threads():  # a pipeline's module may start threads
         sys.exit("warm: an imported module has started a thread: each part is started by itself")
-    _settle()
+    settle()
     message: Any = pack(("warm", os.getpid()))
     with contextlib.suppress(OSError):  # its owner has gone meanwhile
         control.send(message)
