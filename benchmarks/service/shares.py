@@ -1,9 +1,10 @@
 """Where the CPU time of a request goes: parts of the platform, their boxes, the client.
 
-    python -m benchmarks.service.shares [batch calls lone math] [--count 128] [--repeats 7] [--json]
+    python -m benchmarks.service.shares [batch calls lone math noop] [--count 128] [--repeats 7]
 
 * batch: trivial Python programs in one batch; calls: by `Score`, 16 at once; lone: one at a time
 * math: real answers in one batch, each repeat the next ones
+* noop: a stage that does nothing, in one batch (`--count` up to 4,096)
 
 A process is counted by the scheduler's clock. Boxes end before they could be asked: they are what a
 cgroup counts beyond the others, so this needs root. CPU time varies much less with other load than
@@ -13,6 +14,7 @@ rates do.
 import argparse
 import asyncio
 import itertools
+import json
 import os
 import statistics
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,11 +26,11 @@ from assay.client import Client, Request
 from benchmarks.harness.platform_run import local_platform, processes_below, until_idle
 from benchmarks.harness.report import Report, Spread
 from benchmarks.harness.workloads import Case, gsm8k, trivial_python
-from benchmarks.service.peers import PLATFORM, counted
+from benchmarks.service.peers import STAGES, counted
 from benchmarks.service.run_code import Account
 
 AT_ONCE: Final = 16
-KINDS: Final = ("batch", "calls", "lone", "math")
+KINDS: Final = ("batch", "calls", "lone", "math", "noop")
 PARTS: Final = {
     "valkey": "store",
     "-m assay.reward": "API",
@@ -38,6 +40,8 @@ PARTS: Final = {
     "assay-zygote": "zygotes",
 }
 """Word of a command line -> part."""
+PLATFORM: Final = {"ASSAY_WORKER__STAGES": json.dumps([*STAGES, "noop"])}
+NOOP: Final = Case(pipeline="noop", response="x", reference={}, reward=1.0)
 Work = Callable[[], Awaitable[None]]
 
 
@@ -93,6 +97,7 @@ def works(client: Client, count: int) -> Mapping[str, Work]:
         "calls": calls,
         "lone": lone,
         "math": lambda: score(client, list(itertools.islice(answers, count))),
+        "noop": lambda: score(client, [NOOP] * count),
     }
 
 
@@ -136,7 +141,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     # Checked here: `choices` and an empty list exclude each other in Python 3.11.
-    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(KINDS)}; default: all but math")
+    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(KINDS)}; default: {', '.join(KINDS[:3])}")
     parser.add_argument("--count", type=int, default=128, help="requests per repeat")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--least-ms", type=float, default=0.005, help="parts that are left out")
