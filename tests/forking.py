@@ -1,7 +1,7 @@
 """Imported before gRPC: without this variable it starts its threads again in every forked child.
 
 A child that closes all descriptors and gives up its rights dies of them. Slots have it too
-(`assay.worker.forking.client.environment_for_slots`).
+(`assay.worker.forking.roots.environment_for_slots`).
 """
 
 import os

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -73,6 +74,61 @@ async def test_a_root_server_ends_with_the_work_beside_it_that_fails(tmp_path: P
         while Path(f"/proc/{begun}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
             await asyncio.sleep(0.01)
     await forks.close()
+
+
+HOST_OF_EARLY = """
+import asyncio, os, sys
+from pathlib import Path
+from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.worker.forking import processes, roots
+from assay.worker.forking.client import ForkServers
+from assay.worker.slots.main import SlotSettings
+
+way, folder = sys.argv[1], Path(sys.argv[2])
+watched = roots.begin_early(folder / "log")
+early, = processes.children(os.getpid())
+pid = os.fork()
+if not pid:
+
+    async def host():
+        more = {"A": "b"} if way == "another environment" else {}
+        settings = SlotSettings(
+            sandbox=SandboxSettings(),
+            verifiers=VerifierSettings(),
+            scratch=folder,
+            shared=folder / "shared",
+        )
+        forks = ForkServers(
+            settings, environment={**roots.environment_for_slots(os.environ, ()), **more}
+        )
+        if way == "lost":
+            os.kill(early, 9)
+        for again in range(2):
+            await forks.warm()
+            its_own = bool(processes.children(os.getpid()))
+            print("served by:", "its own" if its_own else early, flush=True)
+            await forks._end_root()
+
+    asyncio.run(host())
+    os._exit(0)
+roots.leave_early()
+os.waitpid(pid, 0)
+os.waitid(os.P_PIDFD, watched, os.WEXITED | os.WNOWAIT)
+roots.reap(watched)
+print("left:", *processes.children(os.getpid()), early)
+"""
+
+
+@pytest.mark.parametrize("way", ["taken", "another environment", "lost"])
+def test_a_root_server_that_begins_before_its_host_serves_it_once(tmp_path: Path, way: str) -> None:
+    script = [sys.executable, "-c", HOST_OF_EARLY, way, str(tmp_path)]
+    said = subprocess.run(script, stdout=subprocess.PIPE, timeout=120, check=True, text=True).stdout
+    first, again = re.findall(r"^served by: (.+)$", said, re.MULTILINE)
+    early = re.search(r"^left: (\d+)$", said, re.MULTILINE)  # and no child
+    assert early
+    assert first == (early[1] if way == "taken" else "its own")
+    assert again == "its own"
+    assert (tmp_path / "log").read_text() == ""
 
 
 EXTRACT = StageName("extract")

@@ -43,7 +43,8 @@ from assay.verifiers.registry import load_pipelines, stages_of
 from assay.verifiers.version import Versions
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
-from assay.worker.forking.client import ForkServers, environment_for_slots
+from assay.worker.forking.client import ForkServers
+from assay.worker.forking.roots import environment_for_slots
 from assay.worker.host import BackgroundTasks, HostSettings, WorkerHost
 from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts

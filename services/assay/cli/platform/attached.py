@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from assay.cli.platform.addresses import running
 from assay.cli.platform.forks import WARM_LOG, PartForks
 from assay.cli.printed import err
 from assay.client import Backoff, Client
+from assay.config.settings import Settings
 from assay.core.errors import DependencyDown, NotFound, Saturated
 from assay.edge.clock import Clock
 
@@ -85,15 +86,20 @@ async def service(
             f"ASSAY_{name}": "0"
             for name in ("REWARD__GRPC_PORT", "REWARD__HTTP_PORT", "WORKER__CONTROL_PORT")
         }
+        used = sorted(set(pipelines))
         # One job alone has all slots from the start: there is nothing to plan.
         overrides = {
             **any_port,
             "ASSAY_PLANNER__ENABLED": "false",
-            "ASSAY_WORKER__PIPELINES_AWAKE": json.dumps(sorted(set(pipelines))),
+            "ASSAY_WORKER__PIPELINES_AWAKE": json.dumps(used),
         }
         from assay.cli.platform.local import LocalPlatform
 
         settings = settings_with(data_dir or Path(own), **overrides)
+        if data_dir is None and not settings.worker.stages:
+            # No other job comes here. One without programs needs no sandbox, and no trial of it.
+            stages = json.dumps(_stages(settings, used))
+            settings = settings_with(Path(own), ASSAY_WORKER__STAGES=stages)
         platform = LocalPlatform(settings, clock=clock, forks=forks)
         with err.status("starting the platform"):
             addresses = await platform.start()
@@ -102,6 +108,22 @@ async def service(
                 yield addresses.grpc
         finally:
             await platform.stop()
+
+
+def _stages(settings: Settings, pipelines: Collection[str]) -> list[str]:
+    """The stages of these pipelines; none, which stands for all, if one is not known."""
+    # what a platform of its own has imported already
+    from assay.core.ids import PipelineName
+    from assay.verifiers.registry import PipelineError, load_pipelines
+
+    try:
+        known = load_pipelines(settings.verifiers)
+    except PipelineError:  # the host says it
+        return []
+    found = [known.get(PipelineName(name)) for name in pipelines]
+    if not all(found):
+        return []
+    return sorted({str(stage) for one in found if one for stage in one.spec.stages})
 
 
 async def _reached(address: str) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 
 from assay.core.codec import CodecError, unpack
 from assay.core.errors import DependencyDown
+from assay.worker.forking.roots import begin_early, leave_early, reap
 
 WARM_LOG: Final = "warm.log"
 WARM_S_MAX: Final = 60.0
@@ -78,6 +79,8 @@ class PartForks:
         self._pid: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         """Unless it was forked from this one."""
+        self._root: int | None = None
+        """The pidfd of a root server of slots, this process's child."""
         self._begun: socket.socket | None = None
         self._control: socket.socket | None = None
         self._warm: asyncio.Future[None] | None = None
@@ -94,14 +97,17 @@ class PartForks:
 
         if warm.has_threads():
             return
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._root = begin_early(self._log)  # beside the imports
         warm.import_shared()
         if warm.has_threads():  # an imported module's
+            leave_early()
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
         warm.settle()  # a collection writes to every object that it looks at
         pid = os.fork()
         if pid:
+            leave_early()
             theirs.close()
             self._pid, self._begun = pid, ours
             return
@@ -124,6 +130,8 @@ class PartForks:
             self._control = self._spawned()
         self._control.settimeout(0)
         loop = asyncio.get_running_loop()
+        if self._root is not None:
+            loop.add_reader(self._root, self._reap_root)
         self._warm = loop.create_future()
         loop.add_reader(self._control, self._on_readable)
 
@@ -249,6 +257,14 @@ class PartForks:
                 os.waitpid(self._pid, 0)
         self._pid = self._process = None
 
+    def _reap_root(self) -> None:
+        """The root server that was begun here has ended; or is watched no longer, and ends by itself."""
+        if self._root is not None:
+            asyncio.get_running_loop().remove_reader(self._root)
+            reap(self._root)
+            os.close(self._root)
+            self._root = None
+
     async def close(self) -> None:
         """End the warm process, which has nothing to finish; parts live on."""
         self._lose()
@@ -256,6 +272,7 @@ class PartForks:
             self._begun.close()
             self._begun = None
         self._reap()
+        self._reap_root()
 
 
 @contextlib.contextmanager

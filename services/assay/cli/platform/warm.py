@@ -36,14 +36,16 @@ from assay.core.codec import pack
 from assay.store import warden
 from assay.store.script import load_all
 from assay.verifiers.registry import PipelineError, keep_pipelines
+from assay.worker.forking.roots import leave_early
 
+HOST: Final = "assay.worker"
 PARTS: Final = {
-    "assay.worker": "assay.worker.build",
+    HOST: "assay.worker.build",
     "assay.reward": "assay.reward.build",
     "assay.planner": "assay.planner.build",
 }
 """What each part imports before it does anything."""
-SHARED: Final = (PARTS["assay.worker"], "uvloop", "encodings.idna", "pydantic.dataclasses")
+SHARED: Final = (PARTS[HOST], "uvloop", "encodings.idna", "pydantic.dataclasses")
 """Imported before the first part is asked for: a worker host, whose slots take longest to start.
 What another part needs is imported when that part is first asked for."""
 DESCRIPTORS: Final = 4
@@ -93,7 +95,10 @@ def _carry_out(control: socket.socket, *others: socket.socket) -> bool:
     import_part(order["argv"][1])
     if has_threads():
         return False
+    is_host = order["argv"][1] == HOST
     pid = os.fork()
+    if is_host == bool(pid):
+        leave_early()  # it is the host's alone
     if not pid:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -47,7 +47,7 @@ from assay.verifiers.math.reading import (
     read_labelled,
 )
 from assay.verifiers.math.warm import modules, prediction
-from assay.verifiers.math.warm.pairs import PAIRS
+from assay.verifiers.math.warm.pairs import FORMS, PAIRS
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Extracted, is_decimal, is_sentence_with
@@ -164,8 +164,8 @@ class VerifyHandler:
         modules.import_all()
         settings = MathSettings()
         computed = None if context is None else context.computed
-        with modules.without_optional(), prediction.kept(computed):
-            for gold, answer in PAIRS:
+        with modules.without_optional(), prediction.kept(computed) as learnt:
+            for gold, answer in PAIRS if learnt else (*PAIRS, *FORMS):
                 judge((gold,), answer, settings)
         self._judged_before: TenantCache[tuple[tuple[str, ...], str, MathSettings], Judged] = (
             TenantCache(weight_max=_REMEMBERED_MAX)

@@ -9,10 +9,9 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -22,6 +21,7 @@ from assay.core.codec import CodecError, unpack
 from assay.core.ids import StageName
 from assay.sandbox.accounting.blocked import BlockedTime, tree
 from assay.worker.forking import processes
+from assay.worker.forking.roots import RootProcess, start, take_early
 from assay.worker.forking.server import MESSAGE_BYTES_MAX, packed_settings
 from assay.worker.slots.main import SlotSettings
 from assay.worker.slots.process import ForkedSlot
@@ -29,15 +29,6 @@ from assay.worker.slots.process import ForkedSlot
 WARM_S_MAX: Final = 120.0
 """How long the import of a handler may take."""
 FORK_S_MAX: Final = 20.0
-END_S_MAX: Final = 5.0
-ENVIRONMENT_KEPT: Final = frozenset(
-    {
-        *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "TMPDIR"),
-        *("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
-    }
-)
-"""Environment variables that slots inherit; the others may hold credentials."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -238,6 +229,8 @@ class ForkClient:
         if not self.is_gone:
             self.is_gone = True
             self._loop.remove_reader(self._control.fileno())
+            with contextlib.suppress(OSError):  # it has gone
+                self._control.shutdown(socket.SHUT_RDWR)  # this host's warden may have a copy
             self._control.close()
             self._fail(ForkFailed("the fork server was closed"))
             self._on_gone()
@@ -257,7 +250,7 @@ class ForkServers:
         self._lock = asyncio.Lock()
         self._locks: dict[StageName, asyncio.Lock] = {}
         self._root: ForkClient | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RootProcess | None = None
         self._stage_servers: dict[StageName, ForkClient] = {}
         self._ahead: dict[StageName, tuple[ForkClient, Asked]] = {}
         """Stage servers that were asked for before they are needed, and who forks them."""
@@ -293,13 +286,27 @@ class ForkServers:
             raise
 
     def _begin_root(self) -> ForkClient:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = _start(theirs, self._environment)
-        ours.send(packed_settings(self._settings))
-        self._root = ForkClient(ours, on_gone=self._end_stage_servers)
-        log.info("root_server_started", pid=self._process.pid)
+        root = take_early(self._environment)
+        if root is None or not self._told(root):
+            root = start(self._environment)
+            self._tell(root)
+        self._process = root
+        self._root = ForkClient(root.channel, on_gone=self._end_stage_servers)
+        log.info("root_server_started", pid=root.pid)
         return self._root
+
+    def _told(self, root: RootProcess) -> bool:
+        """Whether it still lives, and knows its settings."""
+        try:
+            self._tell(root)
+        except OSError:
+            root.leave()
+            return False
+        return True
+
+    def _tell(self, root: RootProcess) -> None:
+        # What handlers print goes where this host's own output goes.
+        socket.send_fds(root.channel, [packed_settings(self._settings)], [sys.stderr.fileno()])
 
     async def warm(self) -> None:
         """Wait for the root server ahead of the first slot; one that fails fails then again."""
@@ -354,7 +361,7 @@ class ForkServers:
             self._root.close()
         if self._process is not None:
             # It ends all processes below it, then itself.
-            await asyncio.to_thread(_wait, self._process)
+            await asyncio.to_thread(self._process.wait)
             self._process = None
 
     async def close(self) -> None:
@@ -373,32 +380,3 @@ def _end(pidfd: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(END_S_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-        [sys.executable, "-P", "-m", "assay.worker.forking.server", str(channel.fileno())],
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        pass_fds=[channel.fileno()],
-    )
-
-
-def environment_for_slots(environment: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
-    """The part of `environment` for slots: harmless variables and those that the operator names.
-
-    A handler that uses gRPC may fork (`assay.verifiers.composite.isolation`): its threads must not
-    start again in the child. For its plugins, pydantic would read the metadata of every package.
-    """
-    kept = ENVIRONMENT_KEPT.union(more)
-    found = {name: value for name, value in environment.items() if name in kept}
-    ours = {"GRPC_ENABLE_FORK_SUPPORT": "false", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-    return {**ours, **found}

@@ -143,6 +143,7 @@ class RootServer:
                 workshop = self._open(StageName(stage))
             gc.collect()
             gc.freeze()
+            gc.enable()
             control.send(pack(("warm", "")))
             server = os.getpid()
 
@@ -218,10 +219,8 @@ def packed_settings(settings: SlotSettings) -> bytes:
 
 def main() -> None:
     """Set up from the first message, then serve."""
-    os.setsid()
     processes.set_name("fork-server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)  # output of a handler goes to the log
     with (
         socket.socket(fileno=int(sys.argv[1])) as control,
         contextlib.suppress(ConnectionError),  # the host has gone meanwhile
@@ -230,9 +229,14 @@ def main() -> None:
 
 
 def _be_root_server(control: socket.socket) -> None:
-    wanted = control.recv(MESSAGE_BYTES_MAX)
+    wanted, logs, _, _ = socket.recv_fds(control, MESSAGE_BYTES_MAX, 1)
     if not wanted:
         return
+    for log in logs:
+        os.dup2(log, 2)
+        os.close(log)
+    os.dup2(2, 1)  # output of a handler goes to the log
+    gc.disable()  # what is imported is no garbage, and each collection would look at all of it
     root = RootServer(slot_settings(wanted))
     with contextlib.suppress(IsolationUnavailable):  # a stage that needs it reports that
         compile_in_advance()

@@ -69,6 +69,14 @@ _LEFT_OUT: Final = frozenset(
         "visualization",
         "metric",
         "few_shots",
+        "testutil",
+        "tmpfiles",
+        "rust",
+        "theanocode",
+        "aesaracode",
+        "matchpy_connector",
+        "schur_number",
+        "_pygrun",
         "tasks",
     ]
 )

@@ -52,20 +52,22 @@ class UnknownForm(Exception):
 
 
 @contextmanager
-def kept(folder: Path | None) -> Iterator[None]:
+def kept(folder: Path | None) -> Iterator[bool]:
     """Begin with what an earlier process has learnt; keep what the block adds to it.
 
     A parser that has learnt something by itself already keeps that, and nothing is written.
+
+    Yields whether an earlier process has learnt something.
 
     Args:
         folder: see `assay.config.computed`; `None`: nothing is kept.
     """
     if folder is None or states() or not antlr_version.startswith(RUNTIME):
-        yield
+        yield False
         return
     _restore(folder / FILE)
     known = states()
-    yield
+    yield known > 0
     if states() > known:
         with suppress(UnknownForm):
             write(folder / FILE, _key(), marshal.dumps(tuple(extract())))
