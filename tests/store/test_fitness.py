@@ -20,6 +20,7 @@ from assay.core.store_limits import Fitness
 from assay.store import fitness
 from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import judge, parse_info, until_fit
+from assay.store.link import Link
 from assay.store.valkey import ValkeyStore, open_store
 
 FIT = {
@@ -269,3 +270,20 @@ async def test_the_probe_leaves_nothing_behind(start_server: StartServer) -> Non
 
     await eventually(empty)
     await store.close()
+
+
+async def test_commands_that_wait_are_tried_on_keys_where_they_find_something(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies: list[object] = []
+    wait = Link.wait
+
+    async def noted(self: Link, *command: str | int | bytes, timeout_s: float) -> object:
+        replies.append(await wait(self, *command, timeout_s=timeout_s))
+        return replies[-1]
+
+    monkeypatch.setattr(Link, "wait", noted)
+    await check(f"unix://{start_server(*LOGS)}")
+    popped, moved, _ = replies
+    assert popped is not None
+    assert moved is not None

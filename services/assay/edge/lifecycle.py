@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import structlog
 from pydantic import ValidationError
@@ -248,6 +248,18 @@ def run_service(
         sys.stderr.write(f"{line}\n")
         down = isinstance(error, DependencyDown)
         sys.exit(EXIT_UNAVAILABLE if down else EXIT_CONFIGURATION)
+
+
+def end() -> NoReturn:
+    """End the process of a service that has stopped, at once.
+
+    Left to itself the interpreter would free every object first. Of a process that was forked, that
+    copies most of the pages that it shares, for nothing.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # no one reads it, or it is closed
+            stream.flush()
+    os._exit(0)
 
 
 def warn_of_service_links() -> None:

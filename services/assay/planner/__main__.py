@@ -13,9 +13,10 @@ end_on_signals()
 with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 
-    from assay.edge.lifecycle import run_service, serve
+    from assay.edge.lifecycle import end, run_service, serve
     from assay.planner.build import build
 
 
 if __name__ == "__main__":
     run_service("planner", serve("planner", build), run=uvloop.run, given=sys.argv[1:])
+    end()

@@ -44,3 +44,4 @@ async def serve() -> None:
 
 if __name__ == "__main__":
     lifecycle.run_service("reward", serve(), run=uvloop.run, given=sys.argv[1:])
+    lifecycle.end()

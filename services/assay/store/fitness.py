@@ -39,6 +39,9 @@ MEMORY_MARGIN_BYTES: Final = 128 * 1024**2
 EXAMINE_EVERY_S: Final = 30.0
 WATCH_EVERY_S: Final = 5.0
 RETRY_S: Final = 0.25
+PROBED_MS: Final = 10_000
+"""How long the keys stay on which commands that wait are tried, if no one removes them."""
+WAIT_S: Final = "0.001"
 _INFO_NEEDED: Final = ("aof_enabled", "maxmemory", "maxmemory_policy", "role")
 
 
@@ -192,17 +195,21 @@ class Examiner:
             fitness = judge(info, "always", settings)
         else:
             fitness = judge(info, await self._appendfsync(), settings)
-        failed = await self._link.run(self._probe, secrets.token_hex(6))
+        name = secrets.token_hex(6)
+        failed = await self._link.run(self._probe, name, PROBED_MS)
         if failed:
             command, why = (word.decode("utf-8", "replace") for word in failed[0])
             what = f"refuses {command} ({why})"
             raise _unfit(
                 "store.url", what, "permit its user to call it on keys that begin with assay:"
             )
-        wake = f"{self._link.prefix}probe:wake"
-        await self._tried("BZPOPMIN", wake, "0.001")
-        await self._tried("BLMOVE", wake, wake, "LEFT", "LEFT", "0.001")
-        await self._tried("XREAD", "COUNT", 1, "STREAMS", wake, "0")
+        # They find something: a server looks whether a wait has lasted long enough only every so
+        # often, the embedded one twice per second.
+        probed = f"{self._link.prefix}probe:{name}:"
+        await self._tried("BZPOPMIN", f"{probed}z", WAIT_S)
+        await self._tried("BLMOVE", f"{probed}l", f"{probed}l", "LEFT", "LEFT", WAIT_S)
+        await self._tried("XREAD", "COUNT", 1, "STREAMS", f"{probed}x", "0")
+        await self._said("UNLINK", f"{probed}l")
         return fitness
 
     async def _tried(self, command: str, *arguments: str | int) -> None:

@@ -10,7 +10,7 @@ end_on_signals()
 with needed("server"), left_out("rich"):  # structlog would show tracebacks by it; logs do not
     import uvloop
 
-    from assay.edge.lifecycle import run_service, serve
+    from assay.edge.lifecycle import end, run_service, serve
     from assay.worker.build import build
 
 
@@ -21,3 +21,4 @@ def main(given: Sequence[str] = ()) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    end()

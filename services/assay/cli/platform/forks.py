@@ -258,7 +258,7 @@ class PartForks:
         self._pid = self._process = None
 
     def _reap_root(self) -> None:
-        """The root server that was begun here has ended; or is watched no longer, and ends by itself."""
+        """The root server that was begun here has ended, or ends by itself, watched no longer."""
         if self._root is not None:
             asyncio.get_running_loop().remove_reader(self._root)
             reap(self._root)

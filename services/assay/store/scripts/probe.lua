@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Try every command that our scripts use, on temporary keys that it removes again: shows whether the
 -- user may call them, whether keys of the prefix may be written here, and whether the server knows
--- them.
--- ARGV: a name for the keys      Returns {command, error} for each that failed
+-- them. Two keys stay for a while, so that commands that wait find something at once.
+-- ARGV: a name for the keys, milliseconds that two of them stay
+-- Returns {command, error} for each that failed
 
 local P = KEYS[1] .. 'probe:' .. ARGV[1] .. ':'
 local text, hash, list, set, sorted, stream = P .. 's', P .. 'h', P .. 'l', P .. 'u', P .. 'z', P .. 'x'
@@ -73,4 +74,8 @@ try('XREVRANGE', stream, '+', '-', 'COUNT', 1)
 try('RENAMENX', text, text .. '2')
 try('UNLINK', text .. '2')
 try('DEL', text, hash, list, set, sorted, stream)
+try('ZADD', sorted, 1, 'a')
+try('PEXPIRE', sorted, ARGV[2])
+try('RPUSH', list, 'a')
+try('PEXPIRE', list, ARGV[2])
 return failed
