@@ -353,6 +353,8 @@ class EmbeddedValkey:
     async def stop(self) -> None:
         """Let the server write its log and exit; release the data directory."""
         if self._process is not None:
+            with contextlib.suppress(OSError):  # a signal it would notice up to half a second later
+                await self._ask(b"SHUTDOWN NOSAVE")
             self._process.terminate()
             if not await _until(lambda: not self._is_running, STOP_S_MAX):
                 self._kill()
