@@ -47,7 +47,8 @@ PARTS: Final = {
 """What each part imports before it does anything."""
 SHARED: Final = (PARTS[HOST], "uvloop", "encodings.idna", "pydantic.dataclasses")
 """Imported before the first part is asked for: a worker host, whose slots take longest to start.
-What another part needs is imported when that part is first asked for."""
+Another part imports what it needs itself: imported here later, that would change pages which all
+that are there already share, and each would get a copy."""
 DESCRIPTORS: Final = 4
 """Of an order: itself, its owner, its lock, its log."""
 
@@ -92,9 +93,6 @@ def _carry_out(control: socket.socket, *others: socket.socket) -> bool:
     wanted, *given = descriptors
     with os.fdopen(wanted, "rb") as file:
         order = json.load(file)
-    import_part(order["argv"][1])
-    if has_threads():
-        return False
     is_host = order["argv"][1] == HOST
     pid = os.fork()
     if is_host == bool(pid):
@@ -128,6 +126,7 @@ def _be_warden(order: Mapping[str, Any], owner: int, lock: int, log: int) -> NoR
         os.close(owner)
         _show_command(argv)
         _, module, *words = order["argv"]
+        import_part(module)
         sys.argv = [module, *words]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
@@ -153,11 +152,11 @@ def import_shared() -> None:
 
 
 def import_part(module: str) -> None:
-    """Import what this part needs, if it is one of the platform's and the first of its kind."""
-    name = PARTS.get(module)
-    if name is not None and name not in sys.modules:
+    """In a new part: import what it needs, without looking for garbage in that."""
+    if name := PARTS.get(module):
+        gc.disable()
         _import([name])
-        settle()
+        gc.enable()
 
 
 def _import(names: Iterable[str]) -> None:
