@@ -2,7 +2,7 @@
 
 A command that starts a platform begins one (`begin_early`) beside its own imports. The host that is
 forked from that command takes it (`take_early`), at most once, if it would start the same; all
-others let go of it (`leave_early`). It is a child of the command, which reaps it (`reap`); the host
+others release it (`leave_early`). It is a child of the command, which reaps it (`reap`); the host
 waits for its end by its pidfd.
 
 Invariant: a server whose channel no host holds ends by itself. Imports little: a command imports
@@ -33,7 +33,7 @@ ENVIRONMENT_KEPT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootProcess:
-    """A root server; it serves once it was told its settings on `channel`."""
+    """A root server; it serves once it has its settings, by `channel`."""
 
     pid: int
     pidfd: int
