@@ -2,12 +2,14 @@
 
     python -m benchmarks.planner.live [--batches 3] [--span-s 40] [--json] [--figure FILE]
 
-The same run twice, each on a platform of its own: with the planner (pools from 0 up), and with
-static pools as large as the planner's ever were. `code.cpp` requests are the right and wrong
-CodeContests solutions of the tests, each made a new source (so each compiles); `math` requests are
-real GSM8K answers. Arrivals are a real RL step (PolyTrace `search_r1`), its time axis compressed.
-Sampled: the worker host's pools, five times per second. d = completion - (opening + T), T from the
-store's history. A deadline is the service's own estimate except for a task's first batch.
+The same run three times, each on a platform of its own: with the planner (pools from 0 up), with a
+reaction (what runs and waits and two more while a batch is open, the most of the last six seconds,
+once per second), and with static pools as large as the planner's ever were. Beside the tasks, every
+five seconds a lone `Score` call, of each pipeline in turn. `code.cpp` requests are the right and
+wrong CodeContests solutions of the tests, each made a new source (so each compiles); `math`
+requests are real GSM8K answers. Arrivals are a real RL step (PolyTrace `search_r1`), its time axis
+compressed. Sampled: the worker host's pools, five times per second. d = completion - (opening + T),
+T from the store's history. A deadline is the service's own estimate except for a task's first batch.
 """
 
 import argparse
@@ -16,15 +18,18 @@ import contextlib
 import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from assay.cli.operate.status_client import list_pools
+from assay.cli.operate.status_client import list_pools, resize_pool
 from assay.cli.plan.plot import Point, plot_stages
 from assay.client import Client, Request
 from assay.core.ids import TaskId, TenantId
 from assay.sim.files import read_arrivals
+from assay.sim.policies.autoscalers import Window
+from assay.sim.policies.rivals import REACTION_KEEP_S, REACTION_SPARE
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from benchmarks.harness.platform_run import Run, local_platform
@@ -46,6 +51,10 @@ CAP = 3
 DELAY_BUDGET_MS = 2_000
 """D of both tasks."""
 CASES_S_MAX = 900.0
+REACT_EVERY_S = 1.0
+LONE_EVERY_S = 5.0
+LONE_MAX = 200
+"""Different lone requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +101,23 @@ class Measured:
     name: str
     samples: list[Sample] = field(default_factory=list)
     batches: list[BatchFigures] = field(default_factory=list)
+    lone_s: dict[str, list[float]] = field(default_factory=dict)
+    """Pipeline -> elapsed times of lone calls."""
+    open: set[str] = field(default_factory=set)
+    """Tasks with a batch that is open at present."""
+
+    def steps(self, stage: str) -> list[int]:
+        """Changes of the wanted size, up and down."""
+        pairs = itertools.pairwise(one.desired.get(stage, 0) for one in self.samples)
+        return [b - a for a, b in pairs if b != a]
+
+    def per_minute(self, count: int) -> float:
+        """Of the length of this run."""
+        return 60 * count / (self.samples[-1].at_s - self.samples[0].at_s)
+
+    def reversals(self, stage: str) -> int:
+        """Steps up after one down, and down after one up."""
+        return sum(a * b < 0 for a, b in itertools.pairwise(self.steps(stage)))
 
     def slot_seconds(self, stage: str) -> float:
         """Held: wanted or still there."""
@@ -111,8 +137,8 @@ class Measured:
         return max((s.ready.get(stage, 0) for s in self.samples), default=0)
 
 
-def cpp_cases(count: int) -> list[Request]:
-    """Solutions of the tests, each with a unique source."""
+def cpp_cases(count: int, *, first: int = 0) -> list[Request]:
+    """Solutions of the tests, each with a unique source, from the sample `first` on."""
     problems = [json.loads(line) for line in PROBLEMS.read_text().splitlines()]
     files = sorted(SOLUTIONS.glob("*.cpp"))
     return [
@@ -121,7 +147,7 @@ def cpp_cases(count: int) -> list[Request]:
             response=f"```cpp\n// sample {k}\n{files[k % len(files)].read_text()}\n```",
             reference={"test": json.loads(problems[int(files[k % len(files)].name[1:3])]["test"])},
         )
-        for k in range(count)
+        for k in range(first, first + count)
     ]
 
 
@@ -141,8 +167,8 @@ def arrivals(count: int, span_s: float, step: int) -> list[float]:
 
 
 async def train(
-    client: Client, store: Store, task: Task, batches: int, span_s: float
-) -> list[BatchFigures]:
+    client: Client, store: Store, task: Task, batches: int, span_s: float, into: Measured
+) -> None:
     """One trainer: hint, submit as rollouts finish, wait for the batch, train, again."""
     registered = await client.register_task(
         task.name,
@@ -162,16 +188,18 @@ async def train(
             await asyncio.sleep(max(0.0, begun + at_s - time.perf_counter()))
             if batch is None:
                 batch = await client.open_batch(registered, size=task.size)
+                into.open.add(task.name)
             await batch.submit([case])
         assert batch is not None
         async with asyncio.timeout(CASES_S_MAX):
             async for _ in batch.results():
                 pass
+        into.open.discard(task.name)
         status = await batch.status()
         deadlines[batch.batch_id] = status.deadline_ns
         await asyncio.sleep(GAP_S)
     history = await store.history(TENANT, TaskId(task.name), batches_max=batches)
-    return [
+    into.batches += [
         BatchFigures(
             task=task.name,
             number=number,
@@ -205,25 +233,83 @@ async def sample(run: Run, store: Store, into: list[Sample]) -> None:
         await asyncio.sleep(SAMPLE_S)
 
 
+async def react(run: Run, measured: Measured) -> None:
+    """Size the pools by what runs and waits, until cancelled."""
+    seen = {stage: Window(REACTION_KEEP_S) for stage in STAGES}
+    while True:
+        await asyncio.sleep(REACT_EVERY_S)
+        if not measured.samples:
+            continue
+        now = measured.samples[-1]
+        spare = REACTION_SPARE if measured.open else 0
+        for stage, window in seen.items():
+            work = now.busy.get(stage, 0) + now.queued.get(stage, 0)
+            window.add(time.monotonic_ns(), work + spare)
+            slots = min(CAP, int(window.largest()))
+            if slots != now.desired.get(stage, 0):
+                await resize_pool(run.addresses.control, stage=stage, slots=slots)
+
+
+async def call_alone(
+    client: Client, cases: Mapping[str, Sequence[Request]], into: Measured
+) -> None:
+    """A lone call of each pipeline in turn, until cancelled."""
+    for number in itertools.count():
+        for pipeline, known in cases.items():
+            await asyncio.sleep(LONE_EVERY_S)
+            begun = time.perf_counter()
+            await client.score([known[number % len(known)]], pipeline=pipeline)
+            into.lone_s.setdefault(pipeline, []).append(time.perf_counter() - begun)
+
+
 async def measure(
-    name: str, tasks: Sequence[Task], overrides: Mapping[str, str], batches: int, span_s: float
+    name: str,
+    tasks: Sequence[Task],
+    lone: Mapping[str, Sequence[Request]],
+    overrides: Mapping[str, str],
+    options: argparse.Namespace,
 ) -> Measured:
     """One run on a separate platform."""
     measured = Measured(name=name)
-    async with local_platform(overrides) as run, Client(run.addresses.grpc) as client:
-        store = open_store(run.settings.store, data_dir=run.settings.data_dir)
-        sampling = asyncio.create_task(sample(run, store, measured.samples))
-        try:
-            found = await asyncio.gather(
-                *(train(client, store, task, batches, span_s) for task in tasks)
+    async with (
+        local_platform(overrides) as run,
+        Client(run.addresses.grpc) as client,
+        store_of(run) as store,
+        beside(sample(run, store, measured.samples)),
+        beside(call_alone(client, lone, measured)),
+        beside(react(run, measured) if name == "reaction" else asyncio.sleep(0)),
+    ):
+        await asyncio.gather(
+            *(
+                train(client, store, task, options.batches, options.span_s, measured)
+                for task in tasks
             )
-        finally:
-            sampling.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sampling
-            await store.close()
-        measured.batches = [one for task in found for one in task]
+        )
     return measured
+
+
+@contextlib.asynccontextmanager
+async def store_of(run: Run) -> AsyncIterator[Store]:
+    """A connection of its own."""
+    store = open_store(run.settings.store, data_dir=run.settings.data_dir)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """`work` for the length of the block, whose failure is the block's."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def planned() -> dict[str, str]:
@@ -238,11 +324,12 @@ def planned() -> dict[str, str]:
 
 def static(peaks: Mapping[str, int]) -> dict[str, str]:
     """Static pools of that size."""
-    return {
-        **planned(),
-        "ASSAY_WORKER__SLOTS_BY_STAGE": json.dumps(peaks),
-        "ASSAY_PLANNER__ENABLED": "false",
-    }
+    return {**unplanned(), "ASSAY_WORKER__SLOTS_BY_STAGE": json.dumps(peaks)}
+
+
+def unplanned() -> dict[str, str]:
+    """Pools from 0 up, which no one sizes."""
+    return {**planned(), "ASSAY_PLANNER__ENABLED": "false"}
 
 
 def draw(measured: Measured, path: Path) -> None:
@@ -306,6 +393,32 @@ def batches_table(runs: Sequence[Measured]) -> Report:
     return report
 
 
+def churn_table(runs: Sequence[Measured]) -> Report:
+    """How often the wanted sizes change and turn, and what a lone call waits."""
+    report = Report(
+        title="Changes of size per minute, and lone calls",
+        columns=("of", *(run.name for run in runs)),
+    )
+    for stage in STAGES:
+        report.add(
+            of=f"{stage}: resizes, reversals",
+            **{
+                run.name: f"{run.per_minute(len(run.steps(stage))):.1f}, "
+                f"{run.per_minute(run.reversals(stage)):.1f}"
+                for run in runs
+            },
+        )
+    for pipeline in sorted({name for run in runs for name in run.lone_s}):
+        told: dict[str, str] = {}
+        for run in runs:
+            waits = sorted(run.lone_s.get(pipeline, []))
+            if waits:
+                middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.95)]
+                told[run.name] = f"{middle:.2f}, {late:.2f} s of {len(waits)}"
+        report.add(of=f"lone {pipeline}: p50, p95", **told)
+    return report
+
+
 async def main(args: argparse.Namespace) -> None:
     sizes = {"cpp": args.cpp, "math": args.math}
     tasks = [
@@ -318,11 +431,17 @@ async def main(args: argparse.Namespace) -> None:
             cases=math_cases(sizes["math"] * args.batches),
         ),
     ]  # fmt: skip
-    ours = await measure("planner", tasks, planned(), args.batches, args.span_s)
+    lone = {
+        "code.cpp": cpp_cases(LONE_MAX, first=sizes["cpp"] * args.batches),
+        "math": math_cases(LONE_MAX),
+    }
+    ours = await measure("planner", tasks, lone, planned(), args)
+    reaction = await measure("reaction", tasks, lone, unplanned(), args)
     peaks = {stage: ours.most(stage) for stage in STAGES}
-    still = await measure("static", tasks, static(peaks), args.batches, args.span_s)
+    still = await measure("static", tasks, lone, static(peaks), args)
+    runs = [ours, reaction, still]
     draw(ours, args.figure)
-    for report in (pools_table([ours, still]), batches_table([ours, still])):
+    for report in (pools_table(runs), batches_table(runs), churn_table(runs)):
         report.show(as_json=args.json)
 
 

@@ -141,7 +141,9 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     # Checked here: `choices` and an empty list exclude each other in Python 3.11.
-    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(KINDS)}; default: {', '.join(KINDS[:3])}")
+    parser.add_argument(
+        "kinds", nargs="*", help=f"of {', '.join(KINDS)}; default: {', '.join(KINDS[:3])}"
+    )
     parser.add_argument("--count", type=int, default=128, help="requests per repeat")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--least-ms", type=float, default=0.005, help="parts that are left out")
