@@ -9,7 +9,7 @@ five seconds a lone `Score` call, of each pipeline in turn. `code.cpp` requests 
 wrong CodeContests solutions of the tests, each made a new source (so each compiles); `math`
 requests are real GSM8K answers. Arrivals are a real RL step (PolyTrace `search_r1`), its time axis
 compressed. Sampled: the worker host's pools, five times per second. d = completion - (opening + T),
-T from the store's history. A deadline is the service's own estimate except for a task's first batch.
+T from the store's history. A deadline is the service's own estimate but for a task's first batch.
 """
 
 import argparse
