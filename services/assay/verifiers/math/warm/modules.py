@@ -71,7 +71,6 @@ _LEFT_OUT: Final = frozenset(
         "few_shots",
         "testutil",
         "tmpfiles",
-        "rust",
         "theanocode",
         "aesaracode",
         "matchpy_connector",
@@ -83,7 +82,10 @@ _LEFT_OUT: Final = frozenset(
 
 
 def import_all() -> None:
-    """Import every module that a comparison may need later."""
+    """Import every module that a comparison may need later.
+
+    `sympy.codegen.ast`, which one may need, comes with `sympy.printing.rust`.
+    """
     with warnings.catch_warnings(), without_optional():
         warnings.simplefilter("ignore")
         for name in PACKAGES:
