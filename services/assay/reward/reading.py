@@ -16,15 +16,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 
+from assay.config.priority import run_in_background
 from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.codec import pack, unpack
 from assay.core.errors import (
@@ -320,22 +319,6 @@ def _limit(cpu_s: float, memory_bytes_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes_max, memory_bytes_max))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
-
-
-def run_in_background(niceness: int, *, idle: bool) -> None:
-    """Lower the priority of this process, in a new session.
-
-    Linux schedules sessions against each other first (sched_autogroup), and `nice` only within
-    one, so both are set.
-    """
-    with suppress(PermissionError):  # it already leads a session
-        os.setsid()
-    with suppress(OSError):  # a kernel without autogroups, or asked too often
-        Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
-    if idle:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    else:
-        os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 def _child(channel: socket.socket, desk: Desk, scheduling: bytes) -> NoReturn:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import assay
 from assay.config.planning import PlanSettings
+from assay.config.priority import run_in_background
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.tools.framing import FramingError
 from assay.planner.process import frames
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from assay.planner.session.session import Session
 
 NICE: Final = 5
-"""Niceness of the process: judging has priority over planning."""
+"""Niceness of the process and of its session: judging has priority over planning."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -75,7 +76,7 @@ def timed(found: Decision, took_ns: int) -> Decision:
 
 def main() -> None:
     """Reserve standard output for frames; redirect printed text to standard error."""
-    os.nice(NICE)
+    run_in_background(NICE, idle=False)
     end_with_parent(sys.stdin.fileno())
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
