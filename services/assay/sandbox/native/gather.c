@@ -21,6 +21,9 @@
 #define REGIONS_MAX 1024
 #define MAPS_BYTES_MAX (256 * 1024)
 #define PAGE_BYTES 4096
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #define HUGE_BYTES (2 * 1024 * 1024)
 #define LARGE_BYTES_SMALL_PAGES (512 * 1024)
 #define LARGE_BYTES_HUGE_PAGES (8 * 1024 * 1024)
@@ -146,6 +149,16 @@ static uintptr_t large_bytes(void) {
     return is_there & 1 ? LARGE_BYTES_HUGE_PAGES : LARGE_BYTES_SMALL_PAGES;
 }
 
+/* Put the C library's heap into huge pages, as far as it has whole ones; older kernels refuse. */
+static void collapse_heap(const struct region *regions, int count) {
+    for (int at = 0; at < count; at++) {
+        if (strcmp(regions[at].path, "[heap]") == 0) {
+            void *start = (void *)regions[at].start;
+            madvise(start, regions[at].end - regions[at].start, MADV_COLLAPSE);
+        }
+    }
+}
+
 /* Some hosts forbid memory that can be both written and executed. */
 static int is_allowed(void) {
     void *trial = mmap(NULL, PAGE_BYTES, ALL, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -160,7 +173,11 @@ int assay_box_gather(void) {
         return 0;
     }
     struct region *regions = (struct region *)(text + MAPS_BYTES_MAX);
-    int count = read_regions(text, large_bytes(), regions), fewer = 0;
+    uintptr_t large = large_bytes();
+    int count = read_regions(text, large, regions), fewer = 0;
+    if (large == LARGE_BYTES_HUGE_PAGES) {
+        collapse_heap(regions, count);
+    }
     keep_others(regions, count, text);
     for (int first = 0, last; first < count; first = last + 1) {
         last = first;
