@@ -104,6 +104,8 @@ class Launcher:
 
     _NATIVE: ClassVar[bool] = True
     """Boxes are set up in C where its library was built; tests use Python there too."""
+    _APART: ClassVar[bool] = True
+    """Pid 1 executes a program of its own where the host lets it; tests have it stay a fork too."""
 
     def __init__(
         self,
@@ -128,6 +130,7 @@ class Launcher:
                 "packages": _importable(inside.packages),
                 "scratch": scratch,
                 "native": self._NATIVE,
+                "apart": self._APART,
                 "variables": {"HOME": "/box", **ENVIRONMENT},
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
