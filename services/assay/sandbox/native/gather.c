@@ -25,6 +25,7 @@
 #define MADV_COLLAPSE 25
 #endif
 #define HUGE_BYTES (2 * 1024 * 1024)
+#define GAP_BYTES_MAX (64 * 1024) /* between libraries, for their alignment */
 #define LARGE_BYTES_SMALL_PAGES (512 * 1024)
 #define LARGE_BYTES_HUGE_PAGES (8 * 1024 * 1024)
 #define ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
@@ -101,10 +102,20 @@ static int is_empty(const char *page) {
     return page[0] == 0 && memcmp(page, page + 1, PAGE_BYTES - 1) == 0;
 }
 
-/* Replace what is between two addresses by one region with the same content.
+/* Copy what is not empty; memory that was not written to yet stays so. */
+static void copy(char *to, const struct region *region) {
+    for (uintptr_t at = region->start; at < region->end; at += PAGE_BYTES, to += PAGE_BYTES) {
+        if (!is_empty((const char *)at)) {
+            memcpy(to, (const char *)at, PAGE_BYTES);
+        }
+    }
+}
+
+/* Replace regions by one with the same content, which fills the gaps between them.
  *
  * The copy takes its place in one system call, so this very code and the C library can be there. */
-static int replace(uintptr_t start, uintptr_t end) {
+static int replace(const struct region *first, const struct region *last) {
+    uintptr_t start = first->start, end = last->end;
     size_t size = end - start, room = size + HUGE_BYTES;
     char *taken = mmap(NULL, room, ALL, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (taken == MAP_FAILED) {
@@ -114,11 +125,8 @@ static int replace(uintptr_t start, uintptr_t end) {
     char *kept = taken + ((start - (uintptr_t)taken) & (HUGE_BYTES - 1));
     /* Of a huge page a fork copies one entry, and pid 1 of a box writes to few. */
     madvise(kept, size, MADV_HUGEPAGE);
-    for (size_t at = 0; at < size; at += PAGE_BYTES) {
-        const char *page = (const char *)start + at;
-        if (!is_empty(page)) {
-            memcpy(kept + at, page, PAGE_BYTES);
-        }
+    for (const struct region *one = first; one <= last; one++) {
+        copy(kept + (one->start - start), one);
     }
     madvise(kept, size, MADV_NOHUGEPAGE); /* what a box writes is charged by small pages */
     __builtin___clear_cache(kept, kept + size); /* some processors fetch code by another way */
@@ -149,12 +157,14 @@ static uintptr_t large_bytes(void) {
     return is_there & 1 ? LARGE_BYTES_HUGE_PAGES : LARGE_BYTES_SMALL_PAGES;
 }
 
-/* Put the C library's heap into huge pages, as far as it has whole ones; older kernels refuse. */
+/* Put the C library's heap into huge pages, the last of them whole; older kernels refuse. */
 static void collapse_heap(const struct region *regions, int count) {
     for (int at = 0; at < count; at++) {
         if (strcmp(regions[at].path, "[heap]") == 0) {
-            void *start = (void *)regions[at].start;
-            madvise(start, regions[at].end - regions[at].start, MADV_COLLAPSE);
+            uintptr_t end = regions[at].end + (-regions[at].end & (HUGE_BYTES - 1));
+            if (brk((void *)end) == 0) {
+                madvise((void *)regions[at].start, end - regions[at].start, MADV_COLLAPSE);
+            }
         }
     }
 }
@@ -182,10 +192,10 @@ int assay_box_gather(void) {
     for (int first = 0, last; first < count; first = last + 1) {
         last = first;
         while (regions[last].is_movable && last + 1 < count && regions[last + 1].is_movable &&
-               regions[last + 1].start == regions[last].end) {
+               regions[last + 1].start - regions[last].end <= GAP_BYTES_MAX) {
             last++;
         }
-        if (last > first && replace(regions[first].start, regions[last].end) == 0) {
+        if (last > first && replace(&regions[first], &regions[last]) == 0) {
             fewer += last - first;
         }
     }
