@@ -433,7 +433,7 @@ class Zygote:
         if self._setup.mode == "own":
             _map_user(str(pid), self._outside)
             ours.send(b"m")
-        socket.send_fds(self._control, [b"b"], [pidfd, ours.fileno()])
+        socket.send_fds(self._control, [b"%d" % pid], [pidfd, ours.fileno()])
         ours.close()
         self._boxes[pidfd] = pid
         return pidfd

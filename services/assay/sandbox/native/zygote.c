@@ -155,8 +155,10 @@ static int hand_over(const struct box_zygote *zygote, struct state *state, struc
         return failed(result, "map of the user");
     }
     int handed[2] = {box.pidfd, ours};
+    struct line pid = {.length = 0};
+    add_number(&pid, box.pid);
     send_message(ours, "m", NULL, 0);
-    send_message(zygote->control, "b", handed, 2);
+    send_message(zygote->control, pid.text, handed, 2);
     return 0;
 }
 
