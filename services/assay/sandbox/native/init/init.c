@@ -24,6 +24,10 @@
 
 /* ---- what `await.c` needs of a C library ------------------------------------------------------- */
 
+#ifndef __GLIBC__
+#define __rusage_who_t int
+#endif
+
 static int last_error;
 
 int *__errno_location(void) { return &last_error; }
