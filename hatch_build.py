@@ -18,6 +18,7 @@ Python that builds it (`assay.planner.process.shipped_code`): the build then nee
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,11 @@ BOX = Path("services/assay/sandbox/native")
 OBJECTS = Path("build/native")
 PRELOAD = "guard_preload"
 FLAGS = ["-std=c11", "-O3", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread"]
-
+INIT_FLAGS = [
+    *("-std=c11", "-Os", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-pic"),
+    *("-fno-stack-protector", "-U_FORTIFY_SOURCE", "-fno-asynchronous-unwind-tables"),
+]
+INIT_LINK_FLAGS = ["-static", "-nostdlib", "-no-pie", "-s", "-Wl,--build-id=none"]
 
 REQUIRED_VARIABLE = "ASSAY_NATIVE"
 """Set to `required`: no wheel without the libraries."""
@@ -124,8 +129,22 @@ def build(
 
 def build_box(native: Path, objects: Path) -> Path:
     """Compile the sandbox's library in the folder of its sources and return its path."""
-    made = compile_objects(sorted(native.glob("*.c")), objects / "box", FLAGS)
+    objects = objects.absolute() / "box"
+    flags = list(FLAGS)
+    if platform.machine() == "x86_64":
+        flags.append(f'-DBOX_INIT="{build_init(native, objects / "init")}"')
+        # An object that is newer than its own source contains the program as it was.
+        (objects / "apart.o").unlink(missing_ok=True)
+    made = compile_objects(sorted(native.glob("*.c")), objects, flags)
     return link(made, native / "libassay_box.so", FLAGS)
+
+
+def build_init(native: Path, objects: Path) -> Path:
+    """Compile what pid 1 of a box becomes, a program without a C library, for the library."""
+    made = compile_objects([*native.glob("init/*.c"), native / "await.c"], objects, INIT_FLAGS)
+    scratch = objects / f"init.{os.getpid()}.tmp"
+    run([compiler(), *INIT_LINK_FLAGS, "-o", str(scratch), *map(str, made)])
+    return scratch.replace(objects / "init")
 
 
 COMPILE = """
@@ -185,9 +204,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
         root = Path(self.root)
         libraries = build(root / NATIVE, root / OBJECTS)
         libraries.append(build_box(root / BOX, root / OBJECTS))
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{system}"
         build_data["artifacts"].extend(str(p.relative_to(self.root)) for p in libraries)
 
 

@@ -75,6 +75,19 @@ def fallback(_secret_in_the_environment: None) -> Iterator[ZygoteLauncher]:
         yield launcher
 
 
+class ForkedLauncher(ZygoteLauncher):
+    """Pid 1 of its boxes stays a fork of the zygote, as where it cannot execute its own program."""
+
+    _APART = False
+
+
+@pytest.fixture(scope="session")
+def forked(_secret_in_the_environment: None) -> Iterator[ZygoteLauncher]:
+    with ForkedLauncher(SandboxSettings(), Clock()) as launcher:
+        assert launcher.is_native
+        yield launcher
+
+
 @pytest.fixture(scope="session")
 def bubblewrap(_secret_in_the_environment: None) -> Iterator[BubblewrapLauncher]:
     with BubblewrapLauncher(SandboxSettings(), Clock()) as launcher:

@@ -73,15 +73,19 @@ COMMANDS: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
 def test_a_command_ends_alike_in_both(
-    zygote: ZygoteLauncher, fallback: ZygoteLauncher, command: dict[str, Any]
+    zygote: ZygoteLauncher,
+    fallback: ZygoteLauncher,
+    forked: ZygoteLauncher,
+    command: dict[str, Any],
 ) -> None:
     run = CommandRun(
         limits=QUICK, **{**command, "executables": frozenset(command.get("executables", ()))}
     )
-    native, python = zygote.run(run), fallback.run(run)
-    assert (native.status, native.exit_code) == (python.status, python.exit_code)
-    assert native.stdout == python.stdout
-    assert native.stderr == python.stderr
+    python = fallback.run(run)
+    for native in (zygote.run(run), forked.run(run)):
+        assert (native.status, native.exit_code) == (python.status, python.exit_code)
+        assert native.stdout == python.stdout
+        assert native.stderr == python.stderr
 
 
 @settings(
@@ -156,7 +160,7 @@ def test_streams_that_were_opened_ahead_are_as_if_the_program_had_opened_them(
 
 
 def test_a_python_program_ends_alike_in_both(
-    zygote: ZygoteLauncher, fallback: ZygoteLauncher
+    zygote: ZygoteLauncher, fallback: ZygoteLauncher, forked: ZygoteLauncher
 ) -> None:
     for source in (
         "import os, sys; print(sys.argv, os.environ, os.listdir('/proc/self/fd'), os.getpid())",
@@ -178,9 +182,10 @@ def test_a_python_program_ends_alike_in_both(
         run = PythonRun(
             source=source.encode(), argv=("a",), stdin="one\ntwö\nthree".encode(), limits=QUICK
         )
-        native, python = zygote.run_python(run), fallback.run_python(run)
-        assert (native.status, native.exit_code) == (python.status, python.exit_code)
-        assert (native.stdout, native.stderr) == (python.stdout, python.stderr)
+        python = fallback.run_python(run)
+        for native in (zygote.run_python(run), forked.run_python(run)):
+            assert (native.status, native.exit_code) == (python.status, python.exit_code)
+            assert (native.stdout, native.stderr) == (python.stdout, python.stderr)
 
 
 def test_files_that_do_not_fit_are_no_verdict(

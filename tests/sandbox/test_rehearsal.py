@@ -10,8 +10,9 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import PythonRun
 
 REGIONS_MAX = 70
-"""An interpreter with its modules has some 150; the C library, the linker and large read-only parts
-of libraries stay as they are."""
+"""An interpreter with its modules has some 150; without huge pages large read-only parts of
+libraries stay as they are."""
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 STATE = b"""
 import atexit, gc, io, json, linecache, os, random, sys, threading, warnings
@@ -93,8 +94,7 @@ def test_libraries_work_where_their_memory_was_gathered(zygote: ZygoteLauncher) 
     assert result.stdout.decode() == LIBRARIES_SAID, result.stderr
 
 
-def test_a_zygote_has_few_regions_of_memory(zygote: ZygoteLauncher) -> None:
-    """Each is copied twice per run."""
+def _regions(zygote: ZygoteLauncher) -> list[str]:
     if not zygote.is_native:
         pytest.skip("boxes are set up in Python here")
     everything = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -102,5 +102,16 @@ def test_a_zygote_has_few_regions_of_memory(zygote: ZygoteLauncher) -> None:
         mmap.mmap(-1, mmap.PAGESIZE, prot=everything).close()
     except PermissionError:
         pytest.skip("this host forbids memory that is written and executed")
-    regions = Path(f"/proc/{zygote.zygote_pid}/maps").read_text().splitlines()
-    assert len(regions) <= REGIONS_MAX
+    return Path(f"/proc/{zygote.zygote_pid}/maps").read_text().splitlines()
+
+
+def test_a_zygote_has_few_regions_of_memory(zygote: ZygoteLauncher) -> None:
+    """Each is copied twice per run."""
+    assert len(_regions(zygote)) <= REGIONS_MAX
+
+
+def test_where_there_are_huge_pages_all_code_is_in_gathered_memory(zygote: ZygoteLauncher) -> None:
+    """A box has a fault for each part of a file that it runs, and none for a huge page."""
+    if not HUGE_PAGES.is_file() or "[never]" in HUGE_PAGES.read_text():
+        pytest.skip("this host has no huge pages")
+    assert not [one for one in _regions(zygote) if " r-xp " in one and ".so" in one]

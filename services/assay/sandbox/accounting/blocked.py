@@ -38,6 +38,8 @@ BUSY_SHARE: Final = 0.1
 """The machine was busy if some task waited for a CPU for this share of an interval."""
 TASKS_MAX: Final = 4_096
 """Limit of one sample."""
+_LINKS_OF_ONE_TASK: Final = 3
+"""Of the directory of a process's tasks: each is one beside the directory's own two."""
 _READINGS_MAX: Final = 8
 """How often one sample is read again because the observer waited for a core."""
 _SPACING_NS: Final = (5_000_000, 50_000_000)
@@ -182,7 +184,9 @@ class _Around(NamedTuple):
 
     @classmethod
     def read(cls, now_ns: int, cpu_ns: int) -> "_Around":
-        return cls(now_ns, cpu_ns, _machine_waited_ns(), _observer_ns(), _own_thread_ns())
+        own_thread_ns = _own_thread_ns()
+        own_ns = _observer_ns(own_thread_ns)
+        return cls(now_ns, cpu_ns, _machine_waited_ns(), own_ns, own_thread_ns)
 
     def explained_since(self, before: "_Around") -> int:
         """Lateness that is no stall of the machine: all of the thread's own, some of the others'
@@ -241,7 +245,8 @@ class BlockedTime:
 
     def expect(self) -> None:
         """Prepare for `begin_at`: from now on the observer's own waits explain its lateness."""
-        self._before = _Around(own_ns=_observer_ns(), own_thread_ns=_own_thread_ns())
+        own_thread_ns = _own_thread_ns()
+        self._before = _Around(own_ns=_observer_ns(own_thread_ns), own_thread_ns=own_thread_ns)
 
     def begin_at(self, edge: Edge, head: int, now_ns: int) -> None:
         """Count from `edge` on, where a program had done nothing yet; reads none of its tasks.
@@ -412,8 +417,10 @@ def _task(pid: int, tid: int) -> _Task | None:
         return None
 
 
-def _observer_ns() -> int:
+def _observer_ns(own_thread_ns: int) -> int:
     """Total time so far in which the threads of this process ran or waited for a core."""
+    if os.stat("/proc/self/task").st_nlink == _LINKS_OF_ONE_TASK:
+        return own_thread_ns
     pid = os.getpid()
     return sum(sum(_reading(f"/proc/{pid}/task/{tid}")) for tid in _threads(pid))
 

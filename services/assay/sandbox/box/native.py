@@ -12,7 +12,7 @@ from assay.sandbox import linux
 from assay.sandbox.box.channel import python_part
 
 _LIBRARY: Final = "native/libassay_box.so"
-_ABI: Final = 4
+_ABI: Final = 5
 _DESCRIPTORS_MAX: Final = 64
 ZYGOTE, PROGRAM, HEAD = range(3)
 
@@ -24,6 +24,7 @@ class _Zygote(ctypes.Structure):
         ("outside", ctypes.c_int32),
         ("control", ctypes.c_int32),
         ("home", ctypes.c_int32),
+        ("init", ctypes.c_int32),
         ("filter", ctypes.c_void_p),
         ("covered", ctypes.c_char_p),
         ("signals_pending_max", ctypes.c_uint64),
@@ -74,6 +75,7 @@ class Boxes:
         control: int,
         filter_: linux.Filter,
         covered: Sequence[tuple[str, str]],
+        apart: bool,
     ) -> None:
         self._before_fork = ctypes.pythonapi.PyOS_BeforeFork
         self._after_fork = ctypes.pythonapi.PyOS_AfterFork_Parent
@@ -88,6 +90,7 @@ class Boxes:
         self._zygote = _Zygote(
             flags=flags & ~linux.CLONE_NEWNET,
             home=os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC),
+            init=library.assay_box_init() if apart else -1,
             user=user,
             outside=outside,
             control=control,

@@ -105,6 +105,8 @@ class Setup:
         """What programs find in their environment unless their run says otherwise."""
         self.filter = linux.Filter(wanted["filter"])
         self.library = native.load() if wanted["native"] else None
+        self.apart: bool = wanted["apart"]
+        """Pid 1 of a box executes a program of its own, where that works."""
         self.harnesses: dict[str, ModuleType] = {
             name: _load(name, source, path) for name, (source, path) in wanted["harnesses"].items()
         }
@@ -359,6 +361,7 @@ class Zygote:
             control=self._control.fileno(),
             filter_=self._setup.filter,
             covered=self._setup.covered,
+            apart=self._setup.apart,
         )
 
     @property
@@ -430,7 +433,7 @@ class Zygote:
         if self._setup.mode == "own":
             _map_user(str(pid), self._outside)
             ours.send(b"m")
-        socket.send_fds(self._control, [b"b"], [pidfd, ours.fileno()])
+        socket.send_fds(self._control, [b"%d" % pid], [pidfd, ours.fileno()])
         ours.close()
         self._boxes[pidfd] = pid
         return pidfd

@@ -18,7 +18,6 @@ from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox.accounting.account import Backend
 from assay.sandbox.accounting.backends import open_backend
-from assay.sandbox.accounting.directories import read
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
 from assay.sandbox.launchers.ended import EndedBoxes
@@ -104,6 +103,8 @@ class Launcher:
 
     _NATIVE: ClassVar[bool] = True
     """Boxes are set up in C where its library was built; tests use Python there too."""
+    _APART: ClassVar[bool] = True
+    """Pid 1 executes a program of its own where the host lets it; tests have it stay a fork too."""
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class Launcher:
                 "packages": _importable(inside.packages),
                 "scratch": scratch,
                 "native": self._NATIVE,
+                "apart": self._APART,
                 "variables": {"HOME": "/box", **ENVIRONMENT},
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
@@ -204,10 +206,9 @@ class Launcher:
                 order, forked, directory, account.open_joins(), [writers for _, writers in streams]
             )
             self._ended.remove()  # now, beside the program
-            pid = _pid_of(forked.pidfd)
-            account.watch(pid)
+            account.watch(forked.pid)
             started = Started(
-                pid=pid,
+                pid=forked.pid,
                 pidfd=forked.pidfd,
                 box=forked.channel,
                 streams={reader: bytearray() for reader, _ in streams},
@@ -302,10 +303,3 @@ def _started(
 
 def _run_uid(settings: SandboxSettings, claim: UidClaim) -> int:
     return settings.uid + claim.number if os.geteuid() == 0 else os.geteuid()
-
-
-def _pid_of(pidfd: int) -> int:
-    for line in read(f"/proc/self/fdinfo/{pidfd}").splitlines():
-        if line.startswith("Pid:"):
-            return int(line[4:])
-    raise SandboxError("a pidfd without a pid")

@@ -31,6 +31,7 @@ _SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | 
 class ForkedBox:
     """A box that waits for its request."""
 
+    pid: int
     pidfd: int
     channel: socket.socket
 
@@ -117,7 +118,7 @@ class Zygote:
             self._asked += 1
 
     def _receive(self) -> ForkedBox:
-        _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, _CLOSED_ON_EXEC)
+        pid, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, _CLOSED_ON_EXEC)
         if len(descriptors) != 2:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -126,7 +127,7 @@ class Zygote:
         # Given its kind, the socket need not ask for it.
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, descriptors[1])
         channel.settimeout(_BOX_S)
-        return ForkedBox(descriptors[0], channel)
+        return ForkedBox(int(pid), descriptors[0], channel)
 
     def close(self) -> None:
         """End the zygote and the box that is ready."""
@@ -148,10 +149,9 @@ def memory_file(content: bytes) -> Iterator[int]:
     """Put `content` into an anonymous file, sealed and positioned at its beginning."""
     descriptor = os.memfd_create("assay", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        written = 0
+        while written < len(content):
+            written += os.pwrite(descriptor, memoryview(content)[written:], written)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALED)
         yield descriptor
     finally:

@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ALONE_NS 2000000 /* CPU time of other tasks from which they are known to exist */
 #define EXIT_NOT_RUN 126
 #define EXIT_NOT_FOUND 127
 
@@ -41,8 +40,12 @@ static _Noreturn void cannot_begin(int writer, const char *call) {
     _exit(EXIT_NOT_RUN);
 }
 
-/* Everything before the program itself; `kept`: its descriptor beside 0, 1, 2 and `writer`, or -1. */
-static void confine(const struct box_zygote *zygote, const struct run *run, int writer, int kept) {
+/* Everything before the program itself.
+ *
+ * `kept`: its descriptor beside 0, 1, 2 and `writer`, or -1. `go`: where pid 1 says that it no longer
+ * shares this memory, or -1 if it never did; until then nothing here may run that is not ours. */
+static void confine(const struct box_zygote *zygote, const struct run *run, int writer, int kept,
+                    int go) {
     char first[160];
     struct edge began = edge_of_self();
     int length = snprintf(first, sizeof first, "%lld %lld %lld 0 1\n", (long long)began.at_ns,
@@ -57,12 +60,15 @@ static void confine(const struct box_zygote *zygote, const struct run *run, int 
             cannot_begin(writer, "dup2");
         }
     }
-    close_all_but((int[]){kept, writer}, 2);
+    close_all_but((int[]){kept, writer, go}, 3);
     if (chdir("/box") != 0) {
         cannot_begin(writer, "chdir");
     }
     if (set_limits(&run->request->limits, zygote->signals_pending_max) != 0) {
         cannot_begin(writer, "setrlimit");
+    }
+    if (go >= 0 && await_parting(go) != 0) {
+        cannot_begin(writer, "pid 1");
     }
     be_first_out_of_memory();
     if (drop_capabilities() != 0) {
@@ -134,115 +140,36 @@ static _Noreturn void execute(const struct run *run) {
 
 /* ---- pid 1 ------------------------------------------------------------------------------------ */
 
-/* The task that was last started in this pid namespace, by the file that `set_up` opened; 0 if
- * unknown. Its fifth word is of the namespace of the process that reads it. */
-static long last_task(int load) {
-    char text[128];
-    long last = 0;
-    ssize_t got = load < 0 ? -1 : pread(load, text, sizeof text - 1, 0);
-    if (got <= 0) {
-        return 0;
+/* Create the program's process: 0 in it, otherwise in pid 1, which has gone if it has `init`. */
+static long fork_program(const struct box_zygote *zygote, const struct run *run, int reader, int *go) {
+    int ends[2];
+    if (zygote->init < 0) {
+        return raw_clone(0, NULL);
     }
-    text[got] = 0;
-    return sscanf(text, "%*s %*s %*s %*s %ld", &last) == 1 ? last : 0;
-}
-
-/* Whether tasks were started after the program: the kernel numbers those of a pid namespace one
- * after the other. A task that only slept shows in no other counter. */
-static int has_started_tasks(pid_t program, int load) {
-    long last = last_task(load);
-    if (last > 0) {
-        return last != program;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
     }
-    pid_t next = vfork(); /* a fork would copy the page tables */
-    if (next == 0) {
-        _exit(0);
-    }
-    if (next < 0) {
-        return 1;
-    }
-    while (waitpid(next, NULL, 0) < 0 && errno == EINTR) {
-    }
-    return next != program + 1;
-}
-
-/* Reap all children until the program has ended, and report its end. */
-static void await_program(int channel, pid_t program, int load) {
-    char text[256], name[32];
-    struct rusage used;
-    snprintf(name, sizeof name, "%d", (int)program);
-    for (;;) {
-        siginfo_t ending = {0};
-        int64_t delayed_ns = reading_of("self").delayed_ns;
-        if (waitid(P_ALL, 0, &ending, WEXITED | WNOWAIT) != 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            fail(channel, "waitid");
-        }
-        if (ending.si_pid != program) {
-            waitpid(ending.si_pid, NULL, 0);
-            continue;
-        }
-        int status = 0;
-        int64_t at_ns = now_ns() - (reading_of("self").delayed_ns - delayed_ns);
-        struct reading booked = reading_of(name);
-        waitpid(program, &status, 0);
-        getrusage(RUSAGE_CHILDREN, &used);
-        int64_t cpu_ns = ns_of(used.ru_utime) + ns_of(used.ru_stime);
-        int is_alone = cpu_ns - booked.ran_ns < ALONE_NS && !has_started_tasks(program, load);
-        snprintf(text, sizeof text, "ended %d %lld %lld %lld %lld %lld 0 %d", status,
-                 (long long)cpu_ns / 1000, (long long)used.ru_maxrss * 1024, (long long)at_ns,
-                 (long long)booked.ran_ns, (long long)booked.delayed_ns, is_alone);
-        send_message(channel, text, NULL, 0);
-        return;
-    }
-}
-
-/* Read what the program's process says until it closes the pipe, and report its beginning. */
-static void report_start(const struct run *run, int reader) {
-    char said[MESSAGE_BYTES], text[MESSAGE_BYTES + 16];
-    size_t length = 0;
-    ssize_t got;
-    while (length < sizeof said - 1 &&
-           ((got = read(reader, said + length, sizeof said - 1 - length)) > 0 ||
-            (got < 0 && errno == EINTR))) {
-        length += got > 0 ? (size_t)got : 0;
-    }
-    close(reader);
-    said[length] = 0;
-    char *line_end = strchr(said, '\n');
-    if (line_end == NULL || line_end[1] != 0) {
-        const char *why = line_end ? line_end + 1 : said;
-        snprintf(text, sizeof text, "failed %s", *why ? why : "the program did not begin");
-        send_message(run->channel, text, NULL, 0);
-        _exit(1);
-    }
-    *line_end = 0;
-    int directory = open("/box", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) {
-        fail(run->channel, "/box");
-    }
-    snprintf(text, sizeof text, "started %s", said);
-    send_message(run->channel, text, &directory, 1);
-    close(directory);
+    *go = ends[0];
+    long program = start_apart(zygote->init, (int[]){run->channel, reader, run->load, ends[1]});
+    errno = (int)-program;
+    return program;
 }
 
 /* Start the program. Returns only in its process, and only to run Python. */
 static void start(const struct box_zygote *zygote, struct run *run) {
-    int pipes[2];
+    int pipes[2], go = -1;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     /* Pid 1 gets the signals for which it has a handler, and Python has one for this signal. */
     if (pipe2(pipes, O_CLOEXEC) != 0 || sigaction(SIGINT, &ignore, &run->interrupt) != 0) {
         fail(run->channel, "pipe");
     }
     int is_python = run->request->kind == KIND_PYTHON;
-    long program = raw_clone(0, NULL);
+    long program = fork_program(zygote, run, pipes[0], &go);
     if (program < 0) {
         fail(run->channel, "clone");
     }
     if (program == 0) {
-        confine(zygote, run, pipes[1], is_python ? run->descriptor : -1);
+        confine(zygote, run, pipes[1], is_python ? run->descriptor : -1, go);
         if (!is_python) {
             execute(run);
         }
@@ -251,7 +178,7 @@ static void start(const struct box_zygote *zygote, struct run *run) {
         return;
     }
     close_all_but((int[]){run->channel, pipes[0], run->load}, 3);
-    report_start(run, pipes[0]);
+    report_start(run->channel, pipes[0]);
     await_program(run->channel, (pid_t)program, run->load);
     _exit(0);
 }
@@ -344,6 +271,9 @@ int be_box(const struct box_zygote *zygote, int channel, struct box_result *resu
     map_request(&run, result->descriptors[0]);
     if (run.request->kind == KIND_OTHER) {
         munmap((void *)run.request, run.bytes);
+        if (zygote->init >= 0) {
+            close(zygote->init);
+        }
         if (run.load >= 0) {
             close(run.load);
         }

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define BOX_ABI 4
+#define BOX_ABI 5
 #define BOX_MAGIC 0x41425831u /* request.py */
 #define BOX_DESCRIPTORS_MAX 64
 
@@ -41,6 +41,7 @@ struct box_zygote {
     int32_t user, outside;  /* uid and gid inside, and those they are mapped to */
     int32_t control;        /* socket to the launcher */
     int32_t home;           /* the zygote's own network namespace */
+    int32_t init;           /* of `assay_box_init` */
     const void *filter;     /* struct sock_fprog */
     const char *covered;    /* pairs of source and target to bind again, ended by an empty string */
     int64_t signals_pending_max;
@@ -56,6 +57,10 @@ struct box_result {
 };
 
 int assay_box_abi(void);
+
+/* A descriptor of the program that pid 1 becomes once its box is set up; -1 if this host does not let
+ * it be executed: pid 1 then stays a fork of the zygote, at a higher cost. */
+int assay_box_init(void);
 
 /* Make one region of this process's libraries and of the memory between them, so that a fork is
  * cheaper; only while no other thread runs. Returns by how many regions there are fewer. */

@@ -15,14 +15,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define REGIONS_MAX 1024
 #define MAPS_BYTES_MAX (256 * 1024)
 #define PAGE_BYTES 4096
-#define LARGE_BYTES (512 * 1024)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#define HUGE_BYTES (2 * 1024 * 1024)
+#define GAP_BYTES_MAX (64 * 1024) /* between libraries, for their alignment */
+#define LARGE_BYTES_SMALL_PAGES (512 * 1024)
+#define LARGE_BYTES_HUGE_PAGES (8 * 1024 * 1024)
 #define ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
 
 struct region {
@@ -31,18 +36,12 @@ struct region {
     const char *path;
 };
 
-/* What runs while regions are replaced, and what it uses: this library, the C library, the linker. */
-struct needed {
-    uintptr_t at[4];
-    const char *paths[4];
-};
-
 static int contains(const struct region *region, uintptr_t at) {
     return region->start <= at && at < region->end;
 }
 
 /* One line of `/proc/self/maps`, which is cut into its words. */
-static int parse(char *line, struct region *region) {
+static int parse(char *line, uintptr_t large_bytes, struct region *region) {
     unsigned long start, end;
     char rights[8] = "";
     int path_at = 0;
@@ -51,7 +50,7 @@ static int parse(char *line, struct region *region) {
     }
     const char *path = path_at ? line + path_at : "";
     int is_anonymous = *path == 0 && strcmp(rights, "rw-p") == 0;
-    int is_large = end - start > LARGE_BYTES && rights[1] != 'w';
+    int is_large = end - start > large_bytes && rights[1] != 'w';
     *region = (struct region){.start = start,
                               .end = end,
                               .is_file = *path == '/',
@@ -63,7 +62,7 @@ static int parse(char *line, struct region *region) {
 }
 
 /* Read the regions of this process into `regions`; `text` holds their paths. Returns their number. */
-static int read_regions(char *text, struct region *regions) {
+static int read_regions(char *text, uintptr_t large_bytes, struct region *regions) {
     size_t length = 0;
     ssize_t got;
     int count = 0, file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -78,7 +77,7 @@ static int read_regions(char *text, struct region *regions) {
     text[length] = 0;
     for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = 0;
-        if (count == REGIONS_MAX || parse(line, &regions[count]) != 0) {
+        if (count == REGIONS_MAX || parse(line, large_bytes, &regions[count]) != 0) {
             return 0;
         }
         count++;
@@ -86,20 +85,12 @@ static int read_regions(char *text, struct region *regions) {
     return count;
 }
 
-static void keep_needed(struct region *regions, int count, struct needed *needed) {
-    for (int which = 0; which < 4; which++) {
-        for (int at = 0; at < count; at++) {
-            if (contains(&regions[at], needed->at[which])) {
-                regions[at].is_movable = 0;
-                needed->paths[which] = regions[at].is_file ? regions[at].path : NULL;
-            }
-        }
-    }
+/* Leave out what changes meanwhile, and anonymous memory that is not behind a library. */
+static void keep_others(struct region *regions, int count, const void *text) {
     for (int at = 0; at < count; at++) {
         struct region *one = &regions[at];
-        for (int which = 0; which < 4; which++) {
-            const char *path = needed->paths[which];
-            one->is_movable = one->is_movable && !(path && strcmp(one->path, path) == 0);
+        if (contains(one, (uintptr_t)text) || contains(one, (uintptr_t)pthread_self())) {
+            one->is_movable = 0;
         }
         /* Anonymous memory behind a library is its own. */
         int follows = at > 0 && regions[at - 1].end == one->start && regions[at - 1].is_movable;
@@ -111,29 +102,71 @@ static int is_empty(const char *page) {
     return page[0] == 0 && memcmp(page, page + 1, PAGE_BYTES - 1) == 0;
 }
 
-/* Replace what is between two addresses by one region with the same content. */
-static int replace(uintptr_t start, uintptr_t end) {
-    size_t size = end - start;
-    char *there = (char *)start;
-    char *kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (kept == MAP_FAILED) {
-        return -1;
-    }
-    memcpy(kept, there, size);
-    if (mmap(there, size, ALL, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-        abort(); /* what was there may be gone */
-    }
-    /* Of a huge page a fork copies one entry, and pid 1 of a box writes to few. */
-    madvise(there, size, MADV_HUGEPAGE);
-    for (size_t at = 0; at < size; at += PAGE_BYTES) {
-        if (!is_empty(kept + at)) {
-            memcpy(there + at, kept + at, PAGE_BYTES);
+/* Copy what is not empty; memory that was not written to yet stays so. */
+static void copy(char *to, const struct region *region) {
+    for (uintptr_t at = region->start; at < region->end; at += PAGE_BYTES, to += PAGE_BYTES) {
+        if (!is_empty((const char *)at)) {
+            memcpy(to, (const char *)at, PAGE_BYTES);
         }
     }
-    madvise(there, size, MADV_NOHUGEPAGE); /* what a box writes is charged by small pages */
-    __builtin___clear_cache(there, there + size); /* some processors fetch code by another way */
-    munmap(kept, size);
-    return 0;
+}
+
+/* Replace regions by one with the same content, which fills the gaps between them.
+ *
+ * The copy takes its place in one system call, so this very code and the C library can be there. */
+static int replace(const struct region *first, const struct region *last) {
+    uintptr_t start = first->start, end = last->end;
+    size_t size = end - start, room = size + HUGE_BYTES;
+    char *taken = mmap(NULL, room, ALL, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) {
+        return -1;
+    }
+    /* As far from a whole huge page as the original: a huge page moves as such only then. */
+    char *kept = taken + ((start - (uintptr_t)taken) & (HUGE_BYTES - 1));
+    /* Of a huge page a fork copies one entry, and pid 1 of a box writes to few. */
+    madvise(kept, size, MADV_HUGEPAGE);
+    for (const struct region *one = first; one <= last; one++) {
+        copy(kept + (one->start - start), one);
+    }
+    madvise(kept, size, MADV_NOHUGEPAGE); /* what a box writes is charged by small pages */
+    __builtin___clear_cache(kept, kept + size); /* some processors fetch code by another way */
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    int is_placed = mremap(kept, size, size, flags, (void *)start) != MAP_FAILED;
+    __builtin___clear_cache((char *)start, (char *)end);
+    munmap(taken, room); /* what did not move */
+    return is_placed ? 0 : -1;
+}
+
+/* The largest region of code or constants that is worth a copy of its own.
+ *
+ * In huge pages a fork copies one entry per 2 MiB, and no box has a fault for what it runs or reads
+ * there. In small pages it would copy every one of them. */
+static uintptr_t large_bytes(void) {
+    unsigned char is_there = 0;
+    char *trial = mmap(NULL, 2 * HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (trial == MAP_FAILED) {
+        return LARGE_BYTES_SMALL_PAGES;
+    }
+    char *first = (char *)(((uintptr_t)trial + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
+    madvise(trial, 2 * HUGE_BYTES, MADV_HUGEPAGE);
+    *(volatile char *)first = 1;
+    if (mincore(first + HUGE_BYTES - PAGE_BYTES, PAGE_BYTES, &is_there) != 0) {
+        is_there = 0;
+    }
+    munmap(trial, 2 * HUGE_BYTES);
+    return is_there & 1 ? LARGE_BYTES_HUGE_PAGES : LARGE_BYTES_SMALL_PAGES;
+}
+
+/* Put the C library's heap into huge pages, the last of them whole; older kernels refuse. */
+static void collapse_heap(const struct region *regions, int count) {
+    for (int at = 0; at < count; at++) {
+        if (strcmp(regions[at].path, "[heap]") == 0) {
+            uintptr_t end = regions[at].end + (-regions[at].end & (HUGE_BYTES - 1));
+            if (brk((void *)end) == 0) {
+                madvise((void *)regions[at].start, end - regions[at].start, MADV_COLLAPSE);
+            }
+        }
+    }
 }
 
 /* Some hosts forbid memory that can be both written and executed. */
@@ -150,22 +183,19 @@ int assay_box_gather(void) {
         return 0;
     }
     struct region *regions = (struct region *)(text + MAPS_BYTES_MAX);
-    struct needed needed = {.at = {(uintptr_t)assay_box_gather, (uintptr_t)memcpy,
-                                   (uintptr_t)getauxval(AT_BASE), (uintptr_t)pthread_self()}};
-    int count = read_regions(text, regions), fewer = 0;
-    for (int at = 0; at < count; at++) {
-        if (contains(&regions[at], (uintptr_t)text)) {
-            regions[at].is_movable = 0;
-        }
+    uintptr_t large = large_bytes();
+    int count = read_regions(text, large, regions), fewer = 0;
+    if (large == LARGE_BYTES_HUGE_PAGES) {
+        collapse_heap(regions, count);
     }
-    keep_needed(regions, count, &needed);
+    keep_others(regions, count, text);
     for (int first = 0, last; first < count; first = last + 1) {
         last = first;
         while (regions[last].is_movable && last + 1 < count && regions[last + 1].is_movable &&
-               regions[last + 1].start == regions[last].end) {
+               regions[last + 1].start - regions[last].end <= GAP_BYTES_MAX) {
             last++;
         }
-        if (last > first && replace(regions[first].start, regions[last].end) == 0) {
+        if (last > first && replace(&regions[first], &regions[last]) == 0) {
             fewer += last - first;
         }
     }

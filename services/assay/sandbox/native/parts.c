@@ -31,25 +31,7 @@
 #define READINGS_MAX 16
 #define LAST_CAPABILITY 63
 
-/* ---- what pid 1 and the program say ------------------------------------------------------- */
-
-void send_message(int channel, const char *text, const int *descriptors, int count) {
-    struct iovec part = {(void *)text, strlen(text)};
-    char control[CMSG_SPACE(4 * sizeof(int))];
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (count > 0) {
-        memset(control, 0, sizeof control);
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-        memcpy(CMSG_DATA(head), descriptors, (size_t)count * sizeof(int));
-    }
-    while (sendmsg(channel, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
-    }
-}
+/* ---- failures and clocks --------------------------------------------------------------------- */
 
 /* End pid 1: the launcher gets the call that failed and why. */
 _Noreturn void fail(int channel, const char *call) {
@@ -57,35 +39,6 @@ _Noreturn void fail(int channel, const char *call) {
     snprintf(text, sizeof text, "failed %s: %s", call, strerror(errno));
     send_message(channel, text, NULL, 0);
     _exit(1);
-}
-
-/* ---- clocks and counters ------------------------------------------------------------------- */
-
-int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* The kernel's counters of the main thread of a process; zeros if it does not report them. */
-struct reading reading_of(const char *process) {
-    char path[64], text[128];
-    long long ran = 0, delayed = 0;
-    snprintf(path, sizeof path, "/proc/%s/schedstat", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return (struct reading){0, 0};
-    }
-    ssize_t got = read(file, text, sizeof text - 1);
-    close(file);
-    if (got <= 0) {
-        return (struct reading){0, 0};
-    }
-    text[got] = 0;
-    if (sscanf(text, "%lld %lld", &ran, &delayed) != 2) {
-        return (struct reading){0, 0};
-    }
-    return (struct reading){ran, delayed};
 }
 
 /* An instant and this process's counters at it: read again after a wait for a core between. */
@@ -101,8 +54,6 @@ struct edge edge_of_self(void) {
     }
     return edge;
 }
-
-int64_t ns_of(struct timeval time) { return ((int64_t)time.tv_sec * 1000000 + time.tv_usec) * 1000; }
 
 /* ---- processes ----------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,8 +138,7 @@ static int begin_box(const struct box_zygote *zygote, struct state *state, int c
         close(state->free_networks[at]);
     }
     /* No process of the host may be named in a program's memory. */
-    memset(state->boxes, 0, (size_t)state->count * sizeof *state->boxes);
-    free(state);
+    munmap(state, sizeof *state);
     int role = be_box(zygote, channel, result);
     if (role == ROLE_END) {
         _exit(0);
@@ -155,8 +155,10 @@ static int hand_over(const struct box_zygote *zygote, struct state *state, struc
         return failed(result, "map of the user");
     }
     int handed[2] = {box.pidfd, ours};
+    struct line pid = {.length = 0};
+    add_number(&pid, box.pid);
     send_message(ours, "m", NULL, 0);
-    send_message(zygote->control, "b", handed, 2);
+    send_message(zygote->control, pid.text, handed, 2);
     return 0;
 }
 
@@ -220,9 +222,11 @@ static int is_asked(const struct box_zygote *zygote) {
 }
 
 int assay_box_serve(const struct box_zygote *zygote, struct box_result *result) {
-    struct state *state = calloc(1, sizeof *state);
-    if (state == NULL) {
-        return failed(result, "calloc");
+    /* Not in the heap: after a fork it would be copied, and the huge page that has it taken apart. */
+    struct state *state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (state == MAP_FAILED) {
+        return failed(result, "mmap");
     }
     state->polled[0] = (struct pollfd){.fd = zygote->control, .events = POLLIN};
     int role = ROLE_ZYGOTE;

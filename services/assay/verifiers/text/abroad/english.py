@@ -56,6 +56,8 @@ def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
         bare: whether `that is wrong` counts without a word such as `wait` before it: it may be one.
     """
     folded = text.casefold()
+    if not folded or folded.isspace():  # around most programs there is nothing else
+        return text
     is_ascii = text.isascii()
     for at, language in enumerate(_LANGUAGES):
         if any(hint in folded for hint in _hints(at, is_ascii=is_ascii)):
