@@ -163,14 +163,15 @@ PEAKS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 90)), min_size=1,
 
 
 @given(searches=PEAKS)
-def test_peaks_fall_at_once_and_rise_as_far_as_the_latest_searches_agree(searches):
+def test_peaks_fall_at_once_and_rise_as_far_as_two_searches_agree(searches):
     agreed = agreed_peaks(searches)
     for found, *peaks in zip(agreed, *searches, strict=True):
         assert found <= peaks[-1]
         if len(peaks) == 1 or peaks[-1] <= min(peaks[:-1]):
             assert found == peaks[-1]
         else:
-            assert found == min(peaks[:-1]), "neither one search nor two alone raise anything"
+            assert found <= max(peaks[:-1]), "one search alone raises nothing"
+            assert found >= min(peaks[-1], peaks[-2])
 
 
 def doubled(plan):
@@ -178,12 +179,10 @@ def doubled(plan):
     return replace(plan, stages=tuple(replace(s, wanted=2 * s.wanted) for s in plan.stages))
 
 
-def test_neither_one_search_nor_two_buy_a_peak_and_the_third_that_agrees_does():
+def test_a_single_search_buys_no_peak_and_the_next_one_that_agrees_does():
     policy, seen = Assay(FEW), scene(now_ns=to_ns(1))
     first = policy.replan(scene(), search=True)
     high = doubled(first)
-    held = policy.confirmed(high, seen, again=True)
-    assert [s.wanted for s in held.stages] == [s.wanted for s in first.stages]
     held = policy.confirmed(high, seen, again=True)
     assert [s.wanted for s in held.stages] == [s.wanted for s in first.stages]
     assert policy.confirmed(high, seen, again=True) is high
@@ -200,8 +199,7 @@ def test_peaks_of_other_batches_rise_at_once_and_those_of_late_ones_by_a_few():
     late = scene(task(batch=batch), now_ns=to_ns(1))
     few = policy.confirmed(high, late, again=True)
     assert [s.wanted for s in few.stages] == [s.wanted + LATE_SLOTS for s in first.stages]
-    policy.confirmed(high, late, again=True)
-    assert policy.confirmed(high, late, again=True) is high, "the third search that asks for it"
+    assert policy.confirmed(high, late, again=True) is high, "the second search that asks for it"
 
 
 SIZE = st.integers(0, 60)

@@ -34,7 +34,7 @@ DEVIATION_SLOTS: Final = 2
 ORDERS_KEPT: Final = 64
 """Orders of a pool that are remembered."""
 SEARCHES_KEPT: Final = 3
-"""A peak rises as far as all of so many latest searches agree."""
+"""A peak rises as far as two of this many searches agree."""
 LATE_SLOTS: Final = 2
 """A peak of a late batch rises so far at once: most of a small pool, little of a large one."""
 LAST_REQUESTS: Final = 5
@@ -133,10 +133,10 @@ class Assay(PoolPolicy):
         return plan
 
     def confirmed(self, plan: Plan, observation: Observation, *, again: bool) -> Plan:
-        """The plan with peaks that the searches before it, of the same batches, found as well.
+        """The plan with peaks that another search of the same batches found as well.
 
-        A search depends on a few futures; what only some of them ask for would be capacity that
-        nothing needs. Peaks fall at once. They rise at once where a request
+        A search depends on a few futures; one that asks for more than those before and after it
+        would buy capacity that nothing needs. Peaks fall at once. They rise at once where a request
         is late by itself without a barrier, and by a few slots where one that waits now could make
         its batch late.
         """
@@ -269,8 +269,11 @@ def next_look_ns(
 
 
 def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Per stage, the newest peak, or less if another search found fewer."""
-    return tuple(min(peaks) for peaks in zip(*searches, strict=True))
+    """Per stage, the newest peak, or less if no other search found as many."""
+    return tuple(
+        min(peaks[-1], sorted(peaks)[-2]) if len(peaks) > 1 else peaks[0]
+        for peaks in zip(*searches, strict=True)
+    )
 
 
 def raised(agreed: Sequence[int], found: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
