@@ -96,6 +96,9 @@ PLAN_MUTANTS: Final = (
         ("plan", "prices"),
         ("/ SECOND_NS + settings.peak_price_s)", "/ SECOND_NS)"),
         ("        + starts * settings.start_price_s\n", ""),
+        ("limit - cost, settings)", "limit, settings)"),
+        ("if sum(found) > max(self.most, most_together(plan, offset_ns)):", "if False:"),
+        ("early += (then - most) * ticks", "early += then - most"),
     ),
     *_of(
         "peaks",

@@ -96,6 +96,12 @@ def test_in_a_lull_of_the_past_batch_nothing_says_that_the_batch_is_slow(
         assert found >= 1.0, "no more have come by now"
 
 
+def test_early_arrivals_say_little_about_the_pace_of_the_others():
+    """A few seconds at the start of a long ramp are not that share of all that follows."""
+    found = [pace(80, 100, 100, arrived, 100) for arrived in (3, 10, 30, 90)]
+    assert found == pytest.approx([0.98, 1 - 0.2 / 3, 0.8, 0.8])
+
+
 @given(ratio=st.floats(0.5, 2.0), count=st.integers(1, 100), step=st.integers(1, 9))
 def test_the_pace_of_arrivals_is_found_whole_or_thinned(ratio, count, step):
     past = np.arange(50, 150) * to_ns(1)

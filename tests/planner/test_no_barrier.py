@@ -56,7 +56,7 @@ def test_both_kinds_share_a_pool_and_each_keeps_its_own_goal():
     mixed = replace(mine, tasks=(first, replace(second, barrier=False)))
     late, delays = request_delays_s(mixed)
     assert np.quantile(late[1], 0.95) <= 4.0
-    assert np.quantile(late[0], 0.95) > np.quantile(late[1], 0.95)
+    assert np.quantile(late[0], 0.95) <= 4.0
     assert np.mean(np.array(delays[: len(delays) // 2]) <= 4.0) >= 0.5
 
 

@@ -1,6 +1,7 @@
 """What capacity costs, and how far ahead nodes are ordered."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,9 +15,8 @@ from assay.model.observation import NodeView
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.futures import draw_futures
 from assay.planner.core.plan import make_plan
-from assay.planner.core.policy import steady
-from assay.planner.core.prices import node_seconds, nodes_at, price
-from assay.planner.core.shape import target_at
+from assay.planner.core.prices import Damper, most_together, node_seconds, nodes_at, price
+from assay.planner.core.shape import Plan, target_at
 from assay.planner.core.thin import thinned_nodes
 from assay.planner.core.trial import STEPS_MAX, Trial, slots_over_time
 
@@ -124,17 +124,94 @@ def test_nodes_that_are_not_there_yet_make_a_trial_count_on_fewer_slots():
     assert delays[1].mean() > delays[0].mean()
 
 
-@given(
-    level=st.lists(st.integers(0, 200), min_size=1, max_size=40),
-    held=st.integers(0, 200), band=st.floats(0.0, 1.0),
-)  # fmt: skip
-def test_a_damped_target_is_never_below_the_plan_nor_more_than_the_band_above(level, held, band):
-    view = pool(target=held, cap=150)
-    damped = FEW.model_copy(update={"band_share": band})
-    plain, found = target_at(level, 0, view, FEW), steady(level, 0, view, damped)
-    assert plain <= found <= 150
-    assert found <= max(plain, held + band * held)
-    if plain == 0:
-        assert found == 0, "the end is not delayed"
-    if band == 0:
-        assert found == plain
+def drawn_plan(*levels: tuple[int, ...], now_ns: int = 0) -> Plan:
+    """A plan of these slots by bin."""
+    made = make_plan(scene(task()), FEW)
+    stages = tuple(replace(made.stages[0], slots_by_bin=level) for level in levels)
+    return replace(made, now_ns=now_ns, stages=stages)
+
+
+def applied(plan: Plan, until_tick: int, prices: PlanSettings) -> list[tuple[int, ...]]:
+    """The targets of each tick; what was asked for is there at the next one."""
+    damper, targets, found = Damper(), tuple(0 for _ in plan.stages), []
+    for tick in range(until_tick):
+        now_ns = tick * to_ns(FEW.tick_s)
+        pools = tuple(pool(j, target=n, startup_ns=0) for j, n in enumerate(targets))
+        levels = [stage.slots_by_bin for stage in plan.stages]
+        pairs = zip(levels, pools, strict=True)
+        wanted = [target_at(level, now_ns, view, prices) for level, view in pairs]
+        targets = damper.targets(scene(now_ns=now_ns, pools=pools), plan, wanted, prices)
+        found.append(targets)
+    return found
+
+
+def changes(targets: list[tuple[int, ...]], j: int) -> int:
+    return sum(a[j] != b[j] for a, b in pairwise([(0,) * len(targets[0]), *targets]))
+
+
+WAVES = tuple(20 + tick // 6 % 2 for tick in range(60))
+LEVELS = st.lists(st.integers(0, 60), min_size=1, max_size=24)
+
+
+def test_a_cheap_pool_keeps_a_slot_that_comes_and_goes_and_an_expensive_one_releases_it():
+    free = FEW.model_copy(update={"resize_price_s": 0.0, "hold_s": 0.0})
+    priced = free.model_copy(update={"resize_price_s": 4.0})
+    plan = drawn_plan(WAVES, WAVES)
+    plain, damped = applied(plan, 50, free), applied(plan, 50, priced)
+    assert changes(plain, 0) == changes(plain, 1) > 6
+    assert changes(damped, 0) == 1
+    assert changes(damped, 1) == changes(plain, 1), "a slot for a tick costs more than a change"
+
+
+def test_a_ramp_is_ordered_in_fewer_steps_and_not_later():
+    ramp = tuple(range(1, 40))
+    free = FEW.model_copy(update={"resize_price_s": 0.0})
+    plain, damped = (applied(drawn_plan(ramp, ()), 30, prices) for prices in (free, FEW))
+    assert all(more[0] >= n[0] for more, n in zip(damped, plain, strict=True))
+    assert changes(damped, 0) <= changes(plain, 0) / 3
+
+
+@settings(deadline=None)
+@given(levels=st.lists(LEVELS, min_size=2, max_size=2), price_s=st.floats(0.0, 50.0))
+def test_a_damped_target_is_never_below_the_plan_and_costs_a_change_at_most(levels, price_s):
+    first, second = (tuple(level) for level in levels)
+    prices = FEW.model_copy(update={"resize_price_s": price_s})
+    plan = drawn_plan(first, second)
+    targets: tuple[int, ...] = (0, 0)
+    damper, spent, most = Damper(), [0.0, 0.0], 0
+    for tick in range(len(first)):
+        now_ns = tick * to_ns(FEW.tick_s)
+        pools = tuple(pool(j, target=n, startup_ns=0) for j, n in enumerate(targets))
+        wanted = [target_at(lv, now_ns, p, prices) for lv, p in zip(levels, pools, strict=True)]
+        found = damper.targets(scene(now_ns=now_ns, pools=pools), plan, wanted, prices)
+        most = max(most, sum(wanted))
+        assert sum(found) <= max(most, most_together(plan, now_ns)), "no higher peak"
+        for j, (target, want) in enumerate(zip(found, wanted, strict=True)):
+            assert want <= target <= max(targets[j], *levels[j], want)
+            if want == 0 and targets[j]:
+                assert target == 0, "the end is not delayed"
+            kept_on = target == targets[j] and target > want
+            spent[j] += (target - want) * FEW.tick_s * pools[j].cost
+            spent[j] = spent[j] if kept_on else 0.0
+            assert spent[j] <= price_s + 1e-6, "in the unit of the most expensive stage, cost 1"
+        targets = found
+
+
+def test_kept_slots_are_released_where_other_stages_rise_to_the_largest_total():
+    free = FEW.model_copy(update={"resize_price_s": 0.0, "hold_s": 0.0})
+    priced = free.model_copy(update={"resize_price_s": 1_000.0})
+    plan = drawn_plan((50, 40, 30, 20, 10), (0, 10, 20, 30, 40))
+    plain, damped = applied(plan, 5, free), applied(plan, 5, priced)
+    assert max(map(sum, damped)) == max(map(sum, plain)) == 60
+
+
+def test_a_damper_forgets_a_batch_when_nothing_is_open_and_pools_that_are_gone():
+    plan, damper = drawn_plan((9, 5, 5), ()), Damper()
+    pools = (pool(0, target=9, startup_ns=0), pool(1))
+    for now_s, wanted, target in ((0.0, 9, 9), (5.0, 5, 9), (10.0, 5, 9), (15.0, 5, 5)):
+        seen = scene(now_ns=to_ns(now_s), pools=pools)
+        assert damper.targets(seen, plan, [wanted, 0], FEW) == (target, 0)
+    damper.rest(to_ns(15.0))
+    assert damper.most == 0
+    one = scene(now_ns=to_ns(15.0), pools=(pool(0),))
+    assert damper.targets(one, drawn_plan((9,)), [9], FEW) == (9,)

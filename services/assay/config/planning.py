@@ -68,9 +68,9 @@ class PlanSettings(Branch):
     it is held. 0 = capacity that is not used costs nothing."""
     start_price_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Price of a start: slot-seconds that it costs besides the time that the slot is held."""
-    band_share: float = Field(default=0.0, ge=0, le=1)
-    """A pool is not taken down by less than this share of it, and is raised by as much at once
-    where it will be needed soon: fewer resizes, for some idle slots."""
+    resize_price_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """Price of a change of a pool's target: slot-seconds of the most expensive stage. Slots are
+    kept, or ordered sooner than needed, while that costs less: fewer changes of cheap pools."""
     standby_share: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     """Slots that a task's next batch needs sooner after its opening than they start are held before
     it opens. For a batch that does not come they cost at most this share of what the capacity of a

@@ -81,13 +81,14 @@ def test_the_best_rival_is_the_cheapest_that_keeps_the_budget():
 def test_at_equal_delay_the_cheapest_setting_that_is_as_punctual_counts():
     scores = [
         made("kpa", "cheap", 5, 1.0, delay_p95_s=4.0),
-        made("kpa", "punctual", 10, 1.0, delay_p95_s=0.9),
+        made("kpa", "punctual", 10, 1.0, delay_p95_s=0.9, peak=20),
         made("reaction", "dear", 12, 1.0, delay_p95_s=0.0),
         made("distrs", "", 1, 1.0),
-        made("assay", "", 8, 1.0, delay_p95_s=0.5),
+        made("assay", "", 8, 1.0, delay_p95_s=0.5, peak=5),
     ]
     assert as_punctual(scores) == scores[1]
     assert ratios(scores)["cost at equal p95 d"] == 0.8
+    assert ratios(scores)["peak at equal p95 d"] == 0.25
     late = [scores[0], scores[4]]
     assert as_punctual(late) is None
     assert "cost at equal p95 d" not in ratios(late)
@@ -163,7 +164,7 @@ def test_ratios_are_reported_with_the_smallest_and_the_largest_over_the_seeds():
     assert "cost 1.00 (0.50-1.50)" in ratio_line([mine, rival, ideal])
     row = summary([mine, rival, ideal])
     assert row.startswith("| m | kpa (6 s) | 1.00 (0.50-1.50) |")
-    assert row.endswith("| 1.00 kpa (6 s) | 1.00 (0.25-1.50) |")
+    assert row.endswith("| 1.00 kpa (6 s) | 1.00 (0.50-1.50) | 1.00 (0.25-1.50) |")
 
 
 def test_a_score_is_the_mean_of_its_seeds():

@@ -26,7 +26,7 @@ from assay.planner.core.learn import adapted
 
 RECENCY: Final = 0.6
 """Weight of a past batch relative to the next newer one."""
-WARP_TRUST_SHARE: Final = 0.1
+WARP_TRUST_SHARE: Final = 0.3
 """Share of the batch that must have arrived before its pace is fully trusted."""
 WARP_MIN: Final = 0.5
 WARP_MAX: Final = 2.0

@@ -25,7 +25,7 @@ from assay.planner.core.coming import (
 )
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.prices import nodes_at
+from assay.planner.core.prices import Damper, nodes_at
 from assay.planner.core.shape import Plan, spares_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
@@ -33,8 +33,6 @@ DEVIATION_SLOTS: Final = 2
 """Running requests may leave the plan's band by this share of it plus this many."""
 ORDERS_KEPT: Final = 64
 """Orders of a pool that are remembered."""
-RISE_TICKS: Final = 3
-"""How far ahead a rise may look to be a larger one."""
 SEARCHES_KEPT: Final = 3
 """A peak rises as far as two of this many searches agree."""
 LATE_SLOTS: Final = 2
@@ -88,6 +86,7 @@ class Assay(PoolPolicy):
         self.searched_ns = 0
         self.searches: tuple[tuple[int, ...], ...] = ()
         self.orders = Orders()
+        self.damper = Damper()
         self.began_ns: int | None = None
         self.expected: dict[int, Expected] = {}
         """By the identity of the arrays that each was made from."""
@@ -183,7 +182,12 @@ class Assay(PoolPolicy):
         """The sizing of the present plan at this moment, and of what comes next."""
         self.awaited = tuple(self.coming(plan, observation))
         sizing = self.apply_open(plan, observation)
-        return with_coming(sizing, plan, observation, self.awaited, self.settings)
+        sizing = with_coming(sizing, plan, observation, self.awaited, self.settings)
+        if not plan.batches:
+            self.damper.rest(observation.now_ns)
+            return sizing
+        targets = self.damper.targets(observation, plan, sizing.targets, self.settings)
+        return replace(sizing, targets=targets)
 
     def apply_open(self, plan: Plan, observation: Observation) -> Sizing:
         """The sizing for the open batches alone."""
@@ -194,7 +198,9 @@ class Assay(PoolPolicy):
         if any_late(observation):
             spare = spares_of(peaks, observation.pools, self.settings)
         targets = [
-            at_least(steady(stage.slots_by_bin, offset_ns, pool, self.settings), pool, more, peak)
+            at_least(
+                target_at(stage.slots_by_bin, offset_ns, pool, self.settings), pool, more, peak
+            )
             for stage, pool, more, peak in zip(
                 plan.stages, observation.pools, spare, peaks, strict=True
             )
@@ -260,17 +266,6 @@ def next_look_ns(
     tick_ns = to_ns(settings.tick_s)
     longest_ns = max(lead_ns(pool) for pool in observation.pools) + 2 * tick_ns
     return max(min(one.after_ns for one in batches) - longest_ns, tick_ns)
-
-
-def steady(level: Sequence[int], offset_ns: int, pool: PoolView, settings: PlanSettings) -> int:
-    """The slots to hold, changed in few steps: a small decrease waits until it is larger, and an
-    increase includes the slots needed some ticks later."""
-    target = target_at(level, offset_ns, pool, settings)
-    band = int(settings.band_share * pool.target)
-    if target <= pool.target:
-        return min(pool.target, pool.cap) if target > 0 and pool.target - target <= band else target
-    soon_ns = offset_ns + to_ns(RISE_TICKS * settings.tick_s)
-    return max(target, min(pool.target + band, target_at(level, soon_ns, pool, settings)))
 
 
 def agreed_peaks(searches: Sequence[Sequence[int]]) -> tuple[int, ...]:

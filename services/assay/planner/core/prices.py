@@ -5,13 +5,14 @@ slot, so it is ordered further ahead, and it is kept through a gap that is short
 """
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
 from assay.config.planning import PlanSettings
-from assay.model.arrays import SECOND_NS, Ints
-from assay.model.observation import NodeView, PoolView
-from assay.planner.core.shape import Plan, StagePlan, peaks_at
+from assay.model.arrays import SECOND_NS, Ints, to_ns
+from assay.model.observation import NodeView, Observation, PoolView
+from assay.planner.core.shape import Plan, StagePlan, peaks_at, target_at
 
 
 def price(plan: Plan, pools: Sequence[PoolView], settings: PlanSettings) -> float:
@@ -55,3 +56,80 @@ def nodes_at(level: Sequence[int], offset_ns: int, pool: PoolView, settings: Pla
         for slots in peaks_at(level, offset_ns, settings, ordered_s=ordered_s, kept_s=kept_s)
     )
     return min(max(needed, min(again, nodes.ready + nodes.starting)), nodes.cap)
+
+
+class Damper:
+    """Changes the targets in fewer, larger steps. A slot that the plan no longer asks for is kept,
+    and one that it will ask for is ordered with those of this tick, while that costs less than a
+    change of a target; never so many that the pools together exceed the plan's largest total."""
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+        self.most = 0
+        """Largest total that was wanted since a batch opened on idle pools."""
+        self.kept: list[int] = []
+        """By pool, slots that the plan did not ask for at the last decision."""
+        self.spent: list[float] = []
+        """By pool, what such slots have cost since its target was changed or all of it wanted."""
+
+    def rest(self, now_ns: int) -> None:
+        """Nothing is open."""
+        self.at_ns, self.most, self.kept, self.spent = now_ns, 0, [], []
+
+    def targets(
+        self, observation: Observation, plan: Plan, wanted: Sequence[int], settings: PlanSettings
+    ) -> tuple[int, ...]:
+        """The targets to set where the plan wants these."""
+        pools, now_ns = observation.pools, observation.now_ns
+        limit = settings.resize_price_s * max((pool.cost for pool in pools), default=0.0)
+        past_s = max(now_ns - self.at_ns, 0) / SECOND_NS
+        if len(self.kept) != len(pools):
+            self.kept, self.spent = [0] * len(pools), [0.0] * len(pools)
+        before = zip(self.kept, self.spent, pools, strict=True)
+        spent = [s + n * past_s * pool.cost for n, s, pool in before]
+        offset_ns = now_ns - plan.now_ns
+        found = [
+            kept(pool, target, limit - cost, settings)
+            if target <= pool.target
+            else max(target, joined_rise(stage.slots_by_bin, offset_ns, pool, limit, settings))
+            for stage, pool, target, cost in zip(plan.stages, pools, wanted, spent, strict=True)
+        ]
+        self.most = max(self.most, sum(wanted))
+        if sum(found) > max(self.most, most_together(plan, offset_ns)):
+            found = list(wanted)
+        pairs = zip(pools, found, wanted, strict=True)
+        self.kept = [n - target if n == pool.target else 0 for pool, n, target in pairs]
+        self.spent = [s if n else 0.0 for n, s in zip(self.kept, spent, strict=True)]
+        self.at_ns = now_ns
+        return tuple(found)
+
+
+def kept(pool: PoolView, wanted: int, left: float, settings: PlanSettings) -> int:
+    """The pool's present target where keeping it for another tick costs no more than is `left`,
+    else what is wanted; at once where that is nothing."""
+    present = min(pool.target, pool.cap)
+    cost = (present - wanted) * settings.tick_s * pool.cost
+    return present if wanted and cost <= left else wanted
+
+
+def joined_rise(
+    level: Sequence[int], offset_ns: int, pool: PoolView, limit: float, settings: PlanSettings
+) -> int:
+    """The slots to hold with those that the next ticks order too: as many ticks as cost no more
+    than `limit` when their slots are ordered now."""
+    tick_ns = to_ns(settings.tick_s)
+    most, early = target_at(level, offset_ns, pool, settings), 0
+    for ticks in range(1, len(level) if limit else 0):
+        then = target_at(level, offset_ns + ticks * tick_ns, pool, settings)
+        early += (then - most) * ticks
+        if then < most or early * settings.tick_s * pool.cost > limit:
+            break
+        most = then
+    return most
+
+
+def most_together(plan: Plan, offset_ns: int) -> int:
+    """The most slots of all stages in one bin, `offset_ns` after the plan was made or later."""
+    first = offset_ns // plan.bin_ns
+    levels = [stage.slots_by_bin[first:] for stage in plan.stages]
+    return max(map(sum, zip_longest(*levels, fillvalue=0)), default=0)

@@ -202,9 +202,9 @@ def peaks_at(
 ) -> tuple[int, int]:
     """Most slots from `offset_ns` until what is ordered then is there (`ordered_s`), and from there
     for `kept_s`."""
-    first = int(offset_ns / 1e9 / settings.tick_s)
-    soon = first + int(np.ceil(ordered_s / settings.tick_s)) + 1
-    last = first + int(np.ceil((ordered_s + kept_s) / settings.tick_s)) + 1
+    tick_ns, ordered_ns = to_ns(settings.tick_s), offset_ns + to_ns(ordered_s)
+    first, soon = offset_ns // tick_ns, ordered_ns // tick_ns + 1
+    last = -(-(ordered_ns + to_ns(kept_s)) // tick_ns) + 1
     needed, again = (
         max((int(n) for n in part), default=0) for part in (level[first:soon], level[soon:last])
     )

@@ -61,8 +61,8 @@ def with_span(name: str, value: float, low_high: tuple[float, float] | None) -> 
 SUMMARY_HEAD: Final = (
     "| mix | best rival | cost | peak | started | resizes | node-hours |"
     " p95 d (s): assay / rival | d <= D: assay / rival / ideal | cost at equal p95 d |"
-    " peak over `ideal` |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
+    " peak at equal p95 d | peak over `ideal` |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -74,9 +74,13 @@ def summary(scores: Sequence[StressScore]) -> str:
     found, low_high = ratios(scores), spans(mine, best)
     low, high = spans(mine, ideal)["peak"]
     equal = as_punctual(scores)
-    at_equal = (
-        f"{found['cost at equal p95 d']:.2f} {equal.policy} ({equal.setting})" if equal else "none"
-    )
+    at_equal = "none | none"
+    if equal is not None:
+        low_equal, high_equal = spans(mine, equal)["peak"]
+        at_equal = (
+            f"{found['cost at equal p95 d']:.2f} {equal.policy} ({equal.setting}) |"
+            f" {found['peak at equal p95 d']:.2f} ({low_equal:.2f}-{high_equal:.2f})"
+        )
     figures = " | ".join(
         f"{found[name]:.2f} ({low_high[name][0]:.2f}-{low_high[name][1]:.2f})" for name in COMPARED
     )

@@ -213,6 +213,7 @@ def ratios(scores: Sequence[StressScore]) -> Mapping[str, float]:
     equal = as_punctual(scores)
     if mine is not None and equal is not None and equal.cost:
         found["cost at equal p95 d"] = mine.cost / equal.cost
+        found["peak at equal p95 d"] = mine.peak / equal.peak if equal.peak else float("inf")
     if mine is not None and ideal is not None and ideal.peak:
         found["peak over ideal"] = mine.peak / ideal.peak
     if mine is not None and ideal is not None and any(ideal.kept):
