@@ -51,7 +51,7 @@ import grpc
 import uvloop
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from assay.reward.reading import run_in_background
+from assay.config.priority import run_in_background
 from assay.v1 import reward_pb2, reward_pb2_grpc
 from benchmarks.harness.platform_run import Run, local_platform
 from benchmarks.harness.report import OUT, Report, bar_plot, percentile
