@@ -18,7 +18,10 @@ from tests.store.driver import (
     requests,
 )
 
+from assay.config.settings import StoreSettings
 from assay.core.ids import BatchId
+from assay.store import wake
+from assay.store.valkey import ValkeyStore
 
 
 async def test_a_sleeping_worker_is_woken_by_work(drive: Driver) -> None:
@@ -111,3 +114,46 @@ async def test_many_watchers_are_woken_by_one_change(drive: Driver) -> None:
         for _ in range(20):
             group.create_task(watch())
         await drive.score(await drive.claim())
+
+
+class Stream:
+    """A link whose stream has an event at each read, until there were this many."""
+
+    prefix = "assay:"
+
+    def __init__(self, events: int) -> None:
+        self.left = events
+
+    async def call(self, *_command: str | int) -> list[object]:
+        return []
+
+    async def wait(self, *_command: str | int, timeout_s: float) -> object:
+        self.left -= 1
+        if self.left < 0:
+            await asyncio.Event().wait()
+        return [[b"pev", [[b"1-0", [b"t", b"planning"]]]]]
+
+
+async def test_events_may_gather_for_as_long_as_a_stream_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    done = asyncio.Event()
+    turn = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        await turn(0)
+        if len(slept) == 3:
+            done.set()
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    store = ValkeyStore(StoreSettings(), url="unix:///nowhere")
+    watchers = store._planners
+    monkeypatch.setattr(watchers, "_link", Stream(3))
+    watching = watchers.watch("planning")
+    await anext(watching)
+    await done.wait()
+    await watching.aclose()
+    await watchers.close()
+    assert slept == [wake.GATHER_PLANNING_S] * 3

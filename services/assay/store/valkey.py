@@ -63,7 +63,7 @@ from assay.store.operations.uploads import UploadCalls
 from assay.store.port import Pace
 from assay.store.script import load_script
 from assay.store.server import embedded_url
-from assay.store.wake import PLANNING, RECHECK_S, Watchers
+from assay.store.wake import GATHER_PLANNING_S, PLANNING, RECHECK_S, Watchers
 
 RESULTS_READ_AT_ONCE: Final = 64
 """Entries of a log that one call to the server returns."""
@@ -108,7 +108,7 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
         self._looking = Looking(self._link)
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
-        self._planners = Watchers(self._link, "pev", recheck_s=None)
+        self._planners = Watchers(self._link, "pev", recheck_s=None, gather_s=GATHER_PLANNING_S)
         self._tasks_by_name: LruCache[tuple[TenantId, TaskId], TaskRecord] = LruCache(
             weight_max=TASKS_REMEMBERED_MAX, age_s_max=TASK_REMEMBERED_S, now_s=_now_s
         )

@@ -27,6 +27,8 @@ EVENTS_A_READ_MAX: Final = 1_000
 GATHER_S: Final = 0.002
 """After a read, how long the next events may accumulate: a read per event costs more than the
 event. The first event after a quiet time wakes at once."""
+GATHER_PLANNING_S: Final = 0.05
+"""The same for planners, which look at most ten times per second."""
 PAUSE_S: Final = 0.25
 """Pause between attempts to reach a store that is down."""
 
@@ -34,8 +36,11 @@ PAUSE_S: Final = 0.25
 class Watchers:
     """The watchers of one stream in this process; reads events while there are any."""
 
-    def __init__(self, link: Link, stream: str, *, recheck_s: float | None) -> None:
+    def __init__(
+        self, link: Link, stream: str, *, recheck_s: float | None, gather_s: float = GATHER_S
+    ) -> None:
         self._link = link
+        self._gather_s = gather_s
         self._stream = link.prefix + stream
         self._recheck_s = recheck_s
         self._by_topic: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -100,7 +105,7 @@ class Watchers:
         for _, fields in events:
             for changed in self._by_topic.get(fields[1].decode(), ()):
                 changed.set()
-        await asyncio.sleep(GATHER_S)
+        await asyncio.sleep(self._gather_s)
         newest: bytes = events[-1][0]
         return newest
 
