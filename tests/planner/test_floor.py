@@ -78,12 +78,13 @@ def test_a_late_plan_takes_nothing_back_that_was_raised_while_it_was_made(planne
     idle_ns=st.integers(0, 3 * S), least=st.integers(0, 9),
     slots=st.lists(st.integers(0, 9), min_size=2, max_size=2),
     startups_ns=st.lists(st.integers(0, 2 * S), min_size=2, max_size=2),
+    price_ns=st.sampled_from([0, S // 3, 5 * S]),
 )  # fmt: skip
 def test_an_idle_pool_is_taken_down_when_another_start_would_have_cost_as_much(
-    idle_ns, least, slots, startups_ns
+    idle_ns, least, slots, startups_ns, price_ns
 ):
     pairs = zip(snapshots.limits(least=least), startups_ns, strict=True)
-    limits = [replace(limit, startup_ns=ns) for limit, ns in pairs]
+    limits = [replace(limit, startup_ns=ns, change_price_ns=price_ns) for limit, ns in pairs]
     held = zip(snapshots.pools(), slots, strict=True)
     pools = [replace(pool, desired=n, ready=n) for pool, n in held]
 
@@ -92,7 +93,9 @@ def test_an_idle_pool_is_taken_down_when_another_start_would_have_cost_as_much(
 
     now = after(idle_ns)
     for limit, pool in zip(limits, pools, strict=True):
-        due = pool.desired < least or (pool.desired > least and idle_ns >= limit.startup_ns)
+        above = pool.desired - least
+        rest_ns = idle_ns - limit.startup_ns
+        due = above < 0 or (above > 0 and rest_ns >= 2 * price_ns // above)
         assert (pool.stage in now) is due
         assert now.get(pool.stage, least) == least
     wait_s = next_release_s(limits, pools, idle_ns, 15.0)

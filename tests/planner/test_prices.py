@@ -163,6 +163,16 @@ def test_a_cheap_pool_keeps_a_slot_that_comes_and_goes_and_an_expensive_one_rele
     assert changes(damped, 1) == changes(plain, 1), "a slot for a tick costs more than a change"
 
 
+def test_the_only_slot_of_a_pool_is_kept_through_short_gaps_too():
+    gaps = tuple(tick // 6 % 2 for tick in range(60))
+    free = FEW.model_copy(update={"resize_price_s": 0.0, "hold_s": 0.0})
+    priced = free.model_copy(update={"resize_price_s": 4.0})
+    plan = drawn_plan(gaps, ())
+    plain, damped = applied(plan, 50, free), applied(plan, 50, priced)
+    assert changes(plain, 0) > 6
+    assert changes(damped, 0) == 1
+
+
 def test_a_ramp_is_ordered_in_fewer_steps_and_not_later():
     ramp = tuple(range(1, 40))
     free = FEW.model_copy(update={"resize_price_s": 0.0})

@@ -106,10 +106,10 @@ class Damper:
 
 def kept(pool: PoolView, wanted: int, left: float, settings: PlanSettings) -> int:
     """The pool's present target where keeping it for another tick costs no more than is `left`,
-    else what is wanted; at once where that is nothing."""
+    else what is wanted."""
     present = min(pool.target, pool.cap)
     cost = (present - wanted) * settings.tick_s * pool.cost
-    return present if wanted and cost <= left else wanted
+    return present if cost <= left else wanted
 
 
 def joined_rise(

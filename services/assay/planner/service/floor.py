@@ -78,25 +78,30 @@ def released(
 ) -> tuple[SetSlots, ...]:
     """Pools to set to their floors after `idle_ns` without work.
 
-    A pool is taken down once it has been idle for as long as another slot takes to start. Sooner, a
-    slot that is needed again would cost its start and the wait for it; later, more than that. This
-    break-even rule holds at most twice what it would with the next request known (ski rental).
+    A pool is taken down once its idle slots have cost as much as to take them down and to have them
+    again: their start, and two changes of the pool's target. Sooner, slots that are needed again
+    would cost that and a wait; later, more than that. This break-even rule holds at most twice what
+    it would with the next request known (ski rental).
     """
-    startups_ns = {limits.stage: limits.startup_ns for limits in stages}
-    desired = {pool.stage: pool.desired for pool in pools}
-    return tuple(
-        one
-        for one in resting(stages, pools)
-        if one.slots > desired[one.stage] or startups_ns[one.stage] <= idle_ns
-    )
+    kept_ns = _kept_ns(stages, pools)
+    return tuple(one for one in resting(stages, pools) if kept_ns.get(one.stage, 0) <= idle_ns)
 
 
 def next_release_s(
     stages: Sequence[StageLimits], pools: Sequence[PoolState], idle_ns: int, most_s: float
 ) -> float:
     """Time until `released` has another pool to set; `most_s` at most."""
-    startups_ns = {limits.stage: limits.startup_ns for limits in stages}
-    desired = {pool.stage: pool.desired for pool in pools}
-    above = [one.stage for one in resting(stages, pools) if one.slots < desired[one.stage]]
-    left_ns = [startups_ns[stage] - idle_ns for stage in above]
+    left_ns = [ns - idle_ns for ns in _kept_ns(stages, pools).values()]
     return min([most_s, *(ns / 1e9 for ns in left_ns if ns > 0)])
+
+
+def _kept_ns(stages: Sequence[StageLimits], pools: Sequence[PoolState]) -> dict[StageName, int]:
+    """For how long each pool that is above its floor is kept without work."""
+    limits = {one.stage: one for one in stages}
+    desired = {pool.stage: pool.desired for pool in pools}
+    above = {one.stage: desired[one.stage] - one.slots for one in resting(stages, pools)}
+    return {
+        stage: limits[stage].startup_ns + 2 * limits[stage].change_price_ns // slots
+        for stage, slots in above.items()
+        if slots > 0
+    }

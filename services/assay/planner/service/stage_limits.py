@@ -96,6 +96,7 @@ def limits_of_stage(
         startup_ns=round(startup_s * 1e9),
         # Of a stage that gathers, a work is a group, which counts for its requests.
         batch_max=1 if spec.gathers else spec.batch_max,
+        change_price_ns=round(planner.resize_price_s * 1e9),
     )
 
 

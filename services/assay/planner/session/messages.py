@@ -36,6 +36,8 @@ class StageLimits:
     startup_ns: int
     batch_max: int = 1
     """Requests that a slot takes at once."""
+    change_price_ns: int = 0
+    """What a change of the pool's size costs while nothing is planned, in slot-nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
