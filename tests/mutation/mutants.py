@@ -382,8 +382,8 @@ PLAN: Final = [
             "ordered_s = 0.0",
         ),
         (
-            "first = int(offset_ns / 1e9 / settings.tick_s)",
-            "first = int(offset_ns / 1e9 / settings.tick_s) + 3",
+            "first, soon = offset_ns // tick_ns, ",
+            "first, soon = offset_ns // tick_ns + 3, ",
         ),
         (
             "return min(max(needed, min(again, pool.target)), pool.cap)",

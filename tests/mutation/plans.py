@@ -40,8 +40,8 @@ PLAN_MUTANTS: Final = (
         f"{CORE}/shape.py",
         ("policy",),
         ("ordered_s = startup_s + settings.tick_s", "ordered_s = settings.tick_s"),
-        ("(ordered_s + kept_s)", "ordered_s"),
-        ("first = int(offset_ns / 1e9 / settings.tick_s)", "first = 0"),
+        ("(ordered_ns + to_ns(kept_s))", "ordered_ns"),
+        ("first, soon = offset_ns // tick_ns, ", "first, soon = 0, "),
     ),
     *_of(
         "last requests",
@@ -62,7 +62,7 @@ PLAN_MUTANTS: Final = (
         "released",
         "services/assay/planner/service/floor.py",
         ("floor", "controller"),
-        ("if one.slots > desired[one.stage] or startups_ns[one.stage] <= idle_ns", "if True"),
+        ("if kept_ns.get(one.stage, 0) <= idle_ns)", "if True)"),
         (", raised.get(pool.stage, 0))", ", 0)"),
     ),
     *_of(
