@@ -103,6 +103,8 @@ if not pid:
         )
         if way == "lost":
             os.kill(early, 9)
+            while Path(f"/proc/{early}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                await asyncio.sleep(0.01)
         for again in range(2):
             await forks.warm()
             its_own = bool(processes.children(os.getpid()))
