@@ -1,5 +1,6 @@
 """What runs in the background takes its share from no other session."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from assay.config.settings import PlannerSettings
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
 from assay.planner.process.child import NICE
+from assay.planner.process.parent import PlanningProcess
+from assay.worker.forking.processes import children
 
 SCRIPT = """
 import os, time
@@ -33,22 +39,16 @@ def test_a_process_leaves_the_session_of_its_parent_and_lowers_its_own(*, idle: 
     assert group == ["none"] or group[-2:] == ["nice", "7"]
 
 
-def test_the_planning_process_runs_in_the_background() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "assay.planner.process.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with child.stdin, child.stdout:
-        child.stdin.write(b"\xff" * 64)  # no frame: it ends
-        child.stdin.close()
-        watched = os.pidfd_open(child.pid)
-        os.waitid(os.P_PIDFD, watched, os.WEXITED | os.WNOWAIT)
-        os.close(watched)
-        session = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[3]
-        nice = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[16]
-    child.wait()
-    assert int(session) == child.pid
-    assert int(nice) == NICE
+async def test_a_planning_process_that_is_up_runs_in_the_background() -> None:
+    process = PlanningProcess(PlannerSettings(), clock=Clock(), metrics=Metrics())
+    try:
+        await process.up()
+        (child,) = children(os.getpid())
+        group = Path(f"/proc/{child}/autogroup")
+        async with asyncio.timeout(60):
+            while os.getpriority(os.PRIO_PROCESS, child) != NICE:
+                await asyncio.sleep(0.01)
+        assert os.getsid(child) == child
+        assert not group.exists() or group.read_text().split()[-1] == str(NICE)
+    finally:
+        await process.stop()

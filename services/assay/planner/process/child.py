@@ -44,6 +44,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     session = Session(settings)
     answers.write(frames.encode(READY))
     answers.flush()
+    run_in_background(NICE, idle=False)  # by now: a busy machine would delay its start by minutes
     while (question := frames.receive(requests)) is not None:
         answers.write(frames.encode(answer(session, question)))
         answers.flush()
@@ -76,7 +77,6 @@ def timed(found: Decision, took_ns: int) -> Decision:
 
 def main() -> None:
     """Reserve standard output for frames; redirect printed text to standard error."""
-    run_in_background(NICE, idle=False)
     end_with_parent(sys.stdin.fileno())
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
