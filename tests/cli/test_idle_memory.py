@@ -39,7 +39,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from assay.cli.platform import warm
 from assay.cli.platform.forks import PartForks
-from assay.edge.lifecycle import listening, trim
+from assay.config.priority import trim
+from assay.edge.lifecycle import listening
 
 def held():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,5 +1,6 @@
 """How much of the machine a process takes beside others that have work for a caller."""
 
+import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -19,3 +20,9 @@ def run_in_background(niceness: int, *, idle: bool) -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     else:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def trim() -> None:
+    """Give the kernel back what the start took and no longer uses, where the C library can."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -10,7 +10,6 @@ may end (`wait_at_most`).
 """
 
 import asyncio
-import ctypes
 import gc
 import json
 import os
@@ -26,6 +25,7 @@ import structlog
 from pydantic import ValidationError
 
 from assay.config.environment import UnknownSettingError
+from assay.config.priority import trim
 from assay.config.service_links import service_links
 from assay.config.settings import ENV_PREFIX, Settings, load_settings
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
@@ -179,12 +179,6 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
         # Another process may have taken our place already.
         if ready.exists() and ready.read_text(encoding="utf-8") == content:
             ready.unlink()
-
-
-def trim() -> None:
-    """Give the kernel back what the start took and no longer uses, where the C library can."""
-    with suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Service(Protocol):

@@ -31,6 +31,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from assay.config.extras import left_out
+from assay.config.priority import trim
 from assay.config.settings import load_settings
 from assay.core.codec import pack
 from assay.store import warden
@@ -168,8 +169,6 @@ def _import(names: Iterable[str]) -> None:
 
 def settle() -> None:
     """Give back what the imports no longer use; nothing of theirs is ever garbage."""
-    from assay.edge.lifecycle import trim  # by now: what it imports is to find no `rich`
-
     trim()
     gc.collect()
     gc.freeze()

@@ -24,6 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Never
 
+from assay.config.priority import trim
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import pack, unpack
 from assay.core.errors import IsolationUnavailable
@@ -38,8 +39,8 @@ from assay.worker.forking.patterns import kept_patterns
 from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024
-SHARED: Final = ("assay.verifiers.text.answers", "assay.verifiers.text.json_schema")
-"""Heavy modules of several stages: imported once, after the host knows that the server is up."""
+SHARED: Final = ("assay.verifiers.text.answers",)
+"""Heavy modules of most stages: imported once, after the host knows that the server is up."""
 
 BeChild = Callable[[str, socket.socket], Never]
 """Runs in the child, with the name that the host gave and the child's channel to the host."""
@@ -246,6 +247,7 @@ def _be_root_server(control: socket.socket) -> None:
             import_module(name)
     gc.collect()
     gc.freeze()
+    trim()
     ForkServer(control, root.be_stage_server).serve()
 
 
