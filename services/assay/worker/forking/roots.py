@@ -92,7 +92,7 @@ def start(environment: Mapping[str, str], *, log: int | None = None) -> RootProc
             start_new_session=True,
         )
         pidfd = os.pidfd_open(process.pid)
-        process.returncode = 0  # reaped by its pid, in `RootProcess.wait`
+        process.returncode = 0  # reaped by its pidfd, see `reap`
         undo.pop_all()
     return RootProcess(pid=process.pid, pidfd=pidfd, channel=ours, environment=dict(environment))
 
