@@ -88,7 +88,9 @@ class PartForks:
         self._parts: dict[int, ForkedPart] = {}
 
     def begin_here(self) -> None:
-        """Import what parts need, and fork it from this process, which then shares that too.
+        """Import what a worker host needs, and fork the warm process, which shares that with this one.
+
+        A root server of slots begins beside the imports (`assay.worker.forking.roots`).
 
         Only where there is no other thread and no event loop yet: a command that does nothing else.
         """

@@ -1,11 +1,11 @@
-"""The warm process: it has imported what the parts of a platform import, and forks them.
+"""The warm process: it has imported what a worker host imports, and forks a platform's parts.
 
     python -P -m assay.cli.platform.warm FD ROOM
 
-A part that is forked shares the pages of its modules with the others, and starts without importing
-them again. Started by `assay.cli.platform.forks`; it ends when its channel closes, and what it has
-forked lives on. Each part has a warden (`assay.store.warden`), forked here too, so all that is said
-there holds: the part ends with its owner, and no later than its warden.
+A part that is forked shares the pages of these modules with the others, and starts without
+importing them again. Started by `assay.cli.platform.forks`; it ends when its channel closes, and
+what it has forked lives on. Each part has a warden (`assay.store.warden`), forked here too, so all
+that is said there holds: the part ends with its owner, and no later than its warden.
 
 Slots are not forked from here. They run what others wrote, and share neither the environment nor
 the layout of the memory of a process that holds credentials.
