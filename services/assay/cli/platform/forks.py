@@ -88,7 +88,7 @@ class PartForks:
         self._parts: dict[int, ForkedPart] = {}
 
     def begin_here(self) -> None:
-        """Import what a worker host needs, and fork the warm process, which shares that with this one.
+        """Import what a worker host needs, and fork the warm process, so that both share it.
 
         A root server of slots begins beside the imports (`assay.worker.forking.roots`).
 
