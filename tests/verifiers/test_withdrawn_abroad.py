@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.verdict import Ended
 from assay.verifiers.text.abroad.english import announced_in_english, in_english
-from assay.verifiers.text.around.withdrawn import is_withdrawn, reason
+from assay.verifiers.text.around.withdrawn import is_withdrawn, may_be_inside, reason
 
 Judge = Callable[..., Ended]
 LABELS = {"answer": "A", "choices": ["A", "B", "C"]}
@@ -109,6 +109,37 @@ def test_the_answer_behind_it_is_the_answer(judge: Judge, said: str) -> None:
         judge("choice", f"\\boxed{{B}}\n\n{said}\n\n\\boxed{{A}}", LABELS),
     ]
     assert [ended.reward for ended in ends] == [1.0] * 2, said
+
+
+VERBS = ("ignore", "disregard", "scratch", "strike", "discard", "forget", "do not use", "don't use")
+THINGS = (
+    "that",
+    "this answer",
+    "the answer",
+    "my previous answer",
+    "the above",
+    "the above answer",
+)
+SAID = (
+    *(f"Please {verb} {thing}." for verb in VERBS for thing in THINGS),
+    *(f"{it} {must} be {done}." for it in ("It", "That", "My answer") for must in ("must", "should")
+      for done in ("ignored", "discarded")),
+    *(f"I {verb} {thing}." for verb in ("retract", "revoke", "reject") for thing in THINGS),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_label_that_is_taken_back_in_any_words_gives_way_to_the_next(
+    judge: Judge, said: str
+) -> None:
+    assert may_be_inside(said)
+    for stated in ("\\boxed{{{}}}", "The answer is {}.", "<answer>{}</answer>", "Answer: {}"):
+        for between in (" ", "\n", "\n\n"):
+            first, last = (stated.format(label) for label in "BA")
+            response = f"{first}\n{said}{between}{last}"
+            assert judge("choice", response, LABELS).reward == 1.0, response
+    mixed = f"\\boxed{{A}}\n{said}\n\nThe answer is B."
+    assert judge("choice", mixed, LABELS).reward == 0.0
 
 
 @pytest.mark.parametrize("said", lines(STAYS))

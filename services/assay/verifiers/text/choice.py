@@ -144,6 +144,9 @@ _OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
 _GOES_ON: Final = re.compile(r"[^\w\n<>|}]{1,6}\w")
 """Behind a label: there is more on its line."""
 _BRACKETED: Final = re.compile(r"\s*\(\s*(\w{1,4})\s*\)\s*")
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|\n")
+_WITHDRAWALS_MAX: Final = 16
+"""Statements before which one is looked for."""
 _LINE_END: Final = re.compile(r"(?:[ ]*\n)+[ ]*")
 
 
@@ -318,7 +321,20 @@ def _parts(text: str, labels: Labels) -> Iterator[str]:
             if named or rejected:
                 yield rest
                 return
-    yield text
+    yield text_from(text, plain, _after_withdrawal(text, plain))
+
+
+def _after_withdrawal(text: str, plain: str) -> int:
+    """Where the last statement begins before which the response takes its answer back, or 0."""
+    if not withdrawn.may_be_inside(text):
+        return 0
+    starts = {one.start for kind in _EXPLICIT for one in _statements(text, kind)}
+    starts |= {one.start for find in (markers.answers_is, announced) for one in find(text)}
+    for start in sorted(starts, reverse=True)[:_WITHDRAWALS_MAX]:
+        begin = max((end.end() for end in _SENTENCE_END.finditer(plain, 0, start)), default=0)
+        if begin and withdrawn.is_withdrawn(plain[:begin]):
+            return begin
+    return 0
 
 
 def text_from(text: str, plain: str, begin: int) -> str:

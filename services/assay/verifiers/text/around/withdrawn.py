@@ -57,6 +57,11 @@ _WITHDRAWS: Final = (
     rf"|(?:^|[\n.!?;$}})*>])(?:(?!if\s)[^.!?\n;\d$\\]){{1,120}},\s{_SO}"
     rf"(?:{_IT}|(?:the|my|this)\s{_ANSWER})\s(?:{NOT_SO}|{_NO_FIT})(?![A-Za-z])"
 )
+_HINTS: Final = (
+    r"wrong|incorrect|mistake|error|false|invalid|not|n['\u2019]t|ignore|disregard|scratch|strike|discard"
+    r"|forget|take|retract|withdraw|revoke|reject|wait"
+)
+"""Whatever takes an answer back has one of these in it."""
 _SAYS_NOTHING: Final = (
     r"(?:[\s.,!:;\u2026*_$)\]}-]|(?<![A-Za-z])(?:i|me|we|my|need|have|want|should|must|to|let|go|going|back|think|look"
     r"|check|recheck|redo|recompute|recalculate|reconsider|again|sorry|apologies|mistake|bad|the|for|confusion|this|that|it"
@@ -124,6 +129,11 @@ def is_withdrawn(text: str, *, states: bool = True) -> bool:
         return False
     at = last.end()
     return _compiled(_SAYS_NOTHING).match(end, at + len(_reason(end, at))) is not None
+
+
+def may_be_inside(text: str) -> bool:
+    """Whether some part of `text` may take an answer back: cheap, and never wrongly false."""
+    return _compiled(_HINTS).search(text) is not None
 
 
 def reason(text: str) -> str:
