@@ -6,7 +6,6 @@ After every test the host must be as it was before: no process of the launcher's
 cgroup with a process in it, no changed kernel setting. (`test_ended.py`: no cgroup at all.)
 """
 
-import contextlib
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -22,7 +21,7 @@ from tests.sandbox.ways import (
     Launcher,
     Run,
     Way,
-    cgroups_of_this_process,
+    populated_cgroups,
     processes_of,
     until,
 )
@@ -162,15 +161,6 @@ def _is_idle(launcher: Launcher) -> bool:
     return not processes_of(launcher)
 
 
-def _populated_cgroups() -> list[Path]:
-    populated = []
-    for cgroup in cgroups_of_this_process():
-        with contextlib.suppress(FileNotFoundError):
-            if (cgroup / "cgroup.procs").read_text():
-                populated.append(cgroup)
-    return populated
-
-
 def host_state() -> dict[str, Any]:
     paths = {name: Path("/proc/sys", name) for name in KERNEL_SETTINGS}
     settings = {name: path.read_text() for name, path in paths.items() if path.exists()}
@@ -184,6 +174,6 @@ def unharmed_host(
     before = host_state()
     yield
     assert host_state() == before
-    until(lambda: not _populated_cgroups(), "processes outlive their run", within_s=60)
+    until(lambda: not populated_cgroups(), "processes outlive their run", within_s=60)
     for launcher in (zygote, bubblewrap):
         until(partial(_is_idle, launcher), f"{processes_of(launcher)} outlive their run")

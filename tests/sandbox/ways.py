@@ -89,6 +89,16 @@ def cgroups_of_this_process() -> list[Path]:
     ]
 
 
+def populated_cgroups() -> list[Path]:
+    """Those in which a process lives; an empty one may wait for the next run."""
+    populated = []
+    for cgroup in cgroups_of_this_process():
+        with contextlib.suppress(FileNotFoundError):
+            if (cgroup / "cgroup.procs").read_text():
+                populated.append(cgroup)
+    return populated
+
+
 def uids_in_boxes(launcher: Launcher) -> set[int]:
     """Real, effective and saved uids of all processes below the heads of the launcher's boxes."""
     uids: set[int] = set()

@@ -31,9 +31,10 @@ class Account(ABC):
             own_processes: number of Assay's own processes in the account.
         """
 
+    @property
     @abstractmethod
-    def open_joins(self) -> list[int]:
-        """Return new descriptors; writing `0` to each moves the writer into the account."""
+    def joins(self) -> list[int]:
+        """Descriptors, which stay the account's; writing `0` to each moves the writer into it."""
 
     @abstractmethod
     def watch(self, pid: int) -> None:
@@ -53,7 +54,7 @@ class Account(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Kill the remaining processes and remove the account.
+        """Kill the remaining processes; the account counts nothing more.
 
         Raises:
             SandboxError: a process in it cannot be killed.
@@ -70,6 +71,10 @@ class Backend(ABC):
     @abstractmethod
     def create(self) -> Account:
         """Create an account for one run."""
+
+    @abstractmethod
+    def trim(self) -> None:
+        """Remove what is kept for later runs."""
 
     @abstractmethod
     def close(self) -> None:

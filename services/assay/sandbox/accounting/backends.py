@@ -1,11 +1,11 @@
 """Accounting and limits of a run's whole process tree: cgroup v2, cgroup v1, or `/proc`.
 
-Each run gets a new cgroup (a used one keeps old counts and charges), below one parent per process.
+Each run has a cgroup of its own, below one parent per process; `groups.py` says when one serves
+again.
 The backend is chosen by trying; `Backend.limits` names what it limits.
 """
 
 import contextlib
-import os
 
 from assay.sandbox.accounting.account import Backend
 from assay.sandbox.accounting.cgroup_v1 import V1
@@ -43,8 +43,6 @@ def _tried(backend: Backend) -> Backend:
         account = backend.create()
         try:
             account.set_limits(Limits(), own_processes=1)
-            for descriptor in account.open_joins():
-                os.close(descriptor)
         finally:
             account.close()
     except OSError:

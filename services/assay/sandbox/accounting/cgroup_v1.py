@@ -3,14 +3,13 @@
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from assay.sandbox.accounting.account import Account, Backend, Usage
+from assay.sandbox.accounting.account import Account, Backend
 from assay.sandbox.accounting.directories import (
     LIMIT_OF,
     NUMBERS,
-    PERIOD_US,
     field,
     kill_all,
     make,
@@ -19,61 +18,78 @@ from assay.sandbox.accounting.directories import (
     read,
     remove,
     sweep,
-    write,
 )
-from assay.sandbox.port import Limits
+from assay.sandbox.accounting.groups import Group, Groups, number, text
 
 _WANTED: Final = ("memory", "pids", "cpuacct", "cpu")
 _NEEDED: Final = frozenset({"memory", "pids", "cpuacct"})
+_LIMIT_FILES: Final = {
+    "memory": "memory.limit_in_bytes",
+    "pids": "pids.max",
+    "cpu": "cpu.cfs_quota_us",
+}
 
 
-class _V1Account(Account):
+class _V1Group(Group):
+    """One directory per controller."""
+
     def __init__(self, directories: dict[str, str]) -> None:
+        super().__init__()
         self._at = directories
         for directory in directories.values():
             make(directory, lambda _: None)
-        self._cpu = os.open(f"{directories['cpuacct']}/cpuacct.usage", os.O_RDONLY | os.O_CLOEXEC)
-
-    def set_limits(self, limits: Limits, *, own_processes: int) -> None:
-        write(f"{self._at['memory']}/memory.limit_in_bytes", str(limits.memory_bytes))
-        write(f"{self._at['pids']}/pids.max", str(limits.processes + own_processes))
-        if "cpu" in self._at:
-            quota_us = int(limits.cpu_cores * PERIOD_US)
-            write(f"{self._at['cpu']}/cpu.cfs_quota_us", str(quota_us))
-
-    def open_joins(self) -> list[int]:
         # `tasks` and not `cgroup.procs`: moving the calling thread alone takes no global lock.
-        flags = os.O_WRONLY | os.O_CLOEXEC
-        return [os.open(f"{directory}/tasks", flags) for directory in self._at.values()]
+        self.joins = [self._open(f"{at}/tasks", os.O_WRONLY) for at in directories.values()]
+        self._limits = {
+            LIMIT_OF[name]: self._open(f"{directories[name]}/{file}", os.O_WRONLY)
+            for name, file in _LIMIT_FILES.items()
+            if name in directories
+        }
+        self._cpu = self._open(f"{directories['cpuacct']}/cpuacct.usage")
+        self._tasks = self._open(f"{directories['pids']}/pids.current")
+        memory = directories["memory"]
+        self._memory = self._open(f"{memory}/memory.usage_in_bytes")
+        self._peak = self._open(f"{memory}/memory.max_usage_in_bytes", os.O_RDWR)
+        self._kills = self._open(f"{memory}/memory.oom_control")
 
-    def watch(self, pid: int) -> None:
-        pass
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        for name, descriptor in self._limits.items():
+            os.pwrite(descriptor, b"%d" % limits[name], 0)
+
+    def tasks(self) -> int:
+        return number(self._tasks)
 
     def pids(self) -> Iterable[int]:
         return map(int, read(f"{self._at['cpuacct']}/cgroup.procs").split())
 
     def cpu_s(self) -> float:
-        return int(os.pread(self._cpu, 32, 0)) / 1e9
+        return number(self._cpu) / 1e9
 
-    def usage(self) -> Usage:
-        memory = self._at["memory"]
-        return Usage(
-            cpu_s=self.cpu_s(),
-            memory_bytes_peak=int(read(f"{memory}/memory.max_usage_in_bytes")),
-            oom_kills=field(read(f"{memory}/memory.oom_control"), "oom_kill"),
-        )
+    def memory_bytes(self) -> int:
+        return number(self._memory)
 
-    def close(self) -> None:
-        os.close(self._cpu)
-        if read(f"{self._at['pids']}/cgroup.procs"):
-            write(f"{self._at['pids']}/pids.max", "0")
-            kill_all(self._at["pids"])
+    def memory_bytes_peak(self) -> int:
+        return number(self._peak)
+
+    def reset_peak(self) -> bool:
+        os.pwrite(self._peak, b"0", 0)
+        return True
+
+    def oom_kills(self) -> int:
+        return field(text(self._kills), "oom_kill")
+
+    def kill(self) -> None:
+        os.pwrite(self._limits["processes"], b"0", 0)
+        kill_all(self._at["pids"])
+
+    def remove(self) -> None:
+        self._held.close()
         for directory in self._at.values():
             remove(directory)
 
 
 class V1(Backend):
-    """One directory per run and controller."""
+    """One directory per cgroup and controller."""
 
     kind = "v1"
 
@@ -83,14 +99,22 @@ class V1(Backend):
             raise OSError(errno.EROFS, "the v1 controllers memory, pids, cpuacct are not writable")
         self.limits = frozenset(LIMIT_OF[name] for name in roots)
         self._parents = {name: f"{root}/{own_name()}" for name, root in roots.items()}
+        self._groups = Groups(self._made)
         for root in roots.values():
             sweep(root)
 
-    def create(self) -> Account:
+    def _made(self) -> Group:
         number = next(NUMBERS)
-        return _V1Account({name: f"{parent}/{number}" for name, parent in self._parents.items()})
+        return _V1Group({name: f"{parent}/{number}" for name, parent in self._parents.items()})
+
+    def create(self) -> Account:
+        return self._groups.take()
+
+    def trim(self) -> None:
+        self._groups.remove_all()
 
     def close(self) -> None:
+        self.trim()
         for parent in self._parents.values():
             with contextlib.suppress(OSError):
                 os.rmdir(parent)

@@ -7,10 +7,10 @@ leaf `assay-host`.
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from assay.sandbox.accounting.account import Account, Backend, Usage
+from assay.sandbox.accounting.account import Account, Backend
 from assay.sandbox.accounting.directories import (
     LIMIT_OF,
     NUMBERS,
@@ -25,62 +25,92 @@ from assay.sandbox.accounting.directories import (
     sweep,
     write,
 )
-from assay.sandbox.port import Limits
+from assay.sandbox.accounting.groups import Group, Groups, number, text
 
 HOST_LEAF: Final = "assay-host"
 _WANTED: Final = frozenset({"memory", "pids", "cpu"})
+_LIMIT_FILES: Final = {"memory": "memory.max", "processes": "pids.max", "cpu_share": "cpu.max"}
 
 
-class _V2Account(Account):
+class _V2Group(Group):
+    """One directory."""
+
     def __init__(self, directory: str, limits: frozenset[str], controllers: frozenset[str]) -> None:
+        super().__init__()
         self._at = directory
-        self._limits = limits
         make(directory, lambda parent: _delegate(parent, controllers))
-        self._cpu = os.open(f"{directory}/cpu.stat", os.O_RDONLY | os.O_CLOEXEC)
+        self.joins = [self._open(f"{directory}/cgroup.procs", os.O_WRONLY)]
+        self._limits = {
+            name: self._open(f"{directory}/{file}", os.O_WRONLY)
+            for name, file in _LIMIT_FILES.items()
+            if name in limits
+        }
+        self._cpu = self._open(f"{directory}/cpu.stat")
+        self._tasks = self._open(f"{directory}/pids.current") if "processes" in limits else None
+        self._memory: int | None = None
+        self._kills: int | None = None
+        self._peak: int | None = None
+        self._peak_is_reset = True
+        if "memory" in limits:
+            self._set_up_memory()
 
-    def set_limits(self, limits: Limits, *, own_processes: int) -> None:
-        if "memory" in self._limits:
-            write(f"{self._at}/memory.max", str(limits.memory_bytes))
-            write(f"{self._at}/memory.oom.group", "1")
-            with contextlib.suppress(FileNotFoundError):  # a kernel without swap
-                write(f"{self._at}/memory.swap.max", "0")
-        if "processes" in self._limits:
-            write(f"{self._at}/pids.max", str(limits.processes + own_processes))
-        if "cpu_share" in self._limits:
-            write(f"{self._at}/cpu.max", f"{int(limits.cpu_cores * PERIOD_US)} {PERIOD_US}")
+    def _set_up_memory(self) -> None:
+        write(f"{self._at}/memory.oom.group", "1")
+        with contextlib.suppress(FileNotFoundError):  # a kernel without swap
+            write(f"{self._at}/memory.swap.max", "0")
+        self._memory = self._open(f"{self._at}/memory.current")
+        self._kills = self._open(f"{self._at}/memory.events")
+        peak = f"{self._at}/memory.peak"
+        try:
+            self._peak = self._open(peak, os.O_RDWR)  # since Linux 6.12
+        except OSError:
+            self._peak_is_reset = False
+            with contextlib.suppress(FileNotFoundError):  # since Linux 5.19
+                self._peak = self._open(peak)
 
-    def open_joins(self) -> list[int]:
-        return [os.open(f"{self._at}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)]
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        for name, descriptor in self._limits.items():
+            period = f" {PERIOD_US}" if name == "cpu_share" else ""
+            os.pwrite(descriptor, f"{limits[name]}{period}".encode(), 0)
 
-    def watch(self, pid: int) -> None:
-        pass
+    def tasks(self) -> int:
+        if self._tasks is not None:
+            return number(self._tasks)
+        return field(read(f"{self._at}/cgroup.events"), "populated")
 
     def pids(self) -> Iterable[int]:
         return map(int, read(f"{self._at}/cgroup.procs").split())
 
     def cpu_s(self) -> float:
-        return field(os.pread(self._cpu, 4_096, 0).decode(), "usage_usec") / 1e6
+        return field(text(self._cpu), "usage_usec") / 1e6
 
-    def usage(self) -> Usage:
-        peak = oom_kills = 0
-        if "memory" in self._limits:
-            with contextlib.suppress(FileNotFoundError):  # memory.peak: since Linux 5.19
-                peak = int(read(f"{self._at}/memory.peak"))
-            oom_kills = field(read(f"{self._at}/memory.events"), "oom_kill")
-        return Usage(cpu_s=self.cpu_s(), memory_bytes_peak=peak, oom_kills=oom_kills)
+    def memory_bytes(self) -> int:
+        return 0 if self._memory is None else number(self._memory)
 
-    def close(self) -> None:
-        os.close(self._cpu)
-        if "populated 1" in read(f"{self._at}/cgroup.events"):
-            try:
-                write(f"{self._at}/cgroup.kill", "1")
-            except FileNotFoundError:  # since Linux 5.14
-                kill_all(self._at)
+    def memory_bytes_peak(self) -> int:
+        return 0 if self._peak is None else number(self._peak)
+
+    def reset_peak(self) -> bool:
+        if self._peak is not None and self._peak_is_reset:
+            os.pwrite(self._peak, b"0", 0)
+        return self._peak_is_reset
+
+    def oom_kills(self) -> int:
+        return 0 if self._kills is None else field(text(self._kills), "oom_kill")
+
+    def kill(self) -> None:
+        try:
+            write(f"{self._at}/cgroup.kill", "1")
+        except FileNotFoundError:  # since Linux 5.14
+            kill_all(self._at)
+
+    def remove(self) -> None:
+        self._held.close()
         remove(self._at)
 
 
 class V2(Backend):
-    """One directory per run."""
+    """One directory per cgroup."""
 
     kind = "v2"
 
@@ -92,12 +122,20 @@ class V2(Backend):
         self._controllers = controllers
         sweep(own)
         self._parent = f"{own}/{own_name()}"
+        self._groups = Groups(self._made)
+
+    def _made(self) -> Group:
+        directory = f"{self._parent}/{next(NUMBERS)}"
+        return _V2Group(directory, self.limits, self._controllers)
 
     def create(self) -> Account:
-        directory = f"{self._parent}/{next(NUMBERS)}"
-        return _V2Account(directory, self.limits, self._controllers)
+        return self._groups.take()
+
+    def trim(self) -> None:
+        self._groups.remove_all()
 
     def close(self) -> None:
+        self.trim()
         with contextlib.suppress(OSError):
             os.rmdir(self._parent)
 

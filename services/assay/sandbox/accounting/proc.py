@@ -40,7 +40,8 @@ class _ProcAccount(Account):
         del own_processes
         self._memory_bytes_max = limits.memory_bytes
 
-    def open_joins(self) -> list[int]:
+    @property
+    def joins(self) -> list[int]:
         return []
 
     def watch(self, pid: int) -> None:
@@ -110,6 +111,9 @@ class Proc(Backend):
 
     def create(self) -> Account:
         return _ProcAccount()
+
+    def trim(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -186,6 +186,7 @@ class Launcher:
             SandboxError: something cannot be removed.
         """
         self._ended.close()
+        self._backend.trim()
 
     def carry_out(self, order: Order) -> Done:
         """Run it in a box until no process of the program exists.
@@ -202,9 +203,7 @@ class Launcher:
             account.set_limits(order.limits, own_processes=self._own_processes)
             streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
             began_ns = self._clock.monotonic_ns()
-            self._send(
-                order, forked, directory, account.open_joins(), [writers for _, writers in streams]
-            )
+            self._send(order, forked, directory, account.joins, [writers for _, writers in streams])
             self._ended.remove()  # now, beside the program
             account.watch(forked.pid)
             started = Started(
@@ -275,7 +274,7 @@ class Launcher:
             except OSError as error:
                 raise SandboxError(forked.last_words() or f"the box is gone: {error}") from error
             finally:
-                for descriptor in [*joins, *(kept.pop() for kept in writers)]:
+                for descriptor in (kept.pop() for kept in writers):
                     os.close(descriptor)
 
     def _collect(self, order: Order, watch: Watch) -> dict[str, bytes]:
