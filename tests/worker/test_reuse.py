@@ -64,6 +64,11 @@ def held(number: int = 1, **changes: object) -> HeldClaim:
     return HeldClaim(claim=claim, claimed_ns=0, payload_bytes=0)
 
 
+def admit(reuse: Reuse, one: HeldClaim) -> Said | bool:
+    one.reuse_key = reuse.key_of(one.claim)
+    return reuse.admit(one)
+
+
 def open_reuse(
     version: str = "v1",
     store: MemoryStore | None = None,
@@ -118,9 +123,9 @@ def test_a_task_has_to_want_it_and_its_pipeline_to_be_deterministic(
 def test_the_others_get_the_verdict_of_the_one_that_leads() -> None:
     reuse = open_reuse()
     claims = [held(number) for number in range(1, 4)]
-    assert [reuse.admit(one) for one in claims] == [True, False, False]
+    assert [admit(reuse, one) for one in claims] == [True, False, False]
     assert list(reuse.judged(claims[0], SCORED)) == claims[1:]
-    assert reuse.admit(held(9)) == SCORED
+    assert admit(reuse, held(9)) == SCORED
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,7 @@ def test_what_is_not_a_sound_verdict_is_for_no_one_else(said: Said) -> None:
     reuse = open_reuse()
     first, second, third = (held(number) for number in (1, 2, 3))
     for one in (first, second, third):
-        reuse.admit(one)
+        admit(reuse, one)
     assert not reuse.judged(first, said)
     assert list(reuse.leave(first)) == [second]  # it is judged in its place
     assert list(reuse.judged(second, SaidHandedOver(handover=b"on"))) == [third]
@@ -146,7 +151,7 @@ def test_who_leaves_while_it_waits_gets_no_verdict() -> None:
     reuse = open_reuse()
     first, second, third = (held(number) for number in (1, 2, 3))
     for one in (first, second, third):
-        reuse.admit(one)
+        admit(reuse, one)
     assert not reuse.leave(second)
     assert list(reuse.judged(first, SCORED)) == [third]
 
@@ -161,16 +166,16 @@ def test_a_group_that_is_judged_as_a_whole_is_judged_each_time() -> None:
 def test_a_claim_without_a_key_leads_no_others() -> None:
     reuse = open_reuse()
     alone = held(task=dataclasses.replace(TASK, settings_json=b"{}"))
-    assert reuse.admit(alone) is True
+    assert admit(reuse, alone) is True
     assert not reuse.judged(alone, SCORED)
 
 
 def test_those_that_follow_in_place_of_the_first_are_counted() -> None:
     reuse = open_reuse()
     claims = [held(number) for number in range(FOLLOWERS_MAX + 1)]
-    assert [reuse.admit(one) for one in claims].count(False) == FOLLOWERS_MAX
+    assert [admit(reuse, one) for one in claims].count(False) == FOLLOWERS_MAX
     assert list(reuse.leave(claims[0])) == [claims[1]]
-    more = [reuse.admit(held(number)) for number in (10**6, 10**6 + 1)]
+    more = [admit(reuse, held(number)) for number in (10**6, 10**6 + 1)]
     assert more == [False, True], "one place is free"
 
 
@@ -180,19 +185,19 @@ async def test_verdicts_are_written_for_other_hosts_however_many_there_were_befo
     reuse = open_reuse(store=store, spawn=lambda work, **_: writing.append(work))
     for number in range(WRITES_MAX + 1):
         one = held(number, response=b"%d" % number)
-        reuse.admit(one)
+        admit(reuse, one)
         reuse.judged(one, SCORED)
         while writing:
             await writing.pop()
     other = open_reuse(store=store)
     await other.look_up([one.claim])
-    assert other.admit(one) == SCORED
+    assert admit(other, one) == SCORED
 
 
 def test_those_that_wait_are_bounded_and_given_back_together() -> None:
     reuse = open_reuse()
     claims = [held(number) for number in range(FOLLOWERS_MAX + 2)]
-    admitted = [reuse.admit(one) for one in claims]
+    admitted = [admit(reuse, one) for one in claims]
     assert admitted.count(False) == FOLLOWERS_MAX
     assert admitted[-1] is True
     assert len(reuse.take_followers()) == FOLLOWERS_MAX

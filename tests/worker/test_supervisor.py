@@ -178,7 +178,7 @@ def test_every_claim_is_held_and_waits_for_a_slot_until_it_is_settled() -> None:
     names = ("first", "second", "third")
     claims = [held(name).claim for name in names]
     supervisor = Holding()
-    supervisor._hold(claims)
+    supervisor._hold(claims, [""] * len(claims))
     assert list(supervisor._held) == [one.lease for one in claims]
     assert len(supervisor._waiting) == len(names)
     supervisor._on_settled(supervisor._held[claims[1].lease])
@@ -189,5 +189,5 @@ def test_every_claim_is_held_and_waits_for_a_slot_until_it_is_settled() -> None:
 def test_as_much_is_claimed_as_the_idle_slots_take(idle: int, batch_max: int) -> None:
     supervisor = Holding(idle=idle, batch_max=batch_max)
     assert supervisor._capacity() == idle * batch_max
-    supervisor._hold([held("waits").claim])
+    supervisor._hold([held("waits").claim], [""])
     assert supervisor._capacity() == idle * batch_max - 1

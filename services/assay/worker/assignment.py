@@ -177,13 +177,14 @@ def work_frame(
     """What a slot gets after the word `WORK`; `version_of`: a pipeline with these settings."""
     tasks: dict[WireTask, int] = {}
     works = []
+    task, at = None, 0
     for one in assignment.held:
-        task = one.claim.task
-        version = version_of(task.pipeline, task.settings_json)
-        wire = WireTask(task.pipeline, task.settings_json, version)
-        works.append(
-            wire_work(one.claim, tasks.setdefault(wire, len(tasks)), one.search, one.fault)
-        )
+        if one.claim.task is not task:  # most are of one task
+            task = one.claim.task
+            version = version_of(task.pipeline, task.settings_json)
+            wire = WireTask(task.pipeline, task.settings_json, version)
+            at = tasks.setdefault(wire, len(tasks))
+        works.append(wire_work(one.claim, at, one.search, one.fault))
     return list(tasks), works, assignment.individually
 
 

@@ -105,9 +105,10 @@ class Reuse:
         name = kept_for(owner_of((task.tenant,)), f"verdict:{digest}")
         return HOSTS_KEYS + name if version else ""
 
-    async def look_up(self, claims: Sequence[Claim]) -> None:
-        """Fetch the verdicts that other hosts have kept of these; best effort."""
-        tenants = {key: one.task.tenant for one in claims if (key := self.key_of(one))}
+    async def look_up(self, claims: Sequence[Claim]) -> Sequence[str]:
+        """Their keys; fetches the verdicts that other hosts have kept of them, best effort."""
+        keys = [self.key_of(one) for one in claims]
+        tenants = {key: one.task.tenant for one, key in zip(claims, keys, strict=True) if key}
         for key, tenant in tenants.items():
             if self._kept.get(tenant, key) is not None or key in self._leading:
                 continue
@@ -116,11 +117,12 @@ class Reuse:
                 if packed is not None:
                     self._kept.put(tenant, key, _unpacked(packed))
             except (AssayError, CodecError):
-                return  # they are judged
+                break  # they are judged
+        return keys
 
     def admit(self, held: HeldClaim) -> Said | bool:
         """The verdict on a claim, if there is one; otherwise whether it is to be judged now."""
-        held.reuse_key = key = self.key_of(held.claim)
+        key = held.reuse_key
         if not key:
             return True
         known = self._kept.get(held.claim.task.tenant, key)

@@ -200,8 +200,7 @@ class Supervisor:
                 self._parts.answered("claim", began_ns)
                 self._wakes_served = wakes
                 self._may_be_work = self._may_be_work or len(claims) >= room
-                await self._reuse.look_up(claims)
-                self._hold(claims)
+                self._hold(claims, await self._reuse.look_up(claims))
                 self._give_out()
                 self._give_back_surplus()
             if self._is_draining:
@@ -213,11 +212,12 @@ class Supervisor:
         self._pump()
         self._quiet.set()
 
-    def _hold(self, claims: Sequence[Claim]) -> None:
+    def _hold(self, claims: Sequence[Claim], keys: Sequence[str]) -> None:
         now_ns = self._clock.monotonic_ns()
         self._holds.set()
         held = [
-            HeldClaim(claim=one, claimed_ns=now_ns, payload_bytes=bytes_of(one)) for one in claims
+            HeldClaim(claim=one, claimed_ns=now_ns, payload_bytes=bytes_of(one), reuse_key=key)
+            for one, key in zip(claims, keys, strict=True)
         ]
         self._note_waits([max(0, one.claimed_ns - one.enqueued_ns) / 1e9 for one in claims])
         for one in held:
