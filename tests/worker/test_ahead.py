@@ -110,8 +110,8 @@ async def test_what_is_ahead_when_its_slot_dies_is_not_blamed(
     await until(begun.exists)
     (slot,) = slots_of_this_process()
     await asyncio.sleep(0.1)  # what may be given ahead is
-    go.touch()
     os.kill(slot, signal.SIGKILL)
+    go.touch()
     results = await trainer.results(batch)
     died = results.pop(len(BRISK))
     assert {one.record.outcome for one in [died, *results]} == {Outcome.SCORED}
