@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -38,7 +38,7 @@ from assay.core.records import (
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.worker.assignment import HeldClaim
-from assay.worker.reports import BYTES_MAX, Reports
+from assay.worker.reports import BYTES_MAX, GATHER_MAX, GATHER_S, Reports
 from assay.worker.store_health import StoreHealth
 
 if TYPE_CHECKING:
@@ -118,17 +118,18 @@ def group(number: int = 0, attempt: int = 1) -> HeldClaim:
     return HeldClaim(claim=claim, claimed_ns=0, payload_bytes=0)
 
 
-async def reported(
-    store: Store, metrics: Metrics, *reports: tuple[HeldClaim, Finish]
-) -> list[HeldClaim]:
-    """The claims that were settled."""
-    settled: list[HeldClaim] = []
-    clock = Clockwork()
-
+def reports_to(
+    store: Store,
+    metrics: Metrics,
+    clock: Clock,
+    *,
+    settled: list[HeldClaim],
+    more_soon: Callable[[], bool] = lambda: False,
+) -> Reports:
     def spawn(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         return asyncio.create_task(work, name=name)
 
-    sending = Reports(
+    return Reports(
         stage=STAGE,
         store=cast("WorkerStore", store),
         health=StoreHealth(clock),
@@ -136,8 +137,17 @@ async def reported(
         metrics=metrics,
         attempts_max=3,
         spawn=spawn,
+        more_soon=more_soon,
         on_settled=settled.append,
     )
+
+
+async def reported(
+    store: Store, metrics: Metrics, *reports: tuple[HeldClaim, Finish]
+) -> list[HeldClaim]:
+    """The claims that were settled."""
+    settled: list[HeldClaim] = []
+    sending = reports_to(store, metrics, Clockwork(), settled=settled)
     for held, finish in reports:
         sending.add(held, NOW, finish)
     await sending.flush()
@@ -195,3 +205,39 @@ async def test_a_call_holds_the_bodies_of_groups_within_its_bound() -> None:
     store = Store(down_calls=1)
     await reported(store, Metrics(), *((group(number), whole) for number in range(3)))
     assert [len(call) for call in store.calls[1:]] == [1, 1, 1]
+
+
+class Stopped(Clockwork):
+    """Waits end when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.may_end = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await self.may_end.wait()
+
+
+@pytest.mark.parametrize(
+    ("more_soon", "count", "waits", "calls"),
+    [(False, 3, [], [1, 2]), (True, 3, [GATHER_S], [3]), (True, GATHER_MAX + 1, [], [9])],
+)
+async def test_few_reports_wait_for_others_if_those_come_soon(
+    *, more_soon: bool, count: int, waits: list[float], calls: list[int]
+) -> None:
+    store, clock, settled = Store(), Stopped(), list[HeldClaim]()
+    soon = [more_soon]
+    sending = reports_to(store, Metrics(), clock, settled=settled, more_soon=lambda: soon[0])
+    first = 1 if count < GATHER_MAX else count
+    for number in range(count):
+        sending.add(group(number), NOW, RIGHT)
+        if number + 1 == first:
+            await asyncio.sleep(0)
+    assert clock.waits == waits
+    soon[0] = False
+    clock.may_end.set()
+    await sending.flush()
+    assert [len(call) for call in store.calls] == calls
+    assert len(settled) == count

@@ -264,6 +264,10 @@ class Waiting:
         holds_s = self._holds_s
         return len(holds_s) == AHEAD_HOLDS and sum(holds_s) <= AHEAD_HOLDS * AHEAD_HOLD_S_MAX
 
+    def more_soon(self) -> bool:
+        """Whether verdicts on what waits here will come soon."""
+        return self.is_brisk and bool(self._claims)
+
     def slow_down(self) -> None:
         """The next assignments decide again whether they are short."""
         self._holds_s.clear()

@@ -53,8 +53,13 @@ class HostParts:
         spent_s = (self.clock.monotonic_ns() - began_ns) / 1e9
         self.metrics.store_called(operation=operation, seconds=spent_s)
 
-    def open_reports(self, stage: StageName, *, on_settled: Callable[[HeldClaim], None]) -> Reports:
-        """Return the reports of a stage; `on_settled`: the store has one, or will not take it."""
+    def open_reports(
+        self,
+        stage: StageName,
+        more_soon: Callable[[], bool],
+        on_settled: Callable[[HeldClaim], None],
+    ) -> Reports:
+        """Return the reports of a stage; arguments as of `Reports`."""
         return Reports(
             stage=stage,
             store=self.store,
@@ -63,6 +68,7 @@ class HostParts:
             metrics=self.metrics,
             attempts_max=self.attempts_max,
             spawn=self.spawn,
+            more_soon=more_soon,
             on_settled=on_settled,
             reports_max=self.reports_max,
         )

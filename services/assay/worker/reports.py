@@ -1,8 +1,9 @@
 """Reports to the store how claims ended, many in one call.
 
 A report is sent immediately if no call is in progress; reports that arrive during a call go out
-with the next one. While the store is unreachable, reports wait, each for at most `KEPT_S_MAX`: by
-then another worker has the request, or the store has forgotten it.
+with the next one. While more verdicts will come soon, a few reports wait `GATHER_S` for them: a
+call costs as much as several reports in it. While the store is unreachable, reports wait, each for
+at most `KEPT_S_MAX`: by then another worker has the request, or the store has forgotten it.
 """
 
 import asyncio
@@ -40,6 +41,9 @@ REPORTS_MAX: Final = 256
 BYTES_MAX: Final = 8 * 1024**2
 """Maximum payload of one call; a larger report is sent alone."""
 KEPT_S_MAX: Final = 120.0
+GATHER_S: Final = 0.005
+GATHER_MAX: Final = 8
+"""So many reports do not wait for more."""
 _FIXED_BYTES: Final = 200
 
 log = structlog.get_logger(__name__)
@@ -60,9 +64,24 @@ class Reports:
         metrics: Metrics,
         attempts_max: int,
         spawn: Spawn,
+        more_soon: Callable[[], bool],
         on_settled: OnSettled,
         reports_max: int = REPORTS_MAX,
     ) -> None:
+        """Start with none.
+
+        Args:
+            stage: whose.
+            store: takes them.
+            health: of the store.
+            clock: for pauses.
+            metrics: for calls and ends.
+            attempts_max: of a request.
+            spawn: starts tasks.
+            more_soon: whether other claims of this host will be judged within some milliseconds.
+            on_settled: the store has one, or will not take it.
+            reports_max: of one call.
+        """
         self._stage = stage
         self._store = store
         self._health = health
@@ -71,6 +90,7 @@ class Reports:
         self._note_services = metrics.services(stage=stage)
         self._attempts_max = attempts_max
         self._spawn = spawn
+        self._more_soon = more_soon
         self._on_settled = on_settled
         self._reports_max = reports_max
         self._waiting: deque[tuple[HeldClaim, Report]] = deque()
@@ -92,6 +112,8 @@ class Reports:
         failures = 0
         try:
             while self._waiting:
+                if len(self._waiting) < GATHER_MAX and self._more_soon():
+                    await self._clock.sleep(GATHER_S)
                 some = self._next()
                 began_ns = self._clock.monotonic_ns()
                 try:

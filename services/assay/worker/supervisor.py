@@ -65,7 +65,8 @@ class Supervisor:
             spawn=parts.spawn,
             user=self,
         )
-        self._reports = parts.open_reports(self.stage, on_settled=self._on_settled)
+        self._waiting = Waiting(batch_max=self._spec.batch_max)
+        self._reports = parts.open_reports(self.stage, self._waiting.more_soon, self._on_settled)
         self._attempts = Attempts(
             stage=self.stage,
             worker=parts.worker,
@@ -87,7 +88,6 @@ class Supervisor:
         )
         self._reuse = parts.open_reuse(self.stage)
         self._artifacts = ArtifactProtocol(definition, parts)
-        self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._ahead = Ahead(self._waiting, self._send)
         self._held: dict[Lease, HeldClaim] = {}
         self._lost_answers = LostAnswers(parts, self.stage, self._held)
