@@ -78,7 +78,7 @@ def start() -> Iterator[Start]:
 
 
 def which(account: Account) -> int:
-    """Its cgroup."""
+    """Identifies the cgroup of an account."""
     return os.fstat(account.joins[0]).st_ino
 
 

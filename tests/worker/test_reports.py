@@ -208,7 +208,7 @@ async def test_a_call_holds_the_bodies_of_groups_within_its_bound() -> None:
 
 
 class Stopped(Clockwork):
-    """Waits end when they are told to."""
+    """Waits last until they may end."""
 
     def __init__(self) -> None:
         super().__init__()

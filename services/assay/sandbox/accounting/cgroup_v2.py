@@ -33,7 +33,7 @@ _LIMIT_FILES: Final = {"memory": "memory.max", "processes": "pids.max", "cpu_sha
 
 
 class _V2Group(Group):
-    """One directory."""
+    """One directory of the unified tree."""
 
     def __init__(self, directory: str, limits: frozenset[str], controllers: frozenset[str]) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ class Group(ABC):
 
     @abstractmethod
     def pids(self) -> Iterable[int]:
-        """Its processes."""
+        """Processes that live in it."""
 
     @abstractmethod
     def cpu_s(self) -> float:
@@ -73,7 +73,7 @@ class Group(ABC):
 
     @abstractmethod
     def memory_bytes(self) -> int:
-        """What is charged to it."""
+        """What is charged to it now."""
 
     @abstractmethod
     def memory_bytes_peak(self) -> int:
