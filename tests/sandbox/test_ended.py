@@ -201,10 +201,14 @@ class Waiter:
     def __init__(self, boxes: EndedBoxes) -> None:
         self.process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
         self.pidfd = os.pidfd_open(self.process.pid)
-        self.is_closed = False
+        self.is_closed = self.is_known_dead = False
         stack = contextlib.ExitStack()
         stack.callback(self._close)
-        boxes.add(self.pidfd, stack)
+        boxes.add(self.pidfd, stack, died=self._died)
+
+    def _died(self) -> None:
+        assert not self.is_closed
+        self.is_known_dead = True
 
     def _close(self) -> None:
         self.is_closed = True
@@ -223,6 +227,7 @@ def test_a_box_is_closed_once_it_is_dead_and_not_before() -> None:
     other.end()
     boxes.remove()
     assert (one.is_closed, other.is_closed) == (False, True)
+    assert (one.is_known_dead, other.is_known_dead) == (False, True)
     one.end()
     boxes.close()
     assert one.is_closed
@@ -250,6 +255,7 @@ def test_a_box_that_does_not_end_is_killed_and_an_error_of_ours(
     with pytest.raises(SandboxError, match="does not end"):
         boxes.close()
     assert stuck.is_closed
+    assert not stuck.is_known_dead
     assert other.is_closed
     assert stuck.process.wait(60) == -signal.SIGKILL
     assert stuck.process.stdin is not None

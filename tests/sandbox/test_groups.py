@@ -16,8 +16,9 @@ from assay.edge.clock import Clock
 from assay.sandbox.accounting.account import Account, Backend
 from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.accounting.groups import FREE_MAX, LEFT_BYTES_MAX
+from assay.sandbox.launchers.watch import Ending, Watch
 from assay.sandbox.launchers.zygote import ZygoteLauncher
-from assay.sandbox.port import MIB, Limits, PythonRun, RunResult, RunStatus
+from assay.sandbox.port import MIB, Limits, PythonRun, RunResult, RunStatus, SandboxError
 
 Start = Callable[..., subprocess.Popen[bytes]]
 JOIN = "import os, sys\nfor one in sys.argv[1:]: os.write(int(one), b'0')\n"
@@ -77,16 +78,21 @@ def start() -> Iterator[Start]:
         yield started
 
 
-def which(account: Account) -> int:
+def which(account: Account) -> Path:
     """Identifies the cgroup of an account."""
-    return os.fstat(account.joins[0]).st_ino
+    return Path(os.readlink(f"/proc/self/fd/{account.joins[0]}")).parent
 
 
-def next_cgroup(backend: Backend) -> int:
-    following = backend.create()
-    found = which(following)
-    following.close()
-    return found
+def end_run(account: Account) -> Path:
+    """As when its box is dead; returns its cgroup."""
+    used = which(account)
+    account.box_is_dead()
+    account.close()
+    return used
+
+
+def next_cgroup(backend: Backend) -> Path:
+    return end_run(backend.create())
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -122,8 +128,7 @@ def test_an_empty_one_serves_again(backend: Backend, start: Start) -> None:
     account = backend.create()
     account.set_limits(Limits(), own_processes=1)
     end(start(account))
-    used = which(account)
-    account.close()
+    used = end_run(account)
     assert next_cgroup(backend) == used
 
 
@@ -135,6 +140,34 @@ def _peaks_begin_again(backend: Backend) -> bool:
         return any(path.stat().st_mode & 0o222 for path in peaks)
 
 
+def test_one_whose_box_may_still_join_it_does_not(backend: Backend) -> None:
+    account = backend.create()
+    used = which(account)
+    account.close()
+    assert not used.exists()
+    assert next_cgroup(backend) != used
+
+
+def test_a_run_that_breaks_off_leaves_its_cgroup_to_no_other(
+    launcher: ZygoteLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its box may be at any step then, before it joins the cgroup too."""
+    python(launcher, "print(1)")
+    launcher.settle()
+    used: list[Path] = []
+
+    def breaks_off(watch: Watch) -> Ending:
+        used.append(which(watch._run.account))
+        raise SandboxError("the thread was stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Watch, "until_ended", breaks_off)
+        with pytest.raises(SandboxError, match="was stopped"):
+            python(launcher, SPIN.format(cpu_s=60))
+    assert not used[0].exists()
+    assert python(launcher, "print(1)").status is RunStatus.EXITED
+
+
 def test_one_with_a_task_that_no_one_has_waited_for_does_not(
     backend: Backend, start: Start
 ) -> None:
@@ -143,8 +176,7 @@ def test_one_with_a_task_that_no_one_has_waited_for_does_not(
     assert process.stdin is not None
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    used = which(account)
-    account.close()
+    used = end_run(account)
     assert next_cgroup(backend) != used
     assert process.wait(60) == 0
 
@@ -162,8 +194,7 @@ def test_one_that_stays_charged_does_not(backend: Backend) -> None:
     account.set_limits(Limits(), own_processes=1)
     file = os.memfd_create("left")
     leave_charged(account, file, 4 * LEFT_BYTES_MAX)
-    used = which(account)
-    account.close()
+    used = end_run(account)
     following = next_cgroup(backend)
     os.close(file)
     assert following != used
@@ -173,8 +204,7 @@ def test_what_stays_charged_is_added_to_the_next_limit(backend: Backend) -> None
     account = backend.create()
     file = os.memfd_create("left")
     leave_charged(account, file, LEFT_BYTES_MAX // 2)
-    used = which(account)
-    account.close()
+    used = end_run(account)
     following = backend.create()
     if which(following) == used:  # it counts what the kernel has not freed yet too
         following.set_limits(QUICK, own_processes=1)
@@ -188,8 +218,7 @@ def test_one_in_which_memory_ran_out_does_not(backend: Backend, start: Start) ->
     account.set_limits(replace(QUICK, memory_bytes=16 * MIB), own_processes=1)
     start(account, memory_bytes=64 * MIB).wait(60)
     assert account.usage().oom_kills
-    used = which(account)
-    account.close()
+    used = end_run(account)
     assert next_cgroup(backend) != used
 
 
@@ -197,7 +226,7 @@ def test_at_most_so_many_wait_for_a_run_and_none_is_left(backend: Backend) -> No
     known = {path.name for path in cgroups_of_this_process()}
     accounts = [backend.create() for _ in range(3 * FREE_MAX)]
     for account in accounts:
-        account.close()
+        end_run(account)
     left = {path.name for path in cgroups_of_this_process()} - known
     assert len(left) <= FREE_MAX
     backend.trim()

@@ -53,6 +53,10 @@ class Account(ABC):
         """Usage of the run so far."""
 
     @abstractmethod
+    def box_is_dead(self) -> None:
+        """No process can join any more, so what counts this run may count another."""
+
+    @abstractmethod
     def close(self) -> None:
         """Kill the remaining processes; the account counts nothing more.
 

@@ -2,8 +2,9 @@
 
 To create and remove one takes the kernel a third of all CPU time that the launcher spends on a run.
 So one serves again, but only if nothing of the run before is left in what it counts and limits
-(`Group.renew`):
+(`Group.renew`), and nothing can join it any more:
 
+* the box of that run is dead: until then it may join, late, and would be in another run's
 * no task of that run is counted, not even a dead one that no one has waited for
 * nothing in it was ever killed for its memory: that count cannot be set back
 * at most `LEFT_BYTES_MAX` are still charged to it. The kernel takes a moment to free what a dead
@@ -42,7 +43,7 @@ class Group(ABC):
     """Descriptors; writing `0` to each moves the writer into it."""
 
     def __init__(self) -> None:
-        """Without files."""
+        """Begin without open files."""
         self._held = contextlib.ExitStack()
 
     def _open(self, path: str, how: int = os.O_RDONLY) -> int:
@@ -171,6 +172,7 @@ class _GroupAccount(Account):
         self._groups = groups
         self._left_bytes = left_bytes
         self._cpu_before_s = group.cpu_s()
+        self._is_final = False
 
     def set_limits(self, limits: Limits, *, own_processes: int) -> None:
         self._group.set_limits(
@@ -201,7 +203,13 @@ class _GroupAccount(Account):
             oom_kills=self._group.oom_kills(),
         )
 
+    def box_is_dead(self) -> None:
+        self._is_final = True
+
     def close(self) -> None:
         if self._group.tasks():
             self._group.kill()
-        self._groups.give_back(self._group)
+        if self._is_final:
+            self._groups.give_back(self._group)
+        else:
+            self._group.remove()

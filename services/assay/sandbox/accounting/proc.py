@@ -56,6 +56,9 @@ class _ProcAccount(Account):
     def usage(self) -> Usage:
         return self._sample()
 
+    def box_is_dead(self) -> None:
+        pass
+
     def close(self) -> None:
         self._root = None
 

@@ -199,6 +199,7 @@ class Launcher:
             box.callback(forked.close)
             account = self._backend.create()
             box.callback(account.close)
+            box.callback(forked.kill)  # a run that breaks off: its box may not have joined yet
             directory = held.enter_context(self._directory())
             account.set_limits(order.limits, own_processes=self._own_processes)
             streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
@@ -219,8 +220,10 @@ class Launcher:
             held.callback(watch.close)
             ending = watch.until_ended()
             files = self._collect(order, watch)
-            if not watch.is_dead:
-                self._ended.add(forked.pidfd, box.pop_all())
+            if watch.is_dead:
+                account.box_is_dead()
+            else:
+                self._ended.add(forked.pidfd, box.pop_all(), died=account.box_is_dead)
         return Done(
             ending=ending,
             streams=tuple(bytes(kept) for kept in started.streams.values()),

@@ -10,6 +10,7 @@ import select
 import signal
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from assay.sandbox.port import SandboxError
@@ -21,6 +22,7 @@ _DIE_S: Final = 20.0
 
 class _Box(NamedTuple):
     pidfd: int
+    died: Callable[[], object]
     held: contextlib.ExitStack
     """Closes the descriptors and removes the account."""
 
@@ -33,10 +35,10 @@ class EndedBoxes:
         self._lock = threading.Lock()
         self._boxes: deque[_Box] = deque()
 
-    def add(self, pidfd: int, held: contextlib.ExitStack) -> None:
-        """Take over a box; `held` is closed when its pid 1 has ended."""
+    def add(self, pidfd: int, held: contextlib.ExitStack, *, died: Callable[[], object]) -> None:
+        """Take over a box; when its pid 1 has ended, `died` is called and `held` is closed."""
         with self._lock:
-            self._boxes.append(_Box(pidfd, held))
+            self._boxes.append(_Box(pidfd, died, held))
 
     def remove(self) -> None:
         """Remove those that are dead, and wait for the oldest while there are too many.
@@ -78,3 +80,4 @@ def _end(box: _Box) -> None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(box.pidfd, signal.SIGKILL)
             raise SandboxError("a box whose program has ended does not end")
+        box.died()
