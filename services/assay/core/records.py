@@ -335,6 +335,7 @@ LogEntry = ResultRecord | GroupRecord
 """A batch's results are an append-only log; its index is the cursor of `StreamResults`."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHistory:
     """What the planner learns from: when a request arrived (since its batch opened) and how long
@@ -380,6 +381,7 @@ class DeadLetter:
     died_ns: int
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
     """One request that has not ended, as a planner sees it."""

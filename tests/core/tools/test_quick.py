@@ -1,5 +1,6 @@
 """A quick record is what the same dataclass is without it."""
 
+import copy
 import dataclasses
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field
@@ -73,6 +74,19 @@ def test_it_is_immutable_equal_and_has_its_own_default() -> None:
     assert str(one) == str(Plain(one=1)).replace("Plain", "Quick")
     with pytest.raises(TypeError):
         Quick(1)  # type: ignore[call-arg]  # positional
+
+
+@given(GIVEN)
+def test_its_copies_and_pickles_hold_what_it_holds(given_: dict[str, Any]) -> None:
+    try:
+        one = Quick(**given_)
+    except (TypeError, ValueError):
+        return
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert other == one
+        assert other is not one
+        with pytest.raises(FrozenInstanceError):
+            other.two = ""  # type: ignore[misc]  # what is tried
 
 
 def test_a_record_may_cross_processes() -> None:
