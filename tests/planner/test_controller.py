@@ -19,7 +19,7 @@ from assay.core.ids import BatchId, TenantId
 from assay.core.records import BatchSpec, Quota
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.process.parent import PlanningProcess, ProcessState
+from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
 from assay.planner.service.controller import Controller
 from assay.planner.session.messages import (
     Change,
@@ -203,6 +203,47 @@ async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
     await planner.step()
     await planner.step()
     assert scaler.sizes[COMPILE] == 4, "its time without work begins again"
+
+
+class DownProcess(AwaitingProcess):
+    """Does not start."""
+
+    @property
+    def state(self) -> ProcessState:
+        return ProcessState.DOWN
+
+    async def up(self) -> None:
+        raise PlanningDown("it does not start")
+
+
+async def test_without_a_planning_process_a_slot_is_kept_through_gaps_like_those_that_were_seen():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = KeepingScaler(clock)
+    limits = [replace(one, keep_price_ns=40 * S) for one in snapshots.limits()]
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=DownProcess([], clock), limits_of=lambda pools: tuple(limits),
+        history_batches=4, clock=clock, metrics=Metrics(),
+    )  # fmt: skip
+    after_gap = []
+    for k in range(6):
+        batch = await opened(store, f"b{k}", waiting=1)
+        await planner._lease.renew()
+        await planner.step()
+        await planner.react()
+        assert scaler.sizes[COMPILE] == 1
+        await store.cancel(*batch)
+        await planner.step()
+        clock.at_ns += 9 * S
+        await planner._lease.renew()
+        await planner.step()
+        after_gap.append(scaler.sizes[COMPILE])
+    assert after_gap == [0, 0, 0, 1, 1, 1]
+    clock.at_ns += 9 * S
+    await planner._lease.renew()
+    await planner.step()
+    assert scaler.sizes[COMPILE] == 0
 
 
 class LateProcess(AwaitingProcess):

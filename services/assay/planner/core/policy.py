@@ -25,7 +25,7 @@ from assay.planner.core.coming import (
 )
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.prices import Damper, nodes_at
+from assay.planner.core.prices import Damper, Keepers, nodes_at
 from assay.planner.core.shape import Plan, spares_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
@@ -87,6 +87,7 @@ class Assay(PoolPolicy):
         self.searches: tuple[tuple[int, ...], ...] = ()
         self.orders = Orders()
         self.damper = Damper()
+        self.keepers = Keepers()
         self.began_ns: int | None = None
         self.expected: dict[int, Expected] = {}
         """By the identity of the arrays that each was made from."""
@@ -152,6 +153,11 @@ class Assay(PoolPolicy):
             return plan
         return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
+    @property
+    def holds_on(self) -> bool:
+        """Whether slots are held, or will be, for work that is not there yet."""
+        return bool(self.awaited) or self.keepers.next_ns is not None
+
     def coming(self, plan: Plan, observation: Observation) -> list[Coming]:
         """The next batches of tasks, as far as slots are held for them."""
         if self.began_ns is None:
@@ -183,10 +189,12 @@ class Assay(PoolPolicy):
         self.awaited = tuple(self.coming(plan, observation))
         sizing = self.apply_open(plan, observation)
         sizing = with_coming(sizing, plan, observation, self.awaited, self.settings)
+        targets = self.keepers.targets(observation, sizing.targets, self.settings)
         if not plan.batches:
             self.damper.rest(observation.now_ns)
-            return sizing
-        targets = self.damper.targets(observation, plan, sizing.targets, self.settings)
+            times_ns = (at for at in (sizing.wake_ns, self.keepers.next_ns) if at is not None)
+            return replace(sizing, targets=targets, wake_ns=min(times_ns, default=None))
+        targets = self.damper.targets(observation, plan, targets, self.settings)
         return replace(sizing, targets=targets)
 
     def apply_open(self, plan: Plan, observation: Observation) -> Sizing:

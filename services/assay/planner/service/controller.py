@@ -36,6 +36,7 @@ from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessS
 from assay.planner.service.floor import (
     FLOOR_STEP_S,
     GRACE_S,
+    StagesKept,
     next_release_s,
     on_floor,
     released,
@@ -125,8 +126,9 @@ class Controller:
         """What pools were raised to without a plan since they were last looked at for one."""
         self._idle_since_ns: int | None = None
         """By the monotonic clock; `None` = there is work to plan."""
+        self._kept = StagesKept()
         self._awaits = False
-        """The planning process may hold slots for a batch that has not opened."""
+        """The planning process may hold slots for work that is not there yet."""
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
         self.unserved: Mapping[StageName, int] = {}
@@ -285,6 +287,7 @@ class Controller:
         """Without a fresh plan: hold at least what waits and runs."""
         pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
+        self._kept.see(depths, (), self._clock.monotonic_ns())
         slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=False)
         if slots:
             log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
@@ -303,10 +306,11 @@ class Controller:
         if self._idle_since_ns is None:
             self._idle_since_ns = now_ns
         idle_ns = now_ns - self._idle_since_ns
-        floors = sizes(released(stages, pools, idle_ns))
+        kept = self._kept.kept(stages, now_ns)
+        floors = sizes(released(stages, pools, idle_ns, kept))
         await self._resize(on_floor(stages, pools, depths, floors, raised={}, complete=True))
         await self._process.rest()
-        return next_release_s(stages, pools, idle_ns, IDLE_STEP_S)
+        return next_release_s(stages, pools, idle_ns, kept, IDLE_STEP_S)
 
     def _note_unserved(self, pools: Sequence[PoolState], work: Sequence[OpenWork]) -> None:
         """No plan has these, so nothing else would tell of them."""
@@ -324,6 +328,7 @@ class Controller:
         pools = self.pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
+        self._kept.see(depths, work, self._clock.monotonic_ns())
         hints = await self._hints()
         stages = self._limits_of(pools)
         now_ns = self._lease.store_now_ns
