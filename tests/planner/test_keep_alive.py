@@ -1,4 +1,4 @@
-"""A slot that nothing needs is kept as long as its past gaps make that cheaper than another start."""
+"""A slot that nothing needs is kept while its past gaps make that cheaper than another start."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ from assay.model.keep_alive import (
     LONGER,
     SLOTS_KEPT_MAX,
     KeepAlive,
-    Kept,
     KeepPrices,
+    Kept,
     keep_prices,
     kept_ns,
 )

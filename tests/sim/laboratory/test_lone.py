@@ -25,7 +25,7 @@ def test_the_workload_follows_from_its_seed_and_calls_come_as_far_apart_as_asked
         assert [one.gap_ns for one in a] == [one.gap_ns for one in b]
     for calls in load.batches[2:]:
         assert {len(one.arrived_ns) for one in calls} == {1}
-        gaps_s = [one.gap_ns / 1e9 for one in calls]
+        gaps_s = [(one.gap_ns or 0) / 1e9 for one in calls]
         assert np.mean(gaps_s) == pytest.approx(gap_s, rel=0.4)
 
 
