@@ -115,7 +115,7 @@ def test_what_is_kept_is_never_more_than_what_is_held_and_no_more_than_the_cap()
 def test_between_lone_calls_the_policy_holds_their_slots_and_asks_to_be_woken_for_the_release():
     policy, none = Assay(SETTINGS.model_copy(update={"futures": 4})), task(open=None, history=())
     call = replace(fresh_batch(size=1), arrived=0)
-    held = (0, 0)
+    held: tuple[int, ...] = (0, 0)
     for k in range(4):
         for now_s, open_now in ((13.0 * k, call), (13.0 * k + 3.0, None)):
             view = task(batch=call, history=(), batch_size=1) if open_now else none
