@@ -50,7 +50,7 @@ PLAN_MUTANTS: Final = (
         ("slots[j] = min(pool.running + 1, pool.cap)", "slots[j] = max(slots[j], min(1, pool.cap))"),
         ("last = 0 < batch.size <= batch.arrived + LAST_REQUESTS", "last = False"),
         ("            first = -1\n", "            first = 0\n"),
-        ("            if first < j and not pool.waiting:", "            if first < j:"),
+        ("            if first < j and not pool.waiting and j", "            if first < j and j"),
     ),
     *_of(
         "last requests",
@@ -261,6 +261,14 @@ PLAN_MUTANTS: Final = (
         ("keep_alive",),
         ("bool(self.awaited) or self.keepers.next_ns is not None", "bool(self.awaited)"),
         ("(sizing.wake_ns, self.keepers.next_ns)", "(sizing.wake_ns,)"),
+    ),
+    *_of(
+        "last requests",
+        f"{CORE}/policy.py",
+        ("policy",),
+        ("and j not in brief:", "and True:"),
+        ("if j >= 0 and 0 < took <= most_ns", "if j >= 0"),
+        ("else newest.columns", "else range(len(longest))"),
     ),
     *_of(
         "kept",

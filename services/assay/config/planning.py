@@ -73,7 +73,7 @@ class PlanSettings(Branch):
     kept, or ordered sooner than needed, while that costs less: fewer changes of cheap pools. A
     slot of which too few gaps are known is kept idle for its start-up time and twice this, in
     slot-seconds of its own."""
-    keep_price_s: float = Field(default=35.0, ge=0, allow_inf_nan=False)
+    keep_price_s: float = Field(default=40.0, ge=0, allow_inf_nan=False)
     """Price of releasing one of the lowest slots of a pool and of having it again, besides its
     start: slot-seconds of its own. An idle one is kept for as long as its past gaps make that
     cheaper, and for no longer than this. More where people wait for lone calls, less where a slot
