@@ -104,7 +104,7 @@ PLAN_MUTANTS: Final = (
         "peaks",
         f"{CORE}/trial.py",
         ("plan",),
-        ("more = min(least + math.ceil(HEADROOM_SHARE * least), most)", "more = least"),
+        ("more = min(least + round(HEADROOM_SHARE * least), most)", "more = least"),
         ("return last if least <= last <= more else more", "return more"),
         ("max(trial.settings.rise_share, trial.risk)", "trial.risk"),
         ("trial.pools[stage].waiting or not trial.keeps(present)", "not trial.keeps(present)"),

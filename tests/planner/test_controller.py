@@ -1,5 +1,6 @@
 """The controller: what it leaves alone and what it holds."""
 
+import asyncio
 import itertools
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -203,6 +204,32 @@ async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
     await planner.step()
     await planner.step()
     assert scaler.sizes[COMPILE] == 4, "its time without work begins again"
+
+
+@pytest.mark.parametrize(("has_happened", "slots"), [(False, [0, 2]), (True, [1, 2])])
+async def test_what_comes_while_no_step_is_taken_waits_no_second_at_a_stage_without_a_slot(
+    has_happened, slots
+):
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = KeepingScaler(clock)
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=AwaitingProcess([], clock), limits_of=lambda pools: snapshots.limits(),
+        history_batches=4, clock=clock, metrics=Metrics(),
+    )  # fmt: skip
+    await planner._lease.renew()
+    planner._is_fresh_for(5.0)
+    scaler.sizes[RUN] = 2
+    await opened(store, waiting=3)
+    if has_happened:
+        planner.look_again()
+    floor = asyncio.create_task(planner._hold_floor())
+    begun_ns = clock.at_ns
+    while clock.at_ns - begun_ns < 3 * S:
+        await asyncio.sleep(0)
+    floor.cancel()
+    assert [scaler.sizes[COMPILE], scaler.sizes[RUN]] == slots
 
 
 class DownProcess(AwaitingProcess):

@@ -276,20 +276,24 @@ class Controller:
     async def _hold_floor(self) -> None:
         while True:
             await self._clock.sleep(FLOOR_STEP_S)
-            if not self.leading or self._clock.monotonic_ns() < self._fresh_until_ns:
+            is_fresh = self._clock.monotonic_ns() < self._fresh_until_ns
+            if not self.leading or (is_fresh and not self._wake.is_set()):
                 continue
             try:
-                await self.react()
+                await self.react(is_fresh=is_fresh)
             except AssayError as error:
                 log.info("floor_not_held", why=error.message)
 
-    async def react(self) -> None:
-        """Without a fresh plan: hold at least what waits and runs."""
+    async def react(self, *, is_fresh: bool = False) -> None:
+        """Without a fresh plan: hold at least what waits and runs. Where the plan is fresh and
+        something has happened since, which no step has looked at because one is being planned or
+        the last one took long: leave no stage without a slot where something waits."""
         pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
-        self._kept.see(depths, (), self._clock.monotonic_ns())
-        slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=False)
-        if slots:
+        if not is_fresh:  # a plan knows more than what waits and runs at this moment
+            self._kept.see(depths, (), self._clock.monotonic_ns())
+        slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=is_fresh)
+        if slots and not is_fresh:
             log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
         self._raised |= sizes(slots)
         await self._resize(slots)
