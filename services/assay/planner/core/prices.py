@@ -106,8 +106,8 @@ class Damper:
 
 
 class Keepers:
-    """Keeps the lowest slots of pools that past gaps say are wanted again soon, whoever wants them:
-    a lone call, the next request of a thin batch, or another plan."""
+    """Keeps the lowest slots of pools that past gaps say are wanted again soon: by a lone call, by
+    the next request of a thin batch, or by another plan."""
 
     def __init__(self) -> None:
         self.pools: list[KeepAlive] = []

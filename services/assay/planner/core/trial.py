@@ -292,7 +292,7 @@ def with_headroom(least: int, most: int, last: int = 0) -> int:
 
     With the very fewest, found while no cheaper stage made anything wait, a cheaper stage would
     have to hand over everything at its earliest: a fifth more of the one can save a third of the
-    other. Of one or two slots, which free themselves one by one anyway, a fifth is none. What a
+    other. A fifth of one or two slots, which free themselves one by one anyway, is no slot. What a
     search adds is not added again by the next one.
     """
     more = min(least + round(HEADROOM_SHARE * least), most)

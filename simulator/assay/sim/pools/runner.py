@@ -68,7 +68,7 @@ class Turns:
         """By pool, the last change."""
 
     def add(self, pool: int, change: int) -> None:
-        """Count a change of the pool's target; 0 is none."""
+        """Count a change of the pool's target, which may be 0."""
         if change:
             self.resizes[pool] += 1
             self.reversals[pool] += self._last[pool] * change < 0
