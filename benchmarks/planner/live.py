@@ -1,6 +1,7 @@
 """The planner on this machine, on real work: two tasks, three batches each, changing pool sizes.
 
     python -m benchmarks.planner.live [--batches 3] [--span-s 40] [--json] [--figure FILE]
+    python -m benchmarks.planner.live --calls 4    # only lone calls, from pools without a slot
 
 The same run three times, each on a platform of its own: with the planner (pools from 0 up), with a
 reaction (what runs and waits and two more while a batch is open, the most of the last six seconds,
@@ -53,6 +54,7 @@ DELAY_BUDGET_MS = 2_000
 CASES_S_MAX = 900.0
 REACT_EVERY_S = 1.0
 LONE_EVERY_S = 5.0
+CALL_PARTS = tuple(f"{stage}: {word}" for stage in STAGES[:2] for word in ("queued", "busy"))
 LONE_MAX = 200
 """Different lone requests."""
 
@@ -419,7 +421,37 @@ def churn_table(runs: Sequence[Measured]) -> Report:
     return report
 
 
+async def first_calls(count: int) -> Report:
+    """Lone `code.cpp` calls on a new platform with the planner, and where their time goes."""
+    report = Report(title="First calls (s)", columns=("call", "took", *CALL_PARTS))
+    measured = Measured(name="calls")
+    async with (
+        local_platform(planned()) as run,
+        Client(run.addresses.grpc) as client,
+        store_of(run) as store,
+        beside(sample(run, store, measured.samples)),
+    ):
+        for number, case in enumerate(cpp_cases(count)):
+            await asyncio.sleep(2 * LONE_EVERY_S)
+            known, begun = len(measured.samples), time.perf_counter()
+            await client.score([case], pipeline="code.cpp")
+            took_s = time.perf_counter() - begun
+            pairs = list(itertools.pairwise(measured.samples[known:]))
+            parts = {
+                f"{stage}: {word}": round(
+                    sum(b.at_s - a.at_s for a, b in pairs if getattr(a, word).get(stage, 0)), 1
+                )
+                for stage in STAGES[:2]
+                for word in ("queued", "busy")
+            }
+            report.add(call=number + 1, took=round(took_s, 2), **parts)
+    return report
+
+
 async def main(args: argparse.Namespace) -> None:
+    if args.calls:
+        (await first_calls(args.calls)).show(as_json=args.json)
+        return
     sizes = {"cpp": args.cpp, "math": args.math}
     tasks = [
         Task(
@@ -451,6 +483,7 @@ if __name__ == "__main__":
     parser.add_argument("--span-s", type=float, default=40.0, help="of a batch's arrivals")
     parser.add_argument("--cpp", type=int, default=12, help="code.cpp requests per batch")
     parser.add_argument("--math", type=int, default=200, help="math requests per batch")
+    parser.add_argument("--calls", type=int, help="only so many lone code.cpp calls")
     parser.add_argument("--figure", type=Path, default=OUT / "planner" / "live.png")
     parser.add_argument("--json", action="store_true")
     asyncio.run(main(parser.parse_args()))

@@ -1,5 +1,6 @@
 """The controller: what it leaves alone and what it holds."""
 
+import asyncio
 import itertools
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +20,7 @@ from assay.core.ids import BatchId, TenantId
 from assay.core.records import BatchSpec, Quota
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.process.parent import PlanningProcess, ProcessState
+from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
 from assay.planner.service.controller import Controller
 from assay.planner.session.messages import (
     Change,
@@ -203,6 +204,73 @@ async def test_without_work_slots_are_held_as_long_as_a_batch_is_awaited():
     await planner.step()
     await planner.step()
     assert scaler.sizes[COMPILE] == 4, "its time without work begins again"
+
+
+@pytest.mark.parametrize(("has_happened", "slots"), [(False, [0, 2]), (True, [1, 2])])
+async def test_what_comes_while_no_step_is_taken_waits_no_second_at_a_stage_without_a_slot(
+    has_happened, slots
+):
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = KeepingScaler(clock)
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=AwaitingProcess([], clock), limits_of=lambda pools: snapshots.limits(),
+        history_batches=4, clock=clock, metrics=Metrics(),
+    )  # fmt: skip
+    await planner._lease.renew()
+    planner._is_fresh_for(5.0)
+    scaler.sizes[RUN] = 2
+    await opened(store, waiting=3)
+    if has_happened:
+        planner.look_again()
+    floor = asyncio.create_task(planner._hold_floor())
+    begun_ns = clock.at_ns
+    while clock.at_ns - begun_ns < 3 * S:
+        await asyncio.sleep(0)
+    floor.cancel()
+    assert [scaler.sizes[COMPILE], scaler.sizes[RUN]] == slots
+
+
+class DownProcess(AwaitingProcess):
+    """Does not start."""
+
+    @property
+    def state(self) -> ProcessState:
+        return ProcessState.DOWN
+
+    async def up(self) -> None:
+        raise PlanningDown("it does not start")
+
+
+async def test_without_a_planning_process_a_slot_is_kept_through_gaps_like_those_that_were_seen():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = KeepingScaler(clock)
+    limits = [replace(one, keep_price_ns=40 * S) for one in snapshots.limits()]
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
+        process=DownProcess([], clock), limits_of=lambda pools: tuple(limits),
+        history_batches=4, clock=clock, metrics=Metrics(),
+    )  # fmt: skip
+    after_gap = []
+    for k in range(6):
+        batch = await opened(store, f"b{k}", waiting=1)
+        await planner._lease.renew()
+        await planner.step()
+        await planner.react()
+        assert scaler.sizes[COMPILE] == 1
+        await store.cancel(*batch)
+        await planner.step()
+        clock.at_ns += 9 * S
+        await planner._lease.renew()
+        await planner.step()
+        after_gap.append(scaler.sizes[COMPILE])
+    assert after_gap == [0, 0, 0, 1, 1, 1]
+    clock.at_ns += 9 * S
+    await planner._lease.renew()
+    await planner.step()
+    assert scaler.sizes[COMPILE] == 0
 
 
 class LateProcess(AwaitingProcess):

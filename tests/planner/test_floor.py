@@ -15,11 +15,13 @@ from tests.sim.builders import small_workload
 
 from assay.core.ids import StageName
 from assay.core.records import StageDepth
+from assay.model.keep_alive import Kept
 from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
 from assay.planner.process import parent
 from assay.planner.service import controller as controller_module
 from assay.planner.service.floor import (
+    StagesKept,
     next_release_s,
     on_floor,
     released,
@@ -89,7 +91,7 @@ def test_an_idle_pool_is_taken_down_when_another_start_would_have_cost_as_much(
     pools = [replace(pool, desired=n, ready=n) for pool, n in held]
 
     def after(ns: int) -> dict[StageName, int]:
-        return {one.stage: one.slots for one in released(limits, pools, ns)}
+        return {one.stage: one.slots for one in released(limits, pools, ns, {})}
 
     now = after(idle_ns)
     for limit, pool in zip(limits, pools, strict=True):
@@ -98,9 +100,40 @@ def test_an_idle_pool_is_taken_down_when_another_start_would_have_cost_as_much(
         due = above < 0 or (above > 0 and rest_ns >= 2 * price_ns // above)
         assert (pool.stage in now) is due
         assert now.get(pool.stage, least) == least
-    wait_s = next_release_s(limits, pools, idle_ns, 15.0)
+    wait_s = next_release_s(limits, pools, idle_ns, {}, 15.0)
     assert after(idle_ns + round(wait_s * 1e9) - 1) == now
     assert wait_s == 15.0 or after(idle_ns + round(wait_s * 1e9)) != now
+
+
+@given(
+    desired=st.integers(0, 9), kept=st.integers(1, 4), least=st.integers(0, 9),
+    left_ns=st.integers(1, 30 * S),
+)  # fmt: skip
+def test_of_an_idle_pool_what_its_gaps_say_is_kept_and_no_slot_is_started(
+    desired, kept, least, left_ns
+):
+    limits, pools = snapshots.limits((RUN,), least=least), snapshots.pools((RUN,), slots=desired)
+    holds = {RUN: Kept(slots=kept, left_ns=left_ns)}
+    found = released(limits, pools, 60 * S, holds)
+    assert {one.slots for one in found} == {max(least, min(kept, desired))} - {desired}
+    wait_s = next_release_s(limits, pools, 60 * S, holds, 15.0)
+    assert wait_s == min(15.0, left_ns / S if desired else 15.0)
+
+
+def test_the_controller_learns_gaps_from_what_waits_runs_and_may_still_come():
+    limits = [replace(one, keep_price_ns=40 * S) for one in snapshots.limits()]
+    seen, call = StagesKept(), snapshots.work(requests=[snapshots.in_flight(COMPILE)], size=1)
+    for k in range(4):
+        seen.see([depth(COMPILE, 0, 1), depth(RUN, 0)], [call], k * 20 * S)
+        seen.see([depth(COMPILE, 0), depth(RUN, 0)], [], (k * 20 + 10) * S)
+    kept = seen.kept(limits, 70 * S)
+    assert kept == dict.fromkeys((COMPILE, RUN), Kept(slots=1, left_ns=12 * S))
+    assert seen.kept(limits, 82 * S) == {}
+    seen.see([depth(RUN, 0)], [], 83 * S)
+    seen.see([depth(COMPILE, 0, 1), depth(RUN, 0)], [], 84 * S)
+    seen.see([depth(COMPILE, 0), depth(RUN, 0)], [], 85 * S)
+    again = seen.kept(limits, 85 * S)
+    assert again == {COMPILE: Kept(slots=1, left_ns=S)}, "a stage that was gone begins again"
 
 
 def test_a_stage_without_limits_or_queue_is_left_alone():

@@ -10,6 +10,7 @@ from tests.planner.scenes import fresh_batch, pool, scene, task
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
 from assay.planner.core.demand import ranks
 from assay.planner.core.plan import make_plan
 from assay.planner.core.policy import (
@@ -150,6 +151,19 @@ def ending(to_come, *, running=0, waiting=0):
 )
 def test_the_last_requests_of_a_batch_find_a_free_slot(to_come, running, waiting, slots):
     assert least(ending(to_come, running=running, waiting=waiting)) == slots
+
+
+@pytest.mark.parametrize(("longest_s", "slots"), [(0.25, 1), (0.26, 3)])
+@pytest.mark.parametrize("columns", [None, np.array([0, 1]), np.array([-1, 0])])
+def test_no_free_slot_is_held_where_a_busy_one_is_free_within_a_small_share_of_the_budget(
+    longest_s, slots, columns
+):
+    seen = ending(LAST_REQUESTS, running=2)
+    service = np.full((9, 2), to_ns(9.0))
+    service[:, 0 if columns is None else columns.tolist().index(0)] = to_ns(longest_s)
+    newest = replace(past_batch(np.arange(9), service), columns=columns)
+    brief = replace(seen, tasks=(replace(seen.tasks[0], history=(newest,)),))
+    assert least(brief)[0] == slots, "D is 5 s"
 
 
 def test_a_free_slot_is_held_whatever_the_futures_say():

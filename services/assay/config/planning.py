@@ -70,9 +70,14 @@ class PlanSettings(Branch):
     """Price of a start: slot-seconds that it costs besides the time that the slot is held."""
     resize_price_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """Price of a change of a pool's target: slot-seconds of the most expensive stage. Slots are
-    kept, or ordered sooner than needed, while that costs less: fewer changes of cheap pools. When
-    all work has ended, idle slots are kept for their start-up time and twice this, in slot-seconds
-    of their own."""
+    kept, or ordered sooner than needed, while that costs less: fewer changes of cheap pools. A
+    slot of which too few gaps are known is kept idle for its start-up time and twice this, in
+    slot-seconds of its own."""
+    keep_price_s: float = Field(default=40.0, ge=0, allow_inf_nan=False)
+    """Price of releasing one of the lowest slots of a pool and of having it again, besides its
+    start: slot-seconds of its own. An idle one is kept for as long as its past gaps make that
+    cheaper, and for no longer than this. More where people wait for lone calls, less where a slot
+    is an expensive GPU. 0 = pools follow the plan."""
     standby_share: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     """Slots that a task's next batch needs sooner after its opening than they start are held before
     it opens. For a batch that does not come they cost at most this share of what the capacity of a

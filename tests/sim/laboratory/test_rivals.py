@@ -41,6 +41,12 @@ def test_a_reaction_holds_nothing_between_batches():
     assert policy.decide(scene(task(batch=None, open=None))).targets == (0, 0)
 
 
+def test_a_lone_call_is_no_batch_of_which_more_may_come():
+    call = task(batch=fresh_batch(size=1), batch_size=1)
+    assert Reaction(spare=5).decide(scene(call)).targets == (0, 0)
+    assert Reaction(spare=5).decide(scene(call, task())).targets == (5, 5)
+
+
 @pytest.mark.parametrize("keep_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_reaction_without_a_window_is_refused(keep_s):
     with pytest.raises(InvalidRequest):

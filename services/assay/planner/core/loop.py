@@ -98,8 +98,8 @@ class PlannerLoop:
 
     @property
     def awaits(self) -> bool:
-        """Whether slots are held, or will be, for a batch that has not opened."""
-        return isinstance(self.policy, Assay) and bool(self.policy.awaited)
+        """Whether slots are held, or will be, for work that is not there yet."""
+        return isinstance(self.policy, Assay) and self.policy.holds_on
 
     def step(self, found: LoopInput) -> tuple[Effect, ...]:
         """Decide what to do."""

@@ -23,9 +23,9 @@ from assay.planner.core.coming import (
     lead_ns,
     needed_ahead,
 )
-from assay.planner.core.demand import open_tasks
+from assay.planner.core.demand import budget_ns, open_tasks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.prices import Damper, nodes_at
+from assay.planner.core.prices import Damper, Keepers, nodes_at
 from assay.planner.core.shape import Plan, spares_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
@@ -40,6 +40,9 @@ LATE_SLOTS: Final = 2
 LAST_REQUESTS: Final = 5
 """While no more than these are to come, each finds a free slot: one of them decides when its batch
 ends."""
+
+BRIEF_SHARE: Final = 0.05
+"""Of D: no slot is held for a wait as short as this."""
 
 
 class Orders:
@@ -87,6 +90,7 @@ class Assay(PoolPolicy):
         self.searches: tuple[tuple[int, ...], ...] = ()
         self.orders = Orders()
         self.damper = Damper()
+        self.keepers = Keepers()
         self.began_ns: int | None = None
         self.expected: dict[int, Expected] = {}
         """By the identity of the arrays that each was made from."""
@@ -152,6 +156,11 @@ class Assay(PoolPolicy):
             return plan
         return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
 
+    @property
+    def holds_on(self) -> bool:
+        """Whether slots are held, or will be, for work that is not there yet."""
+        return bool(self.awaited) or self.keepers.next_ns is not None
+
     def coming(self, plan: Plan, observation: Observation) -> list[Coming]:
         """The next batches of tasks, as far as slots are held for them."""
         if self.began_ns is None:
@@ -183,10 +192,12 @@ class Assay(PoolPolicy):
         self.awaited = tuple(self.coming(plan, observation))
         sizing = self.apply_open(plan, observation)
         sizing = with_coming(sizing, plan, observation, self.awaited, self.settings)
+        targets = self.keepers.targets(observation, sizing.targets, self.settings)
         if not plan.batches:
             self.damper.rest(observation.now_ns)
-            return sizing
-        targets = self.damper.targets(observation, plan, sizing.targets, self.settings)
+            times_ns = (at for at in (sizing.wake_ns, self.keepers.next_ns) if at is not None)
+            return replace(sizing, targets=targets, wake_ns=min(times_ns, default=None))
+        targets = self.damper.targets(observation, plan, targets, self.settings)
         return replace(sizing, targets=targets)
 
     def apply_open(self, plan: Plan, observation: Observation) -> Sizing:
@@ -308,10 +319,12 @@ def least(observation: Observation) -> list[int]:
 
     A request of a late batch, one of the last of a batch, or one without a barrier finds a free
     slot at the stages before it: starting one would keep the whole batch, or the request, waiting.
+    Not where the requests before it are done sooner than their wait could matter.
     Where requests wait, the plan and `at_least` decide, and one slot is enough.
     """
     slots = [0] * len(observation.pools)
     for task, batch in open_tasks(observation):
+        brief = brief_stages(task)
         last = 0 < batch.size <= batch.arrived + LAST_REQUESTS
         if task.barrier and not last and not is_late(task, batch, observation.now_ns):
             continue
@@ -320,11 +333,23 @@ def least(observation: Observation) -> list[int]:
             first = -1
         for j in np.flatnonzero(task.timeout_ns):
             pool = observation.pools[j]
-            if first < j and not pool.waiting:
+            if first < j and not pool.waiting and j not in brief:
                 slots[j] = min(pool.running + 1, pool.cap)
             elif first <= j:
                 slots[j] = max(slots[j], min(1, pool.cap))
     return slots
+
+
+def brief_stages(task: TaskView) -> set[int]:
+    """Stages at which a request that finds all slots busy waits for next to nothing: none of the
+    task's newest batch took longer there than a small share of D."""
+    if not task.history:
+        return set()
+    newest, most_ns = task.history[0], BRIEF_SHARE * budget_ns(task)
+    longest = newest.service_ns.max(axis=0, initial=0)
+    stages = range(len(longest)) if newest.columns is None else newest.columns
+    pairs = zip(stages, longest, strict=True)
+    return {int(j) for j, took in pairs if j >= 0 and 0 < took <= most_ns}
 
 
 def at_least(target: int, pool: PoolView, spare: int, peak: int) -> int:

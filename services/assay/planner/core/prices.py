@@ -11,6 +11,7 @@ import numpy as np
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import SECOND_NS, Ints, to_ns
+from assay.model.keep_alive import KeepAlive, keep_prices
 from assay.model.observation import NodeView, Observation, PoolView
 from assay.planner.core.shape import Plan, StagePlan, peaks_at, target_at
 
@@ -101,6 +102,35 @@ class Damper:
         self.kept = [n - target if n == pool.target else 0 for pool, n, target in pairs]
         self.spent = [s if n else 0.0 for n, s in zip(self.kept, spent, strict=True)]
         self.at_ns = now_ns
+        return tuple(found)
+
+
+class Keepers:
+    """Keeps the lowest slots of pools that past gaps say are wanted again soon: by a lone call, by
+    the next request of a thin batch, or by another plan."""
+
+    def __init__(self) -> None:
+        self.pools: list[KeepAlive] = []
+        self.next_ns: int | None = None
+        """When the next slot is released that was kept at the last decision; `None` = none was."""
+
+    def targets(
+        self, observation: Observation, wanted: Sequence[int], settings: PlanSettings
+    ) -> tuple[int, ...]:
+        """What is wanted, and what is kept of the slots that are held beyond that."""
+        pools, now_ns, self.next_ns = observation.pools, observation.now_ns, None
+        if len(self.pools) != len(pools):
+            self.pools = [KeepAlive() for _ in pools]
+        price_ns, change_ns = to_ns(settings.keep_price_s), to_ns(settings.resize_price_s)
+        found = []
+        for alive, slots, pool in zip(self.pools, wanted, pools, strict=True):
+            alive.need(slots, now_ns)
+            kept = alive.kept(now_ns, keep_prices(pool.startup_ns, price_ns, change_ns))
+            held = 0 if kept is None else min(kept.slots, pool.target, pool.cap)
+            if kept is not None and held > slots:
+                until_ns = now_ns + kept.left_ns
+                self.next_ns = min(until_ns, self.next_ns or until_ns)
+            found.append(max(slots, held))
         return tuple(found)
 
 

@@ -4,7 +4,6 @@ A choice suffices when in at least `1 - epsilon` of the futures every batch's ex
 within its budget D.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
@@ -293,9 +292,10 @@ def with_headroom(least: int, most: int, last: int = 0) -> int:
 
     With the very fewest, found while no cheaper stage made anything wait, a cheaper stage would
     have to hand over everything at its earliest: a fifth more of the one can save a third of the
-    other. What a search adds is not added again by the next one.
+    other. A fifth of one or two slots, which free themselves one by one anyway, is no slot. What a
+    search adds is not added again by the next one.
     """
-    more = min(least + math.ceil(HEADROOM_SHARE * least), most)
+    more = min(least + round(HEADROOM_SHARE * least), most)
     return last if least <= last <= more else more
 
 

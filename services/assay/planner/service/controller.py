@@ -36,6 +36,7 @@ from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessS
 from assay.planner.service.floor import (
     FLOOR_STEP_S,
     GRACE_S,
+    StagesKept,
     next_release_s,
     on_floor,
     released,
@@ -125,8 +126,9 @@ class Controller:
         """What pools were raised to without a plan since they were last looked at for one."""
         self._idle_since_ns: int | None = None
         """By the monotonic clock; `None` = there is work to plan."""
+        self._kept = StagesKept()
         self._awaits = False
-        """The planning process may hold slots for a batch that has not opened."""
+        """The planning process may hold slots for work that is not there yet."""
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
         self.unserved: Mapping[StageName, int] = {}
@@ -274,19 +276,24 @@ class Controller:
     async def _hold_floor(self) -> None:
         while True:
             await self._clock.sleep(FLOOR_STEP_S)
-            if not self.leading or self._clock.monotonic_ns() < self._fresh_until_ns:
+            is_fresh = self._clock.monotonic_ns() < self._fresh_until_ns
+            if not self.leading or (is_fresh and not self._wake.is_set()):
                 continue
             try:
-                await self.react()
+                await self.react(is_fresh=is_fresh)
             except AssayError as error:
                 log.info("floor_not_held", why=error.message)
 
-    async def react(self) -> None:
-        """Without a fresh plan: hold at least what waits and runs."""
+    async def react(self, *, is_fresh: bool = False) -> None:
+        """Without a fresh plan: hold at least what waits and runs. Where the plan is fresh and
+        something has happened since, which no step has looked at because one is being planned or
+        the last one took long: leave no stage without a slot where something waits."""
         pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
-        slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=False)
-        if slots:
+        if not is_fresh:  # a plan knows more than what waits and runs at this moment
+            self._kept.see(depths, (), self._clock.monotonic_ns())
+        slots = on_floor(self._limits_of(pools), pools, depths, {}, raised={}, complete=is_fresh)
+        if slots and not is_fresh:
             log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
         self._raised |= sizes(slots)
         await self._resize(slots)
@@ -303,10 +310,11 @@ class Controller:
         if self._idle_since_ns is None:
             self._idle_since_ns = now_ns
         idle_ns = now_ns - self._idle_since_ns
-        floors = sizes(released(stages, pools, idle_ns))
+        kept = self._kept.kept(stages, now_ns)
+        floors = sizes(released(stages, pools, idle_ns, kept))
         await self._resize(on_floor(stages, pools, depths, floors, raised={}, complete=True))
         await self._process.rest()
-        return next_release_s(stages, pools, idle_ns, IDLE_STEP_S)
+        return next_release_s(stages, pools, idle_ns, kept, IDLE_STEP_S)
 
     def _note_unserved(self, pools: Sequence[PoolState], work: Sequence[OpenWork]) -> None:
         """No plan has these, so nothing else would tell of them."""
@@ -324,6 +332,7 @@ class Controller:
         pools = self.pools = await self._scaler.pools()
         depths = await self._store.depths([pool.stage for pool in pools])
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
+        self._kept.see(depths, work, self._clock.monotonic_ns())
         hints = await self._hints()
         stages = self._limits_of(pools)
         now_ns = self._lease.store_now_ns

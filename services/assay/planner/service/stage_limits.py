@@ -97,6 +97,7 @@ def limits_of_stage(
         # Of a stage that gathers, a work is a group, which counts for its requests.
         batch_max=1 if spec.gathers else spec.batch_max,
         change_price_ns=round(planner.resize_price_s * 1e9),
+        keep_price_ns=round(planner.keep_price_s * 1e9),
     )
 
 

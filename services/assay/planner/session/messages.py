@@ -38,6 +38,9 @@ class StageLimits:
     """Requests that a slot takes at once."""
     change_price_ns: int = 0
     """What a change of the pool's size costs while nothing is planned, in slot-nanoseconds."""
+    keep_price_ns: int = 0
+    """What it costs to release one of its lowest slots and to have it again, besides its start, in
+    its own nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from assay.core.errors import InvalidRequest
+from assay.sim.laboratory.trials.lone import STAGES, LoneScore
 from assay.sim.laboratory.trials.stress import (
     COMPARED,
     StressScore,
@@ -56,6 +57,25 @@ def with_span(name: str, value: float, low_high: tuple[float, float] | None) -> 
     if low_high is None or low_high[0] == low_high[1]:
         return text
     return f"{text} ({low_high[0]:.2f}-{low_high[1]:.2f})"
+
+
+LONE_HEAD: Final = (
+    "| lone calls every | policy | slot-seconds |"
+    + "".join(f" {stage.name}: resizes, reversals per minute |" for stage in STAGES)
+    + " wait of a lone `code.cpp`: p50, p95 (s) | d <= D |\n"
+    + "|---" * (len(STAGES) + 5)
+    + "|"
+)
+
+
+def lone_row(one: LoneScore) -> str:
+    """A row of the table of lone calls."""
+    pairs = zip(one.resizes_per_minute, one.reversals_per_minute, strict=True)
+    turns = "".join(f" {resizes:.1f}, {reversals:.1f} |" for resizes, reversals in pairs)
+    return (
+        f"| {one.gap_s:g} s | {one.policy} | {one.slot_seconds:,.0f} |{turns}"
+        f" {one.wait_p50_s:.2f}, {one.wait_p95_s:.2f} | {one.in_time:.0%} |"
+    )
 
 
 SUMMARY_HEAD: Final = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import to_ns
-from assay.model.observation import Cause, Observation, Sizing
+from assay.model.observation import Cause, Observation, Sizing, TaskView
 from assay.model.policy import PoolPolicy, Sharing
 from assay.sim.policies.autoscalers import Window
 from assay.sim.policies.distrs import UNKNOWN_SLOTS_MAX, Distrs, peak_concurrency
@@ -51,10 +51,15 @@ class Reaction(PoolPolicy):
         wake_ns = observation.now_ns + to_ns(self.tick_s)
         if not self.seen:
             self.seen = [Window(self.keep_s) for _ in observation.pools]
-        spare = self.spare if any(task.open for task in observation.tasks) else 0
+        spare = self.spare if any(is_batch(task) for task in observation.tasks) else 0
         for window, pool in zip(self.seen, observation.pools, strict=True):
             window.add(observation.now_ns, pool.running + pool.waiting + spare)
         return Sizing(targets=tuple(int(one.largest()) for one in self.seen), wake_ns=wake_ns)
+
+
+def is_batch(task: TaskView) -> bool:
+    """Whether a trainer's batch is open, of which more may come; a lone call is all there."""
+    return task.open is not None and task.batch_size > 1
 
 
 class CappedReaction(Reaction):

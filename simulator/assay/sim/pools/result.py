@@ -75,6 +75,9 @@ class Result:
     """Most slots held at once, over all pools; without those of an elastic policy."""
     resizes: int = 0
     """Changes of a pool's target."""
+    resizes_by_pool: tuple[int, ...] = ()
+    reversals_by_pool: tuple[int, ...] = ()
+    """Changes of a pool's target up after one down, and down after one up."""
     node_s: float | None = None
     """Node-seconds from order to release; `None`: the cluster has no nodes to order."""
     nodes_ordered: int = 0

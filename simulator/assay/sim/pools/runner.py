@@ -58,6 +58,23 @@ class Options:
     decisions_max: int = 2_000_000
 
 
+class Turns:
+    """How often the targets of pools change, and turn."""
+
+    def __init__(self, pools: int) -> None:
+        self.resizes = [0] * pools
+        self.reversals = [0] * pools
+        self._last = [0] * pools
+        """By pool, the last change."""
+
+    def add(self, pool: int, change: int) -> None:
+        """Count a change of the pool's target, which may be 0."""
+        if change:
+            self.resizes[pool] += 1
+            self.reversals[pool] += self._last[pool] * change < 0
+            self._last[pool] = change
+
+
 def order_deadline(opened_ns: int, span_ns: int, budget_ns: int, *, weight: float) -> int:
     """The deadline that Earliest Batch First sorts by: T + D after the opening.
 
@@ -99,7 +116,7 @@ class Runner:
         self.first = [FAR_NS] * len(workload.tasks)
         self.wake_ns = FAR_NS
         self.decisions = 0
-        self.resizes = 0
+        self.turns = Turns(len(self.pools.stage_of))
         self.peak = 0
         self.samples: list[Sample] = []
         self.asked = [0] * len(self.pools.stage_of)
@@ -204,7 +221,7 @@ class Runner:
             raise InvalidRequest("one target per pool", field="targets")
         for pool, target in enumerate(decision.targets):
             wanted = min(target, self.room(pool))
-            self.resizes += wanted != self.asked[pool]
+            self.turns.add(pool, wanted - self.asked[pool])
             self.asked[pool] = wanted
             self.asked_nodes[pool] = decision.nodes[pool] if decision.nodes else 0
         self.place_slots()
@@ -382,7 +399,9 @@ class Runner:
             trainer_idle_gpu_s=idle,
             decisions=self.decisions,
             slots_peak=self.peak,
-            resizes=self.resizes,
+            resizes=sum(self.turns.resizes),
+            resizes_by_pool=tuple(self.turns.resizes),
+            reversals_by_pool=tuple(self.turns.reversals),
             node_s=sum(group.held_s for group in self.groups) if self.groups else None,
             nodes_ordered=sum(group.ordered for group in self.groups),
             samples=tuple(self.samples),
