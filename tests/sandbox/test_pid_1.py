@@ -54,7 +54,7 @@ def test_pid_1_has_left_the_memory_to_the_program_and_most_rights_too(
         status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         mine = {name: int(status[name], 16) for name in ("CapPrm", "CapEff", "CapAmb")}
         is_hidden = (at / "fd").stat().st_uid != zygote.uid
-        until(lambda: len(os.listdir(at / "fd")) <= 5, "beside 0, 1 and 2 its channel and the tasks")
+        until(lambda: len(os.listdir(at / "fd")) <= 5, "0, 1, 2, its channel, the tasks")
         descriptors = sorted(os.readlink(one)[:6] for one in (at / "fd").iterdir())
         assert running.result().status is RunStatus.EXITED
     assert set(mine.values()) == {1 << 23}, "CAP_SYS_NICE, which protects it"
