@@ -43,13 +43,15 @@ def assay(
 
 
 @asynccontextmanager
-async def platform_up(data_dir: Path, *flags: str) -> AsyncIterator[dict[str, Any]]:
+async def platform_up(
+    data_dir: Path, *flags: str, **variables: str
+) -> AsyncIterator[dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
         *ASSAY,
         "up",
         "--plain",
         *flags,
-        env=environment(data_dir),
+        env={**environment(data_dir), **variables},
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
