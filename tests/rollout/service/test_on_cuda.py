@@ -112,8 +112,13 @@ async def test_the_status_has_credits_queues_and_keys_and_values(run_rollouts: R
     held = await own.client.pause()
     session = await own.client.open_session("s", sampling=SAMPLED)
     await session.submit(prompts(2))
-    busy = dict((await own.client.status()).engine)
-    assert busy["queue_prefill"] + busy["queue_decode"] == busy["in_flight"] == 6
+    async with asyncio.timeout(60):  # the kernel takes the commands in its own time
+        while True:
+            busy = dict((await own.client.status()).engine)
+            if busy["queue_prefill"] + busy["queue_decode"] == busy["in_flight"]:
+                break
+            await asyncio.sleep(0.01)
+    assert busy["in_flight"] == 6
     await own.client.resume(held)
     await take(session, 2)
     now = ("decode_available", "reward_available", "trajectory_available", "kv_available")
