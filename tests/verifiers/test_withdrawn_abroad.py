@@ -138,8 +138,11 @@ def test_a_label_that_is_taken_back_in_any_words_gives_way_to_the_next(
             first, last = (stated.format(label) for label in "BA")
             response = f"{first}\n{said}{between}{last}"
             assert judge("choice", response, LABELS).reward == 1.0, response
-    mixed = f"\\boxed{{A}}\n{said}\n\nThe answer is B."
-    assert judge("choice", mixed, LABELS).reward == 0.0
+    one_sentence = f"\\boxed{{B}}\n{said[:-1]}; the answer is A."
+    assert judge("choice", one_sentence, LABELS).reward == 1.0, one_sentence
+    for end in (f"{said}\n\n", said[:-1] + "; "):
+        mixed = f"\\boxed{{A}}\n{end}The answer is B."
+        assert judge("choice", mixed, LABELS).reward == 0.0, mixed
 
 
 @pytest.mark.parametrize("said", lines(STAYS))

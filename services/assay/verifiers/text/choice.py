@@ -144,7 +144,7 @@ _OR_LINE: Final = re.compile(r"\n\s{0,4}or\b", re.IGNORECASE)
 _GOES_ON: Final = re.compile(r"[^\w\n<>|}]{1,6}\w")
 """Behind a label: there is more on its line."""
 _BRACKETED: Final = re.compile(r"\s*\(\s*(\w{1,4})\s*\)\s*")
-_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|\n")
+_SENTENCE_END: Final = re.compile(r"[.!?;](?=\s)|\n")
 _WITHDRAWALS_MAX: Final = 16
 """Statements before which one is looked for."""
 _LINE_END: Final = re.compile(r"(?:[ ]*\n)+[ ]*")
