@@ -82,6 +82,9 @@ _ANSWER_IS: Final = re.compile(
     r"\s{0,4}[:\uff1a]\s{0,4}",
     re.IGNORECASE,
 )
+_ANSWER: Final = re.compile(r"[Aa][Nn][Ss][Ww][Ee][Rr]")
+_ANSWER_ABROAD: Final = re.compile("[\u7b54\u9009\u0627\ub2f5\u043e\u041e\u1c82\u017f]")
+"""In each alternative of `_ANSWER_IS` but the first, and a letter that counts as `s`."""
 HEADING: Final = (
     r"(?:(?:the|my|our|so|thus|hence|then|therefore|finally|final|correct|right"
     r"|in[ ](?:summary|conclusion))[ ,:*_]{1,4}){0,5}"
@@ -221,12 +224,12 @@ def without_denied(response: str) -> str:
         for box in all_boxes(response)[0]
         if is_rejected(response, box.start, box.end)
     ]
-    for match in few_last(_ANSWER_IS, response):
+    for match in _answer_words(response):
         if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
             rejected.append(_stated_at(response, match.end()))
-    rejected += [
-        _stated_at(response, heading.end()) for heading in few_last(_DENIED_HEADING, response)
-    ]
+    if denials.may_be_inside(response):
+        headings = few_last(_DENIED_HEADING, response)
+        rejected += [_stated_at(response, heading.end()) for heading in headings]
     for start, end in rejected:
         if _SAYS_ANOTHER.search(response, start, end) is None:
             response = response[:start] + " " * (end - start) + response[end:]
@@ -288,7 +291,7 @@ def answers_is(response: str) -> list[Statement]:
     """`The answer is 18`, to the end of the sentence or to the next such words."""
     found: list[Statement] = []
     next_at = len(response)
-    for match in reversed(few_last(_ANSWER_IS, response)):
+    for match in reversed(_answer_words(response)):
         if denials.of_answer(response, match.start()) or denials.before(response, match.end()):
             continue
         lines = lines_at(response, match.end())
@@ -350,6 +353,14 @@ def _without_bold(text: str) -> str:
     if len(ends) == 1 and "**" not in _POWER.sub("", text[: ends[0].start()]):
         text = f"{text[: ends[0].start()]}{text[ends[0].end() :]}"
     return text.strip("*_ ")
+
+
+def _answer_words(text: str) -> list[re.Match[str]]:
+    """The last `few_last` matches of `_ANSWER_IS`, which is tried only where one may begin."""
+    if _ANSWER_ABROAD.search(text):
+        return few_last(_ANSWER_IS, text)
+    tried = (_ANSWER_IS.match(text, word.start()) for word in _ANSWER.finditer(text))
+    return list(deque(filter(None, tried), maxlen=_STATEMENTS_MAX))
 
 
 def few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -60,7 +60,7 @@ def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
         return text
     is_ascii = text.isascii()
     for at, language in enumerate(_LANGUAGES):
-        if any(hint in folded for hint in _hints(at, is_ascii=is_ascii)):
+        if any(map(folded.__contains__, _hints(at, is_ascii=is_ascii))):
             say = partial(_said, language=language, affirms=affirms, bare=bare)
             text = _pattern(at).sub(say, text)
     return text
@@ -81,7 +81,7 @@ def announced_in_english(text: str) -> str:
     """`text` with `The answer is` in place of `Die richtige Antwort lautet`."""
     folded = text.casefold()
     for at in range(len(_LANGUAGES)):
-        if any(word in folded for word in _ANSWERS[at]):
+        if any(map(folded.__contains__, _ANSWERS[at])):
             text = _announcement(at).sub("The answer is", text)
     return text
 

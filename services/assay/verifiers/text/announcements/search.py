@@ -89,7 +89,8 @@ def announced(
         if not begin <= word.start() < end
         if word.end() > begin or _ENDS.search(text, word.end(), begin) is not None
     ]
-    return sorted([*(one for one in found if one is not None), *_called(text)])
+    called = _called(text) if "answer" in lowered or "what" in lowered else ()
+    return sorted([*(one for one in found if one is not None), *called])
 
 
 def _called(text: str) -> Iterator[Statement]:

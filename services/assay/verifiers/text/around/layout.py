@@ -41,6 +41,7 @@ _ENDS_PROOF: Final = re.compile(
     r"[ \t]{0,9}(?:[\u220e\u25a0\u25fc]|\$?\\(?:blacksquare|qed(?:symbol)?)(?![A-Za-z])\$?)\s*$",
     re.MULTILINE,
 )
+_PROOF_ENDS: Final = ("\u220e", "\u25a0", "\u25fc", "\\blacksquare", "\\qed")
 _PICTURE: Final = "[\u2705\u2714\u2728\u2b50\U0001f300-\U0001faff]"
 _PICTURES: Final = re.compile(
     rf"^[ \t]{{0,9}}(?:{_PICTURE}\ufe0f?[ ]?)+|[ ]{{0,9}}(?:{_PICTURE}\ufe0f?[ ]?)+$", re.MULTILINE
@@ -68,15 +69,17 @@ def plain(text: str) -> str:
     """`text` without its layout."""
     if "<" in text and _HAS_HTML.search(text):
         text = _without_html(text)
-    if "<s>" not in text:  # `</s>` ends what is struck through
+    if "<s>" not in text and text.rstrip().endswith((">", "]")):  # `<s>5</s>` is struck through
         text = _CHAT_ENDS.sub("", text)
     if "\\" in text:
         text = _STYLE.sub("", _ENVIRONMENT.sub(_as_tag, text))
         text = _HEADING_IN_TEXT.sub(r"\g<marks>\g<words> ", text)
     if not text.isascii():
         text = _PICTURES.sub("", text)
-    text = _without_greetings(_ENDS_PROOF.sub("", text))
-    if len(_FENCE.findall(text)) % 2:  # nothing is in the block that the last one opens
+    if any(map(text.__contains__, _PROOF_ENDS)):
+        text = _ENDS_PROOF.sub("", text)
+    text = _without_greetings(text)
+    if ("```" in text or "~~~" in text) and len(_FENCE.findall(text)) % 2:  # nothing is in the block that the last one opens
         text = _LAST_FENCE.sub("", text)
     return text
 

@@ -15,6 +15,7 @@ SENTENCES_MAX: Final = 64
 _WOULD: Final = re.compile(
     r"\b(?:would|could|might)\b|\b(?:it|that|I|you|we|they|one)['\u2019]d\b", re.IGNORECASE
 )
+_HINTS: Final = ("ould", "might", "'d", "\u2019d")
 _ENDS: Final = re.compile(
     r"[.!?](?=[\s*_]|$)|[;\n]"
     r"|,?\s(?:but|so|since|because|however|hence|thus|therefore|which|though)\b",
@@ -35,6 +36,9 @@ _BEHIND: Final = re.compile(rf"\b{_IF}", re.IGNORECASE)
 
 def without(text: str) -> str:
     """`text` with spaces in place of such sentences."""
+    folded = text.lower()
+    if not any(map(folded.__contains__, _HINTS)):
+        return text
     for word in list(_WOULD.finditer(text))[-SENTENCES_MAX:]:
         begin, end = _sentence(text, word)
         before, behind = text[begin : word.start()], text[word.end() : end]

@@ -36,6 +36,7 @@ LEAD: Final = (
     r")[\s,.:!\u2026\u2013\u2014-]{1,4}){0,4}"
 )
 _SO: Final = r"(?:(?:so|thus|hence|therefore|which\smeans|and)(?:\sthat)?,?\s)"
+_CLAUSE: Final = r"[^.!?\n;\d$\\]"
 _IT: Final = (
     rf"(?:(?:the|my|this|that)\s(?:(?:above|final|previous|last)\s)?answer(?:\sabove)?|{_ALL}"
     r"|(?:the|my)\s(?:above|previous|last)|that|this|it)"
@@ -54,12 +55,13 @@ _WITHDRAWS: Final = (
     rf"|{LEAD}i\s(?:have\s)?(?:made|was)\s(?:an?\s(?:\w+\s)?(?:mistake|error)|wrong|mistaken)"
     r"|(?:wait|no|nope|nah|oops|hmm+)[\s,.!\u2026\u2014-]{1,4}(?:(?:all|totally|completely|clearly)\s)?(?:wrong|incorrect|not\s(?:right|correct))"
     r"|wrong(?=!)|wait,?\sno|no,?\swait)(?![A-Za-z])"
-    rf"|(?:^|[\n.!?;$}})*>])(?:(?!if\s)[^.!?\n;\d$\\]){{1,120}},\s{_SO}"
+    rf"|(?:^|[\n.!?;$}})*>])(?={_CLAUSE}{{1,120}},\s{_SO})(?:(?!if\s){_CLAUSE}){{1,120}},\s{_SO}"
     rf"(?:{_IT}|(?:the|my|this)\s{_ANSWER})\s(?:{NOT_SO}|{_NO_FIT})(?![A-Za-z])"
 )
 _HINTS: Final = (
-    r"wrong|incorrect|mistake|error|false|invalid|not|n['\u2019]t|ignore|disregard|scratch|strike|discard"
-    r"|forget|take|retract|withdraw|revoke|reject|wait"
+    *("wrong", "incorrect", "mistake", "error", "false", "invalid", "not", "n't", "n\u2019t"),
+    *("ignore", "disregard", "scratch", "strike", "discard", "forget", "take", "retract"),
+    *("withdraw", "revoke", "reject", "wait"),
 )
 """Whatever takes an answer back has one of these in it."""
 _SAYS_NOTHING: Final = (
@@ -119,7 +121,7 @@ def is_withdrawn(text: str, *, states: bool = True) -> bool:
         states: whether an answer is marked in it; otherwise `This is false.` may be the answer.
     """
     end = text[-CHARS_MAX:]
-    last = next(iter(deque(_compiled(_WITHDRAWS).finditer(end), maxlen=1)), None)
+    last = _last(end)
     if last is None:
         return False
     bare = last["bare"] is not None and last[0].lstrip(_MARKS).startswith(last["bare"])
@@ -133,14 +135,24 @@ def is_withdrawn(text: str, *, states: bool = True) -> bool:
 
 def may_be_inside(text: str) -> bool:
     """Whether some part of `text` may take an answer back: cheap, and never wrongly false."""
-    return _compiled(_HINTS).search(text) is not None
+    if text.isascii():
+        folded = text.lower()
+        return any(map(folded.__contains__, _HINTS))
+    return _compiled("|".join(_HINTS)).search(text) is not None  # some letters have other forms
 
 
 def reason(text: str) -> str:
     """Why it is wrong, as the sentence says that takes back what `text` states, or nothing."""
     end = text[-CHARS_MAX:]
-    last = next(iter(deque(_compiled(_WITHDRAWS).finditer(end), maxlen=1)), None)
+    last = _last(end)
     return "" if last is None else _reason(end, last.end())
+
+
+def _last(end: str) -> re.Match[str] | None:
+    """The last sentence that takes something back."""
+    if not may_be_inside(end):
+        return None
+    return next(iter(deque(_compiled(_WITHDRAWS).finditer(end), maxlen=1)), None)
 
 
 def _reason(end: str, at: int) -> str:
