@@ -14,7 +14,7 @@ from assay.verifiers.options import Strategy
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.text import denials
 from assay.verifiers.text.abroad.english import announced_in_english, in_english
-from assay.verifiers.text.answers import Extracted, extract, stated
+from assay.verifiers.text.answers import Extracted, extract, stated, states
 from assay.verifiers.text.around import layout, unreal, withdrawn
 from assay.verifiers.text.endings import breaks_off, is_cut, repeats, unfinished
 from assay.verifiers.text.markers import Statement
@@ -119,7 +119,7 @@ def final_answer(
     says letter by letter is not cut off: `Cr3+`, `C++`.
     """
     response = unreal.without(denials.without_struck(layout.plain(answer_part(response))))
-    marked = bool(stated(response, settings.strategies))
+    marked = states(response, settings.strategies)
     if (told := in_english(response, bare=marked)) != response:
         response = announced_in_english(told)
     if repeats(response):

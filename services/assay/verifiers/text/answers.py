@@ -9,7 +9,7 @@ repetition, has no answer (`assay.verifiers.text.endings`).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from assay.verifiers.options import Strategy
@@ -81,22 +81,27 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
                 return _extracted(announcements or [text], strategy)
             continue
         run = _last_run(response, strategy)
-        if run and markers.is_comment(run[-1].text) and stated(response, strategies):
+        if run and markers.is_comment(run[-1].text) and states(response, strategies):
             continue  # it is said of what another strategy finds
         if run and not _is_title(response, run, strategies):
             return _extracted(_with_neighbours(response, run, strategy, strategies), strategy)
     return None
 
 
-def stated(response: str, strategies: Sequence[Strategy]) -> list[Statement]:
-    """All that is marked as an answer, wherever it stands, by these strategies."""
-    return [
+def states(response: str, strategies: Sequence[Strategy]) -> bool:
+    """Whether anything is marked as an answer."""
+    return any(True for _ in stated(response, strategies))
+
+
+def stated(response: str, strategies: Sequence[Strategy]) -> Iterator[Statement]:
+    """All that is marked as an answer, wherever it stands, by one strategy after the other."""
+    return (
         one
         for kind in strategies
         if kind in _MARKED_BESIDE
         for one in _MARKED_BESIDE[kind](response)
         if one.text and not markers.is_comment(one.text)
-    ]
+    )
 
 
 def _extracted(texts: Sequence[str], strategy: Strategy) -> Extracted:

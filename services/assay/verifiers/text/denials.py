@@ -110,7 +110,7 @@ _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 
 def without_struck(text: str) -> str:
     """`text` with spaces in place of what is struck through or hidden."""
-    if "~~" in text or "<" in text:
+    if "~~" in text or "</" in text or "<!--" in text:
         text = _STRUCK.sub(lambda match: " " * len(match[0]), text)
     if not _HAS_BOX.search(text):
         return text
