@@ -47,7 +47,7 @@ GAP_S = 8.0
 """Duration of the training step, from a batch's end to the next rollouts."""
 HINT_S = 4.0
 """Time from the hint to the first request."""
-STAGES = ("cpp.compile", "cpp.run", "extract", "math.verify")
+STAGES = ("cpp.compile", "cpp.run", "math.verify")
 CAP = 3
 DELAY_BUDGET_MS = 2_000
 """D of both tasks."""

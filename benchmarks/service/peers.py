@@ -69,7 +69,7 @@ BUBBLEWRAP: Final = (
 )
 CPP_FLAGS: Final = ("-std=c++17", "-O2", "-pipe", "-s", "-w")
 TIMEOUT_S: Final = 600.0
-STAGES: Final = ("extract", "math.verify", "python.run", "cpp.compile", "cpp.run")
+STAGES: Final = ("math.verify", "python.run", "cpp.compile", "cpp.run")
 PLATFORM: Final = {"ASSAY_WORKER__STAGES": json.dumps(STAGES)}
 WORKS: Final = ("python", "lone", "cpp", "math", "mixed")
 MIXED: Final = {"math": 1_536, "python": 504, "cpp": 8}

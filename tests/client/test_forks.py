@@ -36,7 +36,7 @@ async def test_no_process_gets_what_another_asked_for(
     api: Running, run_worker: RunWorker, kind: str
 ) -> None:
     """They had one connection together: answers went to whichever process read first."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     url = api.addresses.grpc if kind == "grpc-closed" else api.addresses.http
     assert await forked(kind, url) == EACH_ITS_OWN
 
@@ -46,7 +46,7 @@ async def test_grpc_that_was_connected_before_a_fork_is_an_error_there_and_no_cr
     api: Running, run_worker: RunWorker, kind: str
 ) -> None:
     """gRPC itself would end such a process by a signal, or never answer."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     found = await forked(kind, api.addresses.grpc)
     assert found.pop("parent") is True
     assert found.pop("ended") == [0, 0, 0]
@@ -78,7 +78,7 @@ async def test_connections_that_another_loop_left_are_not_used(
     api: Running, run_worker: RunWorker
 ) -> None:
     """They end with the process: nothing can close what belongs to a loop that is closed."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     process = await asyncio.create_subprocess_exec(
         *(
             sys.executable,

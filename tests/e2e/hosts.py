@@ -54,7 +54,7 @@ from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.store.embedded import EmbeddedValkey
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
-STAGES: Final = ("extract", "math.verify", "match")
+STAGES: Final = ("math.verify", "match")
 FAILOVER_S_MAX: Final = 15.0
 """Beside the machine's own load: the lease is 4 s."""
 LEASE_S: Final = 4.0

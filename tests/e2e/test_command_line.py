@@ -45,7 +45,7 @@ def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:
     assert len(output.read_text().splitlines()) == 12
 
 
-MATH_STAGES = '["extract", "math.verify"]'
+MATH_STAGES = '["math.verify"]'
 BAD_ROWS = [
     b'{"request_id": "good", "response": "1", "reference": {"answers": ["1"]}}',
     b"no row",

@@ -19,7 +19,7 @@ async def http(run_api: Any, run_worker: Any, tmp_path: Any) -> Any:
     tasks.write_text(json.dumps(TASK))
     api = await run_api(environments={"sums": {"pipeline": "math", "tasks": str(tasks)}})
     judge = Judge()
-    for stage in ("extract", "python.run"):
+    for stage in ("math.verify", "python.run"):
         await run_worker(judge, stage=stage)
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=120) as client:
         yield client

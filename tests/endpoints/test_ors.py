@@ -57,7 +57,7 @@ async def http(run_api: Any, run_worker: Any, tmp_path: Path) -> Any:
     """A client of a platform with an environment `sums`, judged by a stand-in."""
     environments = {"sums": {"pipeline": "math", "tasks": str(task_file(tmp_path))}}
     api = await run_api(environments=environments)
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as client:
         yield client
 
@@ -189,7 +189,7 @@ async def test_a_stream_that_broke_off_is_resumed(run_api: Any, run_worker: Any)
                 if line.startswith("data: "):
                     task_id = line.removeprefix("data: ")
                     break
-        await run_worker(Judge(), stage="extract")
+        await run_worker(Judge(), stage="math.verify")
         resumed = {**submit(RIGHT), "task_id": task_id}
         told = result((await http.post("/math/call", json=resumed, headers=headers)).text)
         assert told["output"]["reward"] == 1.0
@@ -247,7 +247,7 @@ async def test_a_session_goes_on_in_another_api_process(
     }
     environments = {"sums": {"pipeline": "math", "tasks": str(task_file(tmp_path))}}
     apis = [await run_api(environments=environments, tenants=tenants) for _ in range(2)]
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     async with (
         httpx.AsyncClient(base_url=apis[0].addresses.http, timeout=300) as one,
         httpx.AsyncClient(base_url=apis[1].addresses.http, timeout=300) as two,

@@ -57,7 +57,7 @@ async def test_one_response_of_an_episode_has_a_reward_and_it_is_its_own(
     api, judge = await run_api(), Judge()
     chance = random.Random(seed)
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
-        await run_worker(judge, stage="extract")
+        await run_worker(judge, stage="math.verify")
         for episode in range(3):
             headers = {"X-Session-ID": f"s{seed}-{episode}"}
             begun = await asyncio.gather(
@@ -93,7 +93,7 @@ async def test_a_response_that_is_being_judged_is_the_only_one(
         other = await http.post("/math/call", json=call_of(WRONG), headers=headers)
         assert result(other.text)["reason"] == "episode_finished"
         judge = Judge()
-        await run_worker(judge, stage="extract")
+        await run_worker(judge, stage="math.verify")
         told = await asyncio.gather(
             *(
                 http.post("/math/call", json=call_of(RIGHT, first), headers=headers)
@@ -136,7 +136,7 @@ async def test_a_stream_is_resumed_where_its_work_is_not(
         await http.post("/create", json=BODY, headers=headers)
         task_id = await first_event(http, call_of(RIGHT), headers)
     await first.api.stop()
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     async with httpx.AsyncClient(base_url=second.addresses.http, timeout=300) as http:
         for name in (task_id, "", "..", "\ud800", "x" * 5_000):
             content = json.dumps(call_of(RIGHT, name))

@@ -17,7 +17,7 @@ Post = Any
 @pytest.fixture
 async def http(api: Any, run_worker: Any) -> Any:
     """A client of a platform whose pipeline `math` is judged by a stand-in."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as client:
         yield client
 

@@ -47,7 +47,7 @@ def example(name: str, url: str, patch: pytest.MonkeyPatch) -> ModuleType:
 async def test_trl_gets_a_reward_or_none_per_completion(
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, chat: bool
 ) -> None:
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     module = example("trl_reward", api.addresses.grpc, monkeypatch)
     texts: list[Any] = [RIGHT, WRONG, UNJUDGED, RIGHT]
     try:
@@ -69,7 +69,7 @@ async def test_trl_gets_a_reward_or_none_per_completion(
 async def test_verl_gets_a_score_and_learns_what_was_not_judged(
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     module = example("verl_reward", api.addresses.grpc, monkeypatch)
     found = await asyncio.gather(
         *(

@@ -80,7 +80,7 @@ async def test_five_steps_of_trl_with_failures_of_the_platform(
     """`method` is for releases of TRL that do not await an object."""
     if mode == "async":
         needs("trl", (1, 14), "TRL awaits objects since 1.14")
-    await run_worker(FewJudged(), stage="extract")
+    await run_worker(FewJudged(), stage="math.verify")
     found = await run("trl", api.addresses.grpc, mode)
     check_steps(found)
     assert [one for one in found["shares"] if one is not None] == [pytest.approx(0.25)] * 5
@@ -89,7 +89,7 @@ async def test_five_steps_of_trl_with_failures_of_the_platform(
 async def test_five_steps_of_trl_whose_environment_owns_the_reward(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(FewJudged(), stage="extract")
+    await run_worker(FewJudged(), stage="math.verify")
     check_steps(await run("trl", api.addresses.grpc, "environment", program="trl_tools"))
 
 
@@ -98,7 +98,7 @@ async def test_five_steps_of_trls_asynchronous_trainer_with_failures_of_the_plat
 ) -> None:
     """Its child process asks group by group; it divides by the deviation of what was judged."""
     judge = FewJudged()
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     found = await run("trl", api.addresses.grpc, program="trl_async")
     assert found["steps"] == 5
     deviation = 2**0.5 / 3
@@ -110,7 +110,7 @@ async def test_five_steps_of_trl_that_generate_on_the_rollout_service(
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step's weights are pushed first: the log-probs are those of the trainer's own model."""
-    await run_worker(FewJudged(), stage="extract")
+    await run_worker(FewJudged(), stage="math.verify")
     async with rollouts() as own:
         monkeypatch.setenv("ASSAY_ROLLOUT_URL", own.address)
         found = await run("trl", api.addresses.grpc, program="trl_rollouts")
@@ -128,7 +128,7 @@ async def test_five_steps_of_trl_through_the_open_reward_standard(
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text(json.dumps({"prompt": "2 + 3?", "reference": "5"}))
     api = await run_api(environments={"sums": {"pipeline": "math", "tasks": str(tasks)}})
-    await run_worker(FewJudged(), stage="extract")
+    await run_worker(FewJudged(), stage="math.verify")
     url = api.addresses.http
     found = await run_program(
         HERE / "trainers" / "in_trl_tools.py", "openreward", "ors", url, environment={SESSIONS: url}
@@ -141,7 +141,7 @@ async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_un
     api: Any, run_worker: Any, path: Path | str
 ) -> None:
     judge = Judge()
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     found = await run("verl", api.addresses.grpc, path, *BASELINE)
     assert len(judge.batches) == 1
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
@@ -155,7 +155,7 @@ async def test_the_trainer_that_verl_runs_by_default_has_an_unbiased_baseline(
 ) -> None:
     """It takes no marks of the reward out of its queue by itself."""
     needs("verl", (0, 9), "verl has this trainer since 0.9")
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     found = await run("verl", api.addresses.grpc, *where, *BASELINE, program="verl_v1")
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
     centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
@@ -167,7 +167,7 @@ async def test_the_trainer_that_verl_runs_by_default_has_an_unbiased_baseline(
 async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
     api: Any, run_worker: Any, texts: tuple[str, ...], by: str
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     urls: dict[str, Path | str] = {
         "function": EXAMPLES / "openrlhf_reward.py",
         "endpoint": f"{api.addresses.http}/v1/openrlhf/math/get_reward",
@@ -183,7 +183,7 @@ async def test_openrlhfs_command_and_rollout_actors_replace_a_group_with_an_unsc
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     """The command as it is typed, to its sampling; the policy needs a GPU."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     for name, value in (("PIPELINE", "math"), ("STEP_SIZE", "4")):
         monkeypatch.setenv(f"ASSAY_{name}", value)
     urls: dict[str, Path | str] = {
@@ -204,7 +204,7 @@ async def test_openrlhfs_command_and_rollout_actors_replace_a_group_with_an_unsc
 async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "skyrl_environment.py"
     found = await run("skyrl_gym", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == [1.0, None, 0.0, 0.0]
@@ -214,7 +214,7 @@ async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
 
 
 async def test_tinkers_group_has_no_member_that_was_not_judged(api: Any, run_worker: Any) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "tinker_environment.py"
     found = await run("tinker_cookbook", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == [1.0, 0.0, 0.0]
@@ -223,7 +223,7 @@ async def test_tinkers_group_has_no_member_that_was_not_judged(api: Any, run_wor
 
 
 async def test_areal_rejects_an_episode_that_was_not_judged(api: Any, run_worker: Any) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     found = await run("areal", api.addresses.grpc, EXAMPLES / "areal_workflow.py", *BASELINE)
     assert (found["rewards"], found["rejected"]) == ([1.0, 0.0, 0.0], 1)
     assert found["advantages"] == pytest.approx(ADVANTAGES)
@@ -232,7 +232,7 @@ async def test_areal_rejects_an_episode_that_was_not_judged(api: Any, run_worker
 async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_reward(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "verifiers_taskset.py"
     found = await run("verifiers", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == [1.0, 0.0, 0.0]
@@ -246,7 +246,7 @@ async def test_the_command_of_verifiers_rolls_the_documented_taskset_out(
     api: Any, run_worker: Any
 ) -> None:
     """A model that does not stream ends each rollout with a `ProviderError` of verifiers'."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "verifiers_taskset.py"
     found = await run("verifiers", api.addresses.grpc, path, *BASELINE, program="verifiers_eval")
     assert found["rewards"] == {str(at): float(at == 0) for at in range(10) if at != 1}
@@ -257,7 +257,7 @@ async def test_the_command_of_verifiers_rolls_the_documented_taskset_out(
 async def test_prime_rls_sink_trains_on_no_trace_that_was_not_judged(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "verifiers_taskset.py"
     found = await run("prime-rl", api.addresses.grpc, path, *BASELINE, program="prime_rl")
     assert (found["early"], found["seen"]) == (0, 4)
@@ -268,14 +268,14 @@ async def test_prime_rls_sink_trains_on_no_trace_that_was_not_judged(
 async def test_openenvs_client_gets_null_where_nothing_was_judged(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "openenv_environment.py"
     found = await run("openenv", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == [1.0, None, 0.0, 0.0]
 
 
 async def test_nemo_gyms_server_and_our_endpoint_answer_alike(api: Any, run_worker: Any) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path, url = EXAMPLES / "nemo_gym_server.py", api.addresses.http
     found = await run("nemo-gym", api.addresses.grpc, path, url, *BASELINE, program="nemo_gym")
     for one in found.values():
@@ -292,7 +292,7 @@ async def test_agent_lightnings_server_keeps_an_event_that_says_what_was_not_jud
     api: Any, run_worker: Any
 ) -> None:
     judge = Judge()
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     path = EXAMPLES / "agent_lightning_hooks.py"
     found = (await run("agentlightning", api.addresses.grpc, path, *BASELINE))["events"]
     assert [one["value"] for one in found] == [1.0, None, 0.0, 0.0]
@@ -306,7 +306,7 @@ async def test_slimes_training_data_is_unbiased_by_function_group_and_endpoint(
     api: Any, run_worker: Any, form: str
 ) -> None:
     """By `Sample`, reward hub and conversion of slime; every estimator that it centres itself."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     urls = (api.addresses.grpc, form, api.addresses.http)
     found = await run("slime", *urls, *BASELINE, left_out="sglang,sglang_router")
     centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
@@ -321,7 +321,7 @@ async def test_slimes_training_data_is_unbiased_by_function_group_and_endpoint(
 async def test_rllms_engine_tries_an_unjudged_episode_again_and_leaves_it_out_of_its_group(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "rllm_evaluator.py"
     found = await run("rllm", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == [[1.0, 0.0, 0.0]]
@@ -333,7 +333,7 @@ async def test_rllms_engine_tries_an_unjudged_episode_again_and_leaves_it_out_of
 async def test_nemo_rl_judges_a_step_by_its_ray_actor_and_its_baseline_is_unbiased(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path = EXAMPLES / "nemo_rl_environment.py"
     found = await run("nemo_rl", api.addresses.grpc, path, *BASELINE)
     assert found["rewards"] == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
@@ -348,7 +348,7 @@ async def test_nemo_rls_data_plane_has_an_unbiased_baseline_with_our_environment
     api: Any, run_worker: Any
 ) -> None:
     """Its rollout actor hands over rewards only: a masked sample has to have its group's mean."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     path, url = EXAMPLES / "nemo_rl_environment.py", api.addresses.http
     found = await run("nemo_rl", api.addresses.grpc, path, url, *BASELINE, program="nemo_rl_plane")
     centred = [ADVANTAGES[0], 0.0, *ADVANTAGES[1:]]
@@ -363,7 +363,7 @@ async def test_nemo_rls_samples_that_come_one_by_one_end_no_run_and_have_an_unbi
     api: Any, run_worker: Any
 ) -> None:
     """With an asynchronous engine an exception of the environment would end the run."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     arguments = (EXAMPLES / "nemo_rl_environment.py", "rollouts", *BASELINE)
     found = await run("nemo_rl", api.addresses.grpc, *arguments, program="nemo_rl_alone")
     for name in ("whole", "group"):
@@ -378,7 +378,7 @@ async def test_nemo_rls_data_plane_fills_in_samples_that_come_one_by_one(
     api: Any, run_worker: Any
 ) -> None:
     """In the process of its rollout actor."""
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     arguments = (EXAMPLES / "nemo_rl_environment.py", "plane", *BASELINE)
     found = await run("nemo_rl", api.addresses.grpc, *arguments, program="nemo_rl_alone")
     check_nemo_rl(found)
@@ -396,7 +396,7 @@ async def test_rolls_normalisation_takes_an_unjudged_response_out_of_mean_and_lo
     api: Any, run_worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     judge = Judge()
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     monkeypatch.setenv("ROLL_LOG_DIR", str(tmp_path))  # otherwise the current folder
     found = await run("roll", api.addresses.grpc, *BASELINE, left_out="vllm,sglang,modelscope")
     assert found["rewards"] == [1.0, None, 0.0, 0.0]

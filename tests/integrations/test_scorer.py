@@ -94,7 +94,7 @@ async def test_a_platform_without_workers_is_waited_for_and_its_batch_cancelled(
     assert judged[0].outcome == "UNREACHABLE"
     # What no one waits for is not scored later: a worker that starts now finds only the next step.
     late = Judge()
-    async with working(store_settings, late, stage="extract"):
+    async with working(store_settings, late, stage="math.verify"):
         patient = Scorer.of("math", url=api.addresses.grpc)
         assert (await patient.judge_async(samples(WRONG)))[0].reward == 0.0
     assert [claim.response.decode() for claim in late.claims] == [WRONG]
@@ -129,7 +129,7 @@ async def test_a_platform_that_starts_late_delays_the_step_only(
     waiting = asyncio.ensure_future(scorer.judge_async(samples(RIGHT, FAILS)))
     await asyncio.sleep(0.2)
     assert not waiting.done()
-    async with working(store_settings, Judge(), stage="extract"):
+    async with working(store_settings, Judge(), stage="math.verify"):
         await run_api(grpc_port=port)
         assert [one.reward for one in await waiting] == [1.0, None]
     await asyncio.to_thread(scorer.close)
@@ -176,7 +176,7 @@ async def test_a_token_that_is_refused_later_delays_the_step_and_ends_no_run(
     file = tmp_path / "tenants.json"
     file.write_text(json.dumps({"team": {"token_sha256": digest}}))
     api = await run_api(tenants_file=file)
-    await run_worker(Judge(), stage="extract")
+    await run_worker(Judge(), stage="math.verify")
     scorer = Scorer.of("math", url=api.addresses.grpc, token="ours", say_every_s=0.1)
     assert (await scorer.judge_async(samples(RIGHT)))[0].reward == 1.0
     file.write_text(json.dumps({"team": {"token_sha256": others}}))
@@ -391,7 +391,7 @@ async def test_a_cancelled_caller_withdraws_its_request_and_no_other(
     # The step continues, and no worker sees what no one waits for.
     kept = asyncio.ensure_future(scorer.judge_one_async(samples(WRONG)[0]))
     late = Judge()
-    async with working(store_settings, late, stage="extract"):
+    async with working(store_settings, late, stage="math.verify"):
         assert (await kept).reward == 0.0
     assert [claim.response.decode() for claim in late.claims] == [WRONG]
     assert abandoned.cancelled()

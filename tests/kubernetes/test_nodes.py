@@ -21,7 +21,7 @@ from assay.core.outcome import Outcome
 
 def result(number: int, reward: float | None, attempts: int = 1) -> str:
     outcome = Outcome.INFRA_FAILED if reward is None else Outcome.SCORED
-    stage = {"stage": "extract", "attempts": attempts}
+    stage = {"stage": "match", "attempts": attempts}
     return json.dumps({"request_id": f"{number}", "outcome": outcome.name, "reward": reward,
                        "stages": [stage]})  # fmt: skip
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.store.driver import (
     FIRST,
+    SECOND,
     TASK,
     TENANT,
     Driver,
@@ -16,7 +17,7 @@ from tests.store.driver import (
 )
 
 from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
-from assay.core.ids import BatchId, TaskId, TenantId
+from assay.core.ids import BatchId, StageName, TaskId, TenantId
 from assay.core.records import (
     Artifact,
     BatchSpec,
@@ -45,6 +46,25 @@ async def test_a_task_of_that_name_with_other_content_is_a_conflict(drive: Drive
     )
     with pytest.raises(Conflict):
         await drive.store.put_task(other)
+
+
+@pytest.mark.parametrize("group_stage", [None, SECOND])
+async def test_a_task_takes_the_place_of_the_one_it_replaces(
+    drive: Driver, group_stage: StageName | None
+) -> None:
+    """A batch that is opened later begins at its first stage."""
+    before = replace(TASK, stages=(StageName("gone"), SECOND), group_stage=SECOND)
+    await drive.store.put_task(before)
+    with pytest.raises(Conflict):
+        await drive.store.put_task(TASK, replaces=replace(before, batch_size=9))
+    now = replace(TASK, group_stage=group_stage)
+    for _ in range(2):
+        assert not await drive.store.put_task(now, replaces=before)
+    assert await drive.store.get_task(TENANT, TASK.task_id) == now
+    drive.task = now
+    await drive.open(size=2, group_size=2)
+    await drive.submit([request(name, group="g") for name in "ab"])
+    assert len(await drive.claim(stage=FIRST)) == 2
 
 
 async def test_a_task_of_another_tenant_is_not_found(drive: Driver) -> None:

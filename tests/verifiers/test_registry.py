@@ -12,7 +12,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.intake import parse_reference, parse_settings
-from assay.verifiers.math.definition import AUDIT_CPU_S_MAX
+from assay.verifiers.math.definition import AUDIT_CPU_S_MAX, EXTRACT_CPU_S_MAX
 from assay.verifiers.port import ENTRY_POINT_GROUP
 from assay.verifiers.registry import (
     PipelineClash,
@@ -130,7 +130,9 @@ def test_a_handler_that_is_not_there_is_named() -> None:
 
 def test_the_operators_cpu_limits_reach_the_stages() -> None:
     stages = stages_of(load_pipelines(VerifierSettings(math_cpu_s=1.5), found=()))
-    assert stages[StageName("math.verify")].spec.cpu_s_max == 1.5 + AUDIT_CPU_S_MAX
+    assert stages[StageName("math.verify")].spec.cpu_s_max == (
+        1.5 + AUDIT_CPU_S_MAX + EXTRACT_CPU_S_MAX
+    )
 
 
 def test_no_pipeline_module_lies_outside_the_package() -> None:

@@ -133,7 +133,7 @@ def test_a_root_server_that_begins_before_its_host_serves_it_once(tmp_path: Path
     assert (tmp_path / "log").read_text() == ""
 
 
-EXTRACT = StageName("extract")
+AHEAD = StageName("noop")
 
 
 def roots() -> set[int]:
@@ -147,7 +147,7 @@ def stage_servers() -> set[int]:
     for root in roots():
         with contextlib.suppress(OSError):
             for pid in processes.children(root):
-                if Path(f"/proc/{pid}/comm").read_text().strip() == f"stage:{EXTRACT}":
+                if Path(f"/proc/{pid}/comm").read_text().strip() == f"stage:{AHEAD}":
                     found.add(pid)
     return found
 
@@ -158,7 +158,7 @@ async def test_a_stage_server_that_is_asked_for_ahead_is_the_one_that_serves(
 ) -> None:
     forks = ForkServers(slot_settings(tmp_path), environment=os.environ)
     known = roots()
-    with forks.begun([EXTRACT]):
+    with forks.begun([AHEAD]):
         (root,) = roots() - known
     async with asyncio.timeout(120):
         while not (ahead := stage_servers()):
@@ -168,7 +168,7 @@ async def test_a_stage_server_that_is_asked_for_ahead_is_the_one_that_serves(
             while forks._root is not None and not forks._root.is_gone:
                 await asyncio.sleep(0.01)
         if way != "it is not used":
-            slot = await forks.fork_slot(EXTRACT, 1)
+            slot = await forks.fork_slot(AHEAD, 1)
             assert len(stage_servers()) == 1
             assert (stage_servers() == ahead) == (way == "it is used")
             slot.kill()

@@ -406,7 +406,7 @@ def test_stages_on_demand_are_asleep_at_the_start_unless_they_are_named() -> Non
 
 @pytest.mark.parametrize(
     ("pipelines", "stages"),
-    [((), set()), (("math",), {"extract", "math.verify"}), (("unknown",), set())],
+    [((), set()), (("math",), {"math.verify"}), (("unknown",), set())],
 )
 def test_stages_of_pipelines_that_are_named_are_awake(
     pipelines: tuple[str, ...], stages: set[str]

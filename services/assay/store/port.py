@@ -178,8 +178,10 @@ class Store(WorkerStore, Protocol):
         for the server's disk, and a store that is unfit answers too."""
 
     # -- tasks and batches ---------------------------------------------------------------------
-    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
-        """Register; returns False if the same task exists.
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, replaces: TaskRecord | None = None
+    ) -> bool:
+        """Register; returns False if the same task exists, or `replaces`, whose place it takes.
 
         Raises:
             Conflict: a task of that name differs.

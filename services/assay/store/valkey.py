@@ -121,9 +121,11 @@ class ValkeyStore(LeaseCalls, HostCalls, ArtifactCalls, UploadCalls):
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, replaces: TaskRecord | None = None
+    ) -> bool:
         """See `Store.put_task`."""
-        is_new = await self._opening.put_task(task, quota or Quota())
+        is_new = await self._opening.put_task(task, quota or Quota(), replaces)
         self._remember_task(task)
         return is_new
 

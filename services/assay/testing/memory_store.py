@@ -117,9 +117,11 @@ class MemoryStore(HostCommands, FileCommands):
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, replaces: TaskRecord | None = None
+    ) -> bool:
         """See `Store.put_task`; nothing expires here."""
-        return self._model.task_book.put_task(task, quota)
+        return self._model.task_book.put_task(task, quota, replaces=replaces)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""

@@ -29,9 +29,13 @@ class TaskBook:
         self._histories: dict[TaskKey, deque[BatchHistory]] = {}
         self._spans_ns: dict[TaskKey, deque[int]] = {}
 
-    def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
+    def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, replaces: TaskRecord | None = None
+    ) -> bool:
         """See `Store.put_task`."""
         key = task.tenant, task.task_id
+        if replaces is not None and self._tasks.get(key) == replaces:
+            self._tasks[key] = task
         new = self.check_task(task, quota)
         self._tasks.setdefault(key, task)
         self.use(key)

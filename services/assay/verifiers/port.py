@@ -253,6 +253,9 @@ class StageDefinition:
     stage without, are shared by requests with the same payload only."""
     trusts: bool = False
     """Its handler is a `TrustingGroupHandler`."""
+    parts: "tuple[StageDefinition, ...]" = ()
+    """Stages that run as this one, in order, if it was fused from some (`assay.verifiers.fusion`,
+    which alone sets it); each has a handler of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from assay.verifiers.composite import definition as composite_definition
 from assay.verifiers.cuda import definition as cuda_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.fusion import FusedHandler, with_fused_stages
 from assay.verifiers.harbor import definition as harbor_definition
 from assay.verifiers.instructions import definition as instructions_definition
 from assay.verifiers.judge import definition as judge_definition
@@ -107,6 +108,7 @@ def load_pipelines(
     for entry in entry_points(group=ENTRY_POINT_GROUP) if found is None else found:
         for definition in _definitions(entry, limits):
             _add(definition, pipelines, stages, source=entry.value)
+    pipelines = dict(with_fused_stages(pipelines))
     loaded = MappingProxyType(pipelines)
     pipelines.update({name: replace(one, beside=loaded) for name, one in pipelines.items()})
     return loaded
@@ -129,6 +131,9 @@ def load_handler(
     Raises:
         PipelineMalformed: there is no such module or attribute, or it cannot be called.
     """
+    if stage.parts:
+        factories = [load_handler(part) for part in stage.parts]
+        return lambda context: FusedHandler([_single(made(context)) for made in factories])
     module_name, _, attribute = stage.handler.partition(":")
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
@@ -140,6 +145,12 @@ def load_handler(
         raise PipelineMalformed(message)
     made: Callable[[HandlerContext], StageHandler | GroupHandler] = factory
     return made
+
+
+def _single(handler: StageHandler | GroupHandler) -> StageHandler:
+    if isinstance(handler, GroupHandler):
+        raise TypeError("a stage that does not gather has a handler that judges groups")
+    return handler
 
 
 def _definitions(entry: EntryPoint, settings: VerifierSettings) -> Iterable[PipelineDefinition]:

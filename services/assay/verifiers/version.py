@@ -141,8 +141,9 @@ def _code_of(definition: PipelineDefinition) -> Iterator[bytes]:
     yield platform.machine().encode()
     yield hash_of_packages(OWN_PACKAGES).encode()
     for stage in definition.stages:
-        yield stage.spec.name.encode()
-        yield stage.handler.encode()
+        for part in stage.parts or (stage,):
+            yield part.spec.name.encode()
+            yield part.handler.encode()
     yield hash_of_packages(_packages_of(definition)).encode()
     for name in definition.tools.distributions:
         yield _version_of(name).encode()
@@ -150,7 +151,8 @@ def _code_of(definition: PipelineDefinition) -> Iterator[bytes]:
 
 def _packages_of(definition: PipelineDefinition) -> tuple[str, ...]:
     """Top-level packages of the handlers and models that are not ours."""
-    modules = [stage.handler.partition(":")[0] for stage in definition.stages]
+    parts = [part for stage in definition.stages for part in stage.parts or (stage,)]
+    modules = [part.handler.partition(":")[0] for part in parts]
     modules += [definition.settings.__module__, definition.reference.__module__]
     ours = tuple(f"{package}." for package in OWN_PACKAGES)
     others = {name for name in modules if not f"{name}.".startswith(ours)}

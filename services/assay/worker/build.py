@@ -38,6 +38,7 @@ from assay.sandbox.probe import require_isolation
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import WorkerStore
 from assay.store.valkey import open_store
+from assay.verifiers.fusion import parts_of
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
 from assay.verifiers.version import Versions
@@ -377,17 +378,19 @@ def _guard(callers: Callers, clock: Clock, metrics: Metrics, audit: Audit | None
 def served_stages(
     settings: WorkerSettings, known: Mapping[StageName, StageDefinition]
 ) -> Mapping[StageName, StageDefinition]:
-    """The stages that the settings name, or all.
+    """The stages that the settings name, or all; a part of a fused stage stands for the whole.
 
     Raises:
         NotFound: there is no such stage.
     """
+    whole = {**{name: name for name in known}, **parts_of(known)}
     for name in (*settings.stages, *settings.slots_by_stage):
-        if name not in known:
+        if name not in whole:
             raise NotFound(f"no pipeline has a stage {name}", field="worker.stages")
     if not settings.stages:
         return known
-    return {StageName(name): known[StageName(name)] for name in settings.stages}
+    named = [whole[StageName(name)] for name in settings.stages]
+    return {name: known[name] for name in dict.fromkeys(named)}
 
 
 def _sandbox_mode(

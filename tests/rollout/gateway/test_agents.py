@@ -66,7 +66,7 @@ async def printed(*command: str) -> str:
 async def test_attempts_of_an_agent_are_trajectories_with_rewards(
     run_gateway: RunGateway, api: Running, run_worker: RunWorker, agent: str
 ) -> None:
-    await run_worker(judge, stage="extract")
+    await run_worker(judge, stage="math.verify")
     model = models.scripted(SCRIPT, models.tokenizer())
     own = await run_gateway(model, reward_url=api.addresses.grpc, tokens_max=4096)
     collect = ["collect.py", "--url", own.url, "--k", "3", "--temperature", "0"]

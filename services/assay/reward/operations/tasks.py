@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from assay.config.settings import RewardSettings
-from assay.core.errors import InvalidRequest
+from assay.core.errors import Conflict, InvalidRequest
 from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
-from assay.core.records import TaskRecord
+from assay.core.records import Quota, TaskRecord
 from assay.core.tools.lru import LruCache
 from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
@@ -68,7 +68,7 @@ class Tasks:
         admission.check_task(draft)
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "task.pipeline")
         record = _record(tenant, definition, draft)
-        created = await self._store.put_task(record, tenant.quota)
+        created = await self._put(record, tenant.quota)
         self.know(KnownTask(record=record, definition=definition))
         return record, created
 
@@ -99,9 +99,24 @@ class Tasks:
             return known
         record = await self._store.get_task(tenant.tenant_id, task_id)
         definition = admission.pipeline_of(self._pipelines, record.pipeline, "task.pipeline")
+        if _follows(record, definition) != record:
+            record = _follows(record, definition)
+            await self._put(record, tenant.quota)
         task = KnownTask(record=record, definition=definition)
         self.know(task)
         return task
+
+    async def _put(self, record: TaskRecord, quota: Quota) -> bool:
+        """Register it. The same task with the stages that its pipeline had before (an earlier
+        release, another version of a plugin) has those of today from now on."""
+        try:
+            return await self._store.put_task(record, quota)
+        except Conflict:
+            there = await self._store.get_task(record.tenant, record.task_id)
+            stages_only = replace(there, stages=record.stages, group_stage=record.group_stage)
+            if stages_only != record:
+                raise
+            return await self._store.put_task(record, quota, replaces=there)
 
     async def of_batch(self, tenant: Tenant, batch_id: BatchId) -> KnownTask:
         """Return the task of a batch.
@@ -126,7 +141,9 @@ class Tasks:
             return await self.find(tenant, named, draft.of_pipeline), False
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "pipeline")
         admission.check_settings_size(draft.settings_json)
-        name = hashlib.sha256(b"\n".join((draft.pipeline.encode(), draft.settings_json)))
+        stages = ",".join(definition.spec.stages)  # a name of its own where they have changed
+        said = (draft.pipeline.encode(), stages.encode(), draft.settings_json)
+        name = hashlib.sha256(b"\n".join(said))
         task_id = TaskId(f"score-{name.hexdigest()[:32]}")
         known = self._known.get((tenant.tenant_id, task_id))
         if known:
@@ -152,6 +169,11 @@ class Tasks:
         if spans_ns:  # the first batch's history must count from the second batch on
             self._deadlines_ms.put(key, estimate)
         return estimate
+
+
+def _follows(record: TaskRecord, definition: PipelineDefinition) -> TaskRecord:
+    """The task with the stages that its pipeline has."""
+    return replace(record, stages=definition.spec.stages, group_stage=definition.group_stage)
 
 
 def _record(tenant: Tenant, definition: PipelineDefinition, draft: TaskDraft) -> TaskRecord:

@@ -31,13 +31,16 @@ class Opening:
         self._put_task = load_script("put_task")
         self._open_batch = load_script("open_batch")
 
-    async def put_task(self, task: TaskRecord, quota: Quota) -> bool:
+    async def put_task(
+        self, task: TaskRecord, quota: Quota, replaces: TaskRecord | None = None
+    ) -> bool:
         """See `Store.put_task`."""
         reply = await self._link.run(
             self._put_task,
             *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
             task.group_stage or "",
             *(quota.tasks_max, int(TASK_KEPT_S * 1000)),
+            "" if replaces is None else codec.pack_task(replaces),
         )
         if reply[0] == b"SATURATED":
             raise too_many_tasks(quota)

@@ -1,9 +1,10 @@
 """The pipeline `math`: `extract` finds the answer, `math.verify` reads and compares it.
 
-`extract` is one linear pass over text and takes many requests at once. `math.verify` runs a
+Both take many requests at once. `extract` is one linear pass over text. `math.verify` runs a
 computer algebra system on hostile text, so it runs in a warm process that may be killed: when an
 answer takes longer than `verifiers.math_cpu_s`, the worker kills the process from outside and the
-request ends as RESOURCE_LIMIT.
+request ends as RESOURCE_LIMIT. Of one resource shape and both confined, they run as one stage
+(`assay.verifiers.fusion`), unless a plugin has a pipeline with only one of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,8 @@ from assay.verifiers.port import (
 
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
+EXTRACT_CPU_S_MAX: Final = 1.0
+"""CPU time to find answers: it takes milliseconds per response, however long that is."""
 AUDIT_CPU_S_MAX: Final = 2.0
 """CPU time for the controls of one reference. It is added to the limit of the response, so that a
 slow reference takes no time from the first response that uses it."""
@@ -87,20 +90,23 @@ def _controls(reference: MathReference, settings: MathSettings) -> Sequence[Cont
 
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipeline `math` with its two stages."""
+    shape = Resources(cpu_cores=1.0, memory_bytes=512 * 1024 * 1024)
     extract = StageDefinition(
         spec=StageSpec(
             name=EXTRACT,
-            resources=Resources(cpu_cores=0.25, memory_bytes=128 * 1024 * 1024),
-            timeout_s=30.0,
+            resources=shape,
+            timeout_s=10.0,
+            cpu_s_max=EXTRACT_CPU_S_MAX,
             batch_max=64,
             on_demand=True,
         ),
         handler="assay.verifiers.math.extract:ExtractHandler",
+        confined=True,
     )
     verify = StageDefinition(
         spec=StageSpec(
             name=VERIFY,
-            resources=Resources(cpu_cores=1.0, memory_bytes=512 * 1024 * 1024),
+            resources=shape,
             timeout_s=4 * (settings.math_cpu_s + AUDIT_CPU_S_MAX) + 10,
             cpu_s_max=settings.math_cpu_s + AUDIT_CPU_S_MAX,
             batch_max=32,

@@ -5,10 +5,10 @@ of the comparison.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, HandedOver, StageVerdict
+from assay.verifiers.fusion import FusedHandler
 from assay.verifiers.math.extract import ExtractHandler
 from assay.verifiers.math.verify import VerifyHandler
 from assay.verifiers.port import HandlerContext, Work
@@ -20,26 +20,20 @@ class MeasureHandler:
 
     def __init__(self, context: HandlerContext) -> None:
         """Warm up the handlers of `math`."""
-        self._extract = ExtractHandler(context)
-        self._verify = VerifyHandler(context)
+        self._math = FusedHandler((ExtractHandler(context), VerifyHandler(context)))
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge and measure each response."""
-        verdicts = list(self._extract.run(works))
-        found = [
-            (index, replace(works[index], handover=verdict.artifact))
-            for index, verdict in enumerate(verdicts)
-            if isinstance(verdict, HandedOver)
-        ]
-        if found:
-            judged = self._verify.run([work for _, work in found])
-            for (index, _), verdict in zip(found, judged, strict=True):
-                verdicts[index] = verdict
+        verdicts = self._math.run(works)
         return [_handed_over(*pair) for pair in zip(verdicts, works, strict=True)]
 
+    def trusted(self, work: Work) -> Work:
+        """See `TrustingHandler.trusted`."""
+        return self._math.trusted(work)
+
     def close(self) -> None:
-        self._extract.close()
-        self._verify.close()
+        """Stop watching imports."""
+        self._math.close()
 
 
 def _handed_over(verdict: StageVerdict, work: Work) -> StageVerdict:
