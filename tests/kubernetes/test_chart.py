@@ -228,7 +228,7 @@ async def test_a_stage_of_a_warm_pool_has_no_deployment_and_the_planner_may_size
     more = 'workers={"stages": {"python.run": {"warmPool": "boxes"}}},fullnameOverride="assay"'
     objects = rendered(more=f'{more},settings={{"planner.kubernetes.mark_idle_pods": false}}')
     stages = {one["metadata"]["labels"]["assay.dev/stage"] for one in workers(objects)}
-    assert stages == {"match", "math.verify"}
+    assert stages == {"math.verify"}
     planner = named(objects, "Deployment", "-planner")["spec"]["template"]
     given = json.loads(environment(planner)["ASSAY_PLANNER__KUBERNETES__WARM_POOLS"])
     assert given == {"python.run": "boxes"}
