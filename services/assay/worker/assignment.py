@@ -115,6 +115,11 @@ class Assignment:
         return self.open.pop(at, None)
 
     @property
+    def sends_more(self) -> bool:
+        """Whether the slot sends another frame before the last of this assignment."""
+        return self.individually and len(self.open) > 1
+
+    @property
     def current(self) -> HeldClaim | None:
         """The claim that the slot is working on, if known."""
         if self.open and (self.individually or len(self.open) == 1):
