@@ -31,6 +31,8 @@ from assay.edge.calls import note_about
 from assay.reward import reading
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import Message, ScoreDraft
+from assay.reward.endpoints import sandbox_fusion_bodies
+from assay.reward.late import Late
 from assay.reward.reading import Form
 from assay.verifiers.port import PipelineDefinition
 
@@ -218,6 +220,7 @@ class Readers:
         self._places = Places(settings.readers_max, tenants=tenants)
         self.allowance = Allowance(tenants=tenants)
         self._threads = ThreadPoolExecutor(settings.readers_max, thread_name_prefix="reader")
+        self._find_programs = Late(sandbox_fusion_bodies.prepare)
         self._template: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -234,6 +237,8 @@ class Readers:
             Saturated: it cannot be read now.
         """
         size = sum(map(len, body))
+        if form in reading.FIND_PROGRAMS:
+            await self._find_programs.get()
         if size <= self._settings.read_inline_bytes_max:
             whole = b"".join(body)
             if whole.count(b",") <= HERE_COMMAS_MAX:

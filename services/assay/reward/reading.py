@@ -92,6 +92,10 @@ FOREIGN: Final[Mapping[Form, Callable[[object], Message]]] = {
 """How the messages of other systems are read."""
 
 
+FIND_PROGRAMS: Final = frozenset({Form.SANDBOX_FUSION_RUN, Form.SANDBOX_FUSION_SUBMIT})
+"""Forms that are read after `sandbox_fusion_bodies.prepare`, which holds up a first one."""
+
+
 class TooManyHereError(Exception):
     """More requests than this process reads by itself."""
 
@@ -394,6 +398,7 @@ def main() -> None:
         settings=RewardSettings.model_validate(reward),
         pipelines=load_pipelines(VerifierSettings.model_validate(verifiers)),
     )
+    sandbox_fusion_bodies.prepare()
     run_in_background(NICENESS, idle=False)
     gc.disable()
     gc.freeze()

@@ -21,7 +21,6 @@ from assay.core.tools.response import response_bytes
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 from assay.sandbox.port import MIB
 from assay.verifiers.code.source.choices import CPP, PYTHON, BlockChoice, Extraction
-from assay.verifiers.code.source.programs import program_of
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
 from assay.verifiers.languages.language import LANGUAGES as OTHERS
@@ -311,6 +310,10 @@ def _palmath_reference(answer: str) -> Mapping[str, Any]:
     return {"asserts": {"code": [code], "functions": ["solution"], "setup": _PAL_SETUP}}
 
 
+def prepare() -> None:
+    """Import what finds programs: that compiles some hundred patterns, and few ask for it."""
+
+
 def _message(
     asked: SubmitBody,
     language: str,
@@ -321,6 +324,8 @@ def _message(
 ) -> Message:
     found = LANGUAGES[language]
     completion = _completion(asked) if settings.get("preamble") else asked.completion
+    from assay.verifiers.code.source.programs import program_of  # see `prepare`
+
     program = program_of(completion, Extraction.AUTO, BlockChoice.FIRST, found.words)
     run_s = min(asked.config.run_timeout or 20.0, 60.0)
     limits: dict[str, Any] = {"cpu_s": run_s, "blocked_s": run_s, "extraction": "raw"}
