@@ -113,6 +113,16 @@ def test_a_worker_host_has_no_web_framework() -> None:
     assert of_packages(modules, "fastapi", "starlette", "uvicorn", "assay.reward") == set()
 
 
+def test_an_api_finds_programs_only_once_it_is_asked_to() -> None:
+    before = modules_after("import assay.reward.build")
+    assert of_packages(before, "assay.verifiers.code.source.programs") == set()
+    assert of_packages(before, "assay.verifiers.text.around.blocks") == set()
+    after = modules_after(
+        "from assay.reward.endpoints import sandbox_fusion_bodies as bodies\nbodies.prepare()"
+    )
+    assert "assay.verifiers.code.source.programs" in after
+
+
 def test_what_knows_the_pipelines_has_no_reader_of_responses() -> None:
     modules = modules_after(
         "from assay.config.settings import VerifierSettings\n"

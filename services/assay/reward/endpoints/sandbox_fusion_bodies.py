@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -312,6 +313,7 @@ def _palmath_reference(answer: str) -> Mapping[str, Any]:
 
 def prepare() -> None:
     """Import what finds programs: that compiles some hundred patterns, and few ask for it."""
+    import_module("assay.verifiers.code.source.programs")
 
 
 def _message(
