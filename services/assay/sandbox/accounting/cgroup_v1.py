@@ -104,8 +104,8 @@ class V1(Backend):
             sweep(root)
 
     def _made(self) -> Group:
-        number = next(NUMBERS)
-        return _V1Group({name: f"{parent}/{number}" for name, parent in self._parents.items()})
+        named = next(NUMBERS)
+        return _V1Group({name: f"{parent}/{named}" for name, parent in self._parents.items()})
 
     def create(self) -> Account:
         return self._groups.take()
