@@ -143,6 +143,8 @@ _REJECTS: Final = re.compile(
 )
 """Words that end directly before the answer that they reject; a comma ends them."""
 _REJECTS_CHARS_MAX: Final = 60
+_REJECTS_HINTS: Final = ("n't", "not", "never", "rather", "nstead")
+"""There are no such words without one of these."""
 
 
 def tags(response: str) -> list[Statement]:
@@ -249,8 +251,10 @@ def is_blank(content: str) -> bool:
 
 def is_rejected(response: str, start: int, end: int) -> bool:
     """Whether the words around a box or tag say that it is not the answer."""
-    rejects = _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start])
-    return rejects is not None or denials.before(response, start) or denials.behind(response, end)
+    window = response[max(0, start - _REJECTS_CHARS_MAX) : start]
+    may_reject = any(map(window.casefold().__contains__, _REJECTS_HINTS))
+    rejects = may_reject and _REJECTS.search(window) is not None
+    return rejects or denials.before(response, start) or denials.behind(response, end)
 
 
 def hashes(response: str) -> list[Statement]:

@@ -68,13 +68,7 @@ def in_english(text: str, *, affirms: bool = False, bare: bool = True) -> str:
 
 def is_a_verdict(word: str) -> bool:
     """Whether a word may be part of `that is wrong` in any language: `falsch`, `faux`, `false`."""
-    folded = word.strip().casefold()
-    return folded.startswith(_CALLED_WRONG) or any(
-        folded.startswith(hint)
-        for at in range(len(_LANGUAGES))
-        for hint in _hints(at, is_ascii=False)
-        if len(hint) >= _VERDICT_CHARS_MIN or not hint.isascii()
-    )
+    return word.strip().casefold().startswith(_verdicts())
 
 
 def announced_in_english(text: str) -> str:
@@ -84,6 +78,14 @@ def announced_in_english(text: str) -> str:
         if any(map(folded.__contains__, _ANSWERS[at])):
             text = _announcement(at).sub("The answer is", text)
     return text
+
+
+@cache
+def _verdicts() -> tuple[str, ...]:
+    """What such a word begins with."""
+    every = (hint for at in range(len(_LANGUAGES)) for hint in _hints(at, is_ascii=False))
+    telling = (hint for hint in every if len(hint) >= _VERDICT_CHARS_MIN or not hint.isascii())
+    return (*_CALLED_WRONG, *telling)
 
 
 @cache

@@ -234,16 +234,21 @@ class _Mention(NamedTuple):
 
 def plain_text(text: str) -> str:
     """The text for matching: the same length, with Markdown and LaTeX marks as spaces."""
-    blank = _HIDDEN.sub(lambda match: " " * len(match[0]), text)
-    blank = _NOT_SIGN.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
-    blank = _LATEX.sub(lambda match: " " * len(match[0]), blank).translate(_PLAIN)
+    blank, has_commands = text, "\\" in text
+    if has_commands or "~~" in text or "</" in text or not text.isascii():
+        blank = _HIDDEN.sub(lambda match: " " * len(match[0]), blank)
+    if has_commands or "!=" in text:
+        blank = _NOT_SIGN.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
+    if has_commands:
+        blank = _LATEX.sub(lambda match: " " * len(match[0]), blank)
+    blank = blank.translate(_PLAIN)
     if not blank.isascii():
         blank = _LABEL_NOT.sub(lambda match: "\u2717".ljust(len(match[0])), blank)
         blank = _NOT_LABEL.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
         blank = _BUT_LABEL.sub(lambda match: "\u2216".rjust(len(match[0])), blank)
         blank = _THEN_LABEL.sub(lambda match: ";".ljust(len(match[0])), blank)
         blank = _UNSPACED.sub(" ", blank)
-    return _QUOTE.sub(" ", blank)
+    return _QUOTE.sub(" ", blank) if "'" in blank else blank
 
 
 def clause_before(plain: str, at: int) -> str:
