@@ -402,10 +402,15 @@ DENIED: Final = [
     ),
     *_of(
         "denied",
-        f"{TEXT}/choices/labels.py",
+        f"{TEXT}/choices/plain.py",
         ("text_choice",),
         ('_HIDDEN.sub(lambda match: " " * len(match[0]), text)', "text"),
         ('_NOT_SIGN.sub(lambda match: "\\u2260".rjust(len(match[0])), blank)', "blank"),
+    ),
+    *_of(
+        "denied",
+        f"{TEXT}/choices/labels.py",
+        ("text_choice",),
         ("as(?![ ]+well)", "as"),
         ("(?!\\s{0,4}(?i:or)\\b)", ""),
         (
@@ -1494,7 +1499,7 @@ SEVERAL: Final = [
             "        if is_value(value):\n",
         ),
         ('        said = _CONCLUDES.sub("", clause)\n', "        said = clause\n"),
-        (", *_called(text)])", "])"),
+        (", *called])", "])"),
         (
             "    return leads is not None and (not is_sentence or",
             "    return leads is not None or (not is_sentence or",

@@ -93,7 +93,7 @@ FOREIGN: Final[Mapping[Form, Callable[[object], Message]]] = {
 
 
 FIND_PROGRAMS: Final = frozenset({Form.SANDBOX_FUSION_RUN, Form.SANDBOX_FUSION_SUBMIT})
-"""Forms that are read after `sandbox_fusion_bodies.prepare`, which holds up a first one."""
+"""Forms that are read after `sandbox_fusion_bodies.prepare`, which delays a first one."""
 
 
 class TooManyHereError(Exception):

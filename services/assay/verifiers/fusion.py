@@ -29,10 +29,10 @@ from assay.verifiers.port import (
 HANDLER: Final = "assay.verifiers.fusion:FusedHandler"
 TRIVIAL: Final = ("", "0")
 """Responses of controls where the first handler has no trusted one."""
-Pipelines = Mapping[PipelineName, PipelineDefinition]
+Defined = Mapping[PipelineName, PipelineDefinition]
 
 
-def with_fused_stages(pipelines: Pipelines) -> Pipelines:
+def with_fused_stages(pipelines: Defined) -> Defined:
     """The same pipelines, with one stage in place of stages that may run as one."""
     while pair := _next_pair(pipelines):
         whole = _fused(*pair)
@@ -45,7 +45,7 @@ def parts_of(stages: Mapping[StageName, StageDefinition]) -> Mapping[StageName, 
     return {part.spec.name: name for name, whole in stages.items() for part in whole.parts}
 
 
-def _next_pair(pipelines: Pipelines) -> tuple[StageDefinition, StageDefinition] | None:
+def _next_pair(pipelines: Defined) -> tuple[StageDefinition, StageDefinition] | None:
     for pipeline in pipelines.values():
         for first, second in zip(pipeline.stages, pipeline.stages[1:], strict=False):
             if _may_run_as_one(first, second) and _always_together(first, second, pipelines):
@@ -65,7 +65,7 @@ def _may_run_as_one(first: StageDefinition, second: StageDefinition) -> bool:
     )
 
 
-def _always_together(first: StageDefinition, second: StageDefinition, pipelines: Pipelines) -> bool:
+def _always_together(first: StageDefinition, second: StageDefinition, pipelines: Defined) -> bool:
     for pipeline in pipelines.values():
         stages = pipeline.spec.stages
         at = stages.index(first.spec.name) if first.spec.name in stages else -1

@@ -42,9 +42,9 @@ from assay.verifiers.text.choices.labels import (
     is_rejecting_after,
     is_rejecting_before,
     labels_of,
-    plain_text,
 )
 from assay.verifiers.text.choices.options import LIST_CHARS_MAX
+from assay.verifiers.text.choices.plain import plain_text
 from assay.verifiers.text.thoughts import answer_part
 
 _WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
