@@ -106,19 +106,61 @@ class SimForks:
             slot.kill()
 
 
-class SimTransport(asyncio.WriteTransport):
-    """The host's end of a slot's channel."""
+class SimTransport(asyncio.Transport):
+    """The host's end of a slot's channel: what comes while it does not read is read later."""
 
-    def __init__(self, slot: "SimSlot") -> None:
+    def __init__(
+        self, slot: "SimSlot", protocol: asyncio.Protocol, loop: asyncio.AbstractEventLoop
+    ):
         super().__init__()
         self._slot = slot
+        self._protocol = protocol
+        self._loop = loop
+        self._unread = bytearray()
+        self._is_reading = True
+        self._is_lost = False
+        """The other end is closed."""
+        self._is_over = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes to the slot."""
         self._slot.hear(bytes(data))
 
+    def is_reading(self) -> bool:
+        """Whether it reads."""
+        return self._is_reading and not self._is_over
+
+    def pause_reading(self) -> None:
+        """Leave what comes from now on."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Read on, beginning with what was left."""
+        self._is_reading = True
+        self._loop.call_soon(self._read)
+
     def abort(self) -> None:
         """Close the channel."""
+        self._is_over = True
+
+    def receive(self, data: bytes) -> None:
+        """Bytes arrive."""
+        self._unread += data
+        self._read()
+
+    def lose(self) -> None:
+        """The other end closes, behind all bytes."""
+        self._is_lost = True
+        self._read()
+
+    def _read(self) -> None:
+        if self._unread and self.is_reading():
+            data = bytes(self._unread)
+            self._unread.clear()
+            self._protocol.data_received(data)
+        if self._is_lost and not self._unread and self.is_reading():
+            self._is_over = True
+            self._protocol.connection_lost(None)
 
 
 class SimSlot:
@@ -131,7 +173,7 @@ class SimSlot:
         self._forks = forks
         self._loop = node.loop
         self._reader = SlotFrameReader()
-        self._protocol: asyncio.Protocol | None = None
+        self._transport: SimTransport | None = None
         self._on_end: Callable[[], None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._heard: deque[list[object]] = deque()
@@ -156,8 +198,8 @@ class SimSlot:
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """See `ForkedSlot.connect`."""
-        self._protocol = protocol
-        protocol.connection_made(SimTransport(self))
+        self._transport = SimTransport(self, protocol, self._loop)
+        protocol.connection_made(self._transport)
         self._loop.call_later(self.warm_s(), self._say, messages.READY, [])
 
     def warm_s(self) -> float:
@@ -200,15 +242,15 @@ class SimSlot:
     # -- the process ---------------------------------------------------------------------------
     def die(self) -> None:
         """Exit: the channel closes, and then the host sees the exit."""
-        protocol = self._protocol
+        transport = self._transport
         if self.is_dead:
             return
         self.kill()
-        if protocol is not None and self._node.is_alive:
+        if transport is not None and self._node.is_alive:
             if self._world.brisk:  # after what it said
-                self._loop.call_later(HEARD_S, protocol.connection_lost, None)
+                self._loop.call_later(HEARD_S, transport.lose)
             else:
-                self._loop.call_soon(protocol.connection_lost, None)
+                self._loop.call_soon(transport.lose)
 
     def _say(self, *parts: object) -> None:
         self._node.events += 1
@@ -221,8 +263,8 @@ class SimSlot:
 
     def _deliver(self, data: bytes) -> None:
         self._node.events += 1
-        if self._node.is_alive and self._protocol is not None:
-            self._protocol.data_received(data)
+        if self._node.is_alive and self._transport is not None:
+            self._transport.receive(data)
 
     def hear(self, data: bytes) -> None:
         """Receive bytes from the host."""
