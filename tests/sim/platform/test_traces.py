@@ -12,6 +12,8 @@ they can be compared, and why:
   it. The kernel charges a request when it starts with what it will cost, the store with what it
   expects, and corrects that when the request ends.
 * With several hosts, no resizing: each host shrinks by its own idle slots.
+* No request is short enough for a slot to have its next one before it is done. What is taken back
+  from such a slot waits for its answer, which the kernel does not have.
 """
 
 import random
@@ -21,7 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sim.platform.trace import Trace, TraceBatch, by_kernel, by_platform
 
+from assay.worker.assignment import AHEAD_HOLD_S_MAX
+
 AFTER_NS = 10**9
+SHORTEST_S = 1.05 * AHEAD_HOLD_S_MAX
 ROUNDING_NS = 10
 """The loop's time is a float, and two timers within a nanosecond are one."""
 
@@ -39,7 +44,9 @@ def drawn(
     names = [f"tenant{number}" for number in range(tenants)]
     weights = {name: draw.choice([0.5, 1.0, 1.0, 3.0]) for name in names}
     # Half a microsecond, so that the float's rounding does not change whole microseconds.
-    cost_ns = {(n, j): span_ns(0.01, 0.6) // 1_000 * 1_000 + 500 for n in names for j in range(9)}
+    cost_ns = {
+        (n, j): span_ns(SHORTEST_S, 0.6) // 1_000 * 1_000 + 500 for n in names for j in range(9)
+    }
     made = []
     for number in range(batches):
         tenant = names[number % tenants]
@@ -48,7 +55,7 @@ def drawn(
         for _ in range(draw.randint(1, requests)):
             last = draw.choice(used) if draw.random() < 0.3 else used[-1]
             own = [
-                (cost_ns[tenant, j] if tenants > 1 else span_ns(0.01, 0.6))
+                (cost_ns[tenant, j] if tenants > 1 else span_ns(SHORTEST_S, 0.6))
                 if j in used and j <= last
                 else 0
                 for j in range(stages)

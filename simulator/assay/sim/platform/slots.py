@@ -111,7 +111,7 @@ class SimTransport(asyncio.Transport):
 
     def __init__(
         self, slot: "SimSlot", protocol: asyncio.Protocol, loop: asyncio.AbstractEventLoop
-    ):
+    ) -> None:
         super().__init__()
         self._slot = slot
         self._protocol = protocol
