@@ -2,8 +2,9 @@
 
 An entry is a folder named after all that decides its content: compiler, flags, the headers' names.
 It holds GCC's file and a stamp of the files that went into it, so that an upgraded library makes a
-new one. It is made beside the compilations, which do without until then. A compilation that names an entry also brings the header as text: where GCC finds the entry
-gone or unfit, it reads the text, and the object is the same.
+new one. It is made beside the compilations, which do without until then. A compilation that names
+an entry also brings the header as text: where GCC finds the entry gone or unfit, it reads the text,
+and the object is the same.
 
 Only text of `prelude_text` is ever compiled here. A source cannot name a header of its own, and its
 box shows this directory read-only.
