@@ -277,4 +277,23 @@ PLAN_MUTANTS: Final = (
         ("max(one.queued + one.running, to_come[one.stage])", "one.queued + one.running"),
         ("max(d.slots, held.get(d.stage, 0))", "d.slots"),
     ),
+    *_of(
+        "arrivals",
+        f"{CORE}/futures.py",
+        ("futures",),
+        ("        position = not_yet(position, past_arrived, factor, open_ns)", "        pass"),
+        ("        late_ns = max(open_ns - past_arrived[0], 0)", "        pass"),
+    ),
+    *_of(
+        "the next batch",
+        f"{CORE}/coming.py",
+        ("coming",),
+        ("        if one.mostly_free:", "        if False:"),
+    ),
+    *_of(
+        "floor",
+        "services/assay/planner/service/controller.py",
+        ("controller",),
+        ("        if self._wake.is_set():\n            return\n", ""),
+    ),
 )  # fmt: skip

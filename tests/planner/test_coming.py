@@ -17,6 +17,7 @@ from assay.planner.core.coming import (
     OVERDUE_SHARE,
     Expected,
     Foreseen,
+    Need,
     after_this,
     comes_before_a_start,
     coming,
@@ -146,25 +147,34 @@ LEVELS = st.lists(st.integers(0, 50), max_size=30)
 
 @given(
     level=LEVELS,
-    batches=st.lists(st.tuples(st.integers(0, 100), LEVELS), max_size=3),
+    batches=st.lists(st.tuples(st.integers(0, 100), LEVELS, st.booleans()), max_size=3),
+    free=st.booleans(),
     ahead_s=st.integers(0, 60),
 )
 def test_what_is_needed_ahead_is_the_most_at_once_until_a_slot_ordered_now_is_ready(
-    level, batches, ahead_s
+    level, batches, free, ahead_s
 ):
-    shifted = [(to_ns(after_s), slots) for after_s, slots in batches]
-    found = needed_ahead(level, shifted, to_ns(ahead_s), FEW)
-    bins = -(-ahead_s // 5) + 1
-    coming_by_bin = [
-        sum(
-            slots[b - after_s // 5]
-            for after_s, slots in batches
-            if 0 <= b - after_s // 5 < len(slots)
-        )
-        for b in range(bins)
+    """What is mostly free counts once for all: a lone call beside a batch of brief requests finds
+    that batch's slot free."""
+
+    def need(after_s, slots, mostly_free):
+        return Need(after_ns=to_ns(after_s), slots_by_bin=slots, mostly_free=mostly_free)
+
+    def at(one, b):
+        after_s, slots, _ = one
+        return slots[b - after_s // 5] if 0 <= b - after_s // 5 < len(slots) else 0
+
+    present = (0, level, free)
+    coming = [need(*one) for one in batches]
+    found = needed_ahead(need(*present), coming, to_ns(ahead_s), FEW)
+    bins = range(-(-ahead_s // 5) + 1)
+    both = [
+        sum(at(one, b) for one in (present, *batches) if not one[2])
+        + max((at(one, b) for one in (present, *batches) if one[2]), default=0)
+        for b in bins
     ]
-    both = [n + (level[b] if b < len(level) else 0) for b, n in enumerate(coming_by_bin)]
-    assert found == (max(both) if any(coming_by_bin) else 0)
+    is_any = any(at(one, b) for one in batches for b in bins)
+    assert found == (max(both) if is_any else 0)
 
 
 @given(
@@ -267,7 +277,9 @@ def test_a_plan_of_the_coming_batch_says_what_it_needs_from_its_opening_on():
 # -- how long --------------------------------------------------------------------------------------
 
 
-EXPECTED = Expected(origin=np.zeros(0, np.int64), slots_by_bin=((20,), ()), cost=200.0)
+EXPECTED = Expected(
+    origin=np.zeros(0, np.int64), slots_by_bin=((20,), ()), cost=200.0, mostly_free=(False, False)
+)
 
 
 def held(gaps_s, rested_s, waited_s=0.0):

@@ -148,3 +148,30 @@ def test_a_batch_that_runs_late_is_expected_to_go_on_late():
         for now in (to_ns(50), to_ns(75))
     ]
     assert ends[1] > 1.4 * ends[0]
+
+
+@pytest.mark.parametrize("behind", [0, 10, 20])
+def test_what_should_have_arrived_by_now_is_spread_over_the_rest_of_the_curve(behind):
+    """Else every plan of a batch that is behind by chance would see a burst at its own moment."""
+    history = past_batch(np.arange(400) * to_ns(0.25), np.ones((400, 2), np.int64))
+    now_s, arrived = 50.0, 200 - behind
+    batch = replace(
+        fresh_batch(size=400),
+        arrived=arrived,
+        ended_natural_ns=1,
+        arrivals_ns=np.arange(arrived) * to_ns(0.25),
+    )
+    for future in drawn(task(history=(history,), batch=batch), to_ns(now_s)):
+        release_s = future.demand.release_ns / SECOND_NS
+        assert len(release_s) == 200 + behind
+        assert np.histogram(release_s, np.arange(now_s, 101))[0].max() <= 14, "four per second"
+
+
+def test_a_batch_of_which_nothing_has_arrived_begins_later_and_not_all_at_once():
+    history = past_batch(np.arange(100) * to_ns(1), np.ones((100, 2), np.int64))
+    batch = replace(fresh_batch(size=100), arrived=0)
+    for late_s in (0, 30):
+        for future in drawn(task(history=(history,), batch=batch), to_ns(late_s)):
+            first, last = future.demand.release_ns.min(), future.demand.release_ns.max()
+            assert to_ns(late_s) <= first <= to_ns(late_s + 10)
+            assert to_ns(late_s + 90) <= last <= to_ns(late_s + 99)

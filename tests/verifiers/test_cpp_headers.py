@@ -1,7 +1,7 @@
 """Precompiled headers make no difference but time, and no source can change one."""
 
 import fcntl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,10 @@ from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import open_command_launcher
 from assay.sandbox.launchers.order import Inside
-from assay.sandbox.port import CommandRun, Limits
+from assay.sandbox.port import CommandRun, Limits, SandboxError
 from assay.verifiers.code.cpp import headers as store
 from assay.verifiers.code.cpp.compiler import Compiler, open_compiler
-from assay.verifiers.code.cpp.headers import PRECOMPILED, PrecompiledHeaders
+from assay.verifiers.code.cpp.headers import PRECOMPILED, PrecompiledHeaders, at_once
 from assay.verifiers.code.cpp.prelude import EVERYTHING
 from assay.verifiers.code.settings import CppSettings
 from assay.verifiers.local import MemoryArtifacts
@@ -56,7 +56,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiler(shared: Path, eager: None) -> Iterator[Compiler]:
-    made = open_compiler(SandboxSettings(), MemoryArtifacts(), shared)
+    made = open_compiler(SandboxSettings(), MemoryArtifacts(), shared, beside=at_once)
     yield made
     made.close()
 
@@ -184,6 +184,30 @@ def test_an_entry_is_made_only_when_it_pays_and_by_one_process(
     assert PrecompiledHeaders(folder, b"1").prelude(("map",), (), make).options
     assert len(made) == 1
     assert not PrecompiledHeaders(folder, b"2").prelude(("map",), (), make).options
+
+
+def test_no_source_waits_for_an_entry_and_what_cannot_be_made_is_not_tried_again(
+    tmp_path: Path, eager: None
+) -> None:
+    jobs: list[Callable[[], None]] = []
+    folder = tmp_path / "headers"
+    folder.mkdir()
+    headers = PrecompiledHeaders(folder, b"1", beside=jobs.append)
+
+    def fails(_: bytes) -> Mapping[str, bytes]:
+        raise SandboxError("no box")
+
+    assert not headers.prelude(("map",), (), lambda _: ENTRY).options
+    assert not headers.prelude(("set",), (), fails).options
+    assert len(jobs) == 1, "one at a time"
+    jobs.pop()()
+    assert headers.prelude(("map",), (), fails).options
+    for _ in range(2):
+        assert not headers.prelude(("set",), (), fails).options
+        while jobs:
+            jobs.pop()()
+    assert not headers.prelude(("set",), (), lambda _: ENTRY).options
+    assert jobs == []
 
 
 def test_a_changed_library_makes_another_entry(tmp_path: Path, eager: None) -> None:

@@ -38,18 +38,18 @@ def test_calls_of_no_distance_are_refused(capsys):
 
 
 @pytest.mark.parametrize("gap_s", [5.0, 10.0, 30.0])
-def test_beside_lone_calls_no_pool_turns_more_than_twice_per_minute_and_none_costs_more(gap_s):
+def test_beside_lone_calls_no_pool_turns_more_than_twice_per_minute_at_a_tenth_less(gap_s):
     ours, reaction = run_lone([gap_s], [1, 2, 3], PlanSettings())
     assert max(ours.reversals_per_minute) <= PER_MINUTE_MAX
-    assert ours.slot_seconds <= reaction.slot_seconds
+    assert ours.slot_seconds <= 0.9 * reaction.slot_seconds
     assert ours.wait_p95_s <= reaction.wait_p95_s
     assert ours.in_time == 1.0
 
 
-def test_without_a_price_of_having_a_slot_again_pools_turn_several_times_as_often():
+def test_without_a_price_of_having_a_slot_again_pools_turn_more_than_twice_as_often():
     plain = PlanSettings(keep_price_s=0.0)
     (found,) = run_lone([10.0], [1], plain, policies=["assay"])
-    assert found.reversals_per_minute[0] > 3 * PER_MINUTE_MAX
+    assert found.reversals_per_minute[0] > 2 * PER_MINUTE_MAX
 
 
 def test_turns_are_changes_against_the_one_before():

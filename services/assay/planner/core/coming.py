@@ -22,6 +22,7 @@ from assay.model.arrays import SECOND_NS, Ints, to_ns
 from assay.model.observation import Observation, OpenBatch, PastBatch, PoolView, TaskView
 from assay.planner.core.demand import budget_ns
 from assay.planner.core.plan import make_plan
+from assay.planner.core.shape import StagePlan
 
 OVERDUE_SHARE: Final = 0.5
 """A task whose batch is later than its longest gap by this share of it is taken to have stopped."""
@@ -77,6 +78,8 @@ class Expected:
     """By pool; bins count from the opening. Empty = every slot can be ordered in time later."""
     cost: float
     """Of the capacity of the whole batch, in the unit of the pools' costs times seconds."""
+    mostly_free: tuple[bool, ...] = ()
+    """By pool, as `Need.mostly_free`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,6 +88,32 @@ class Coming:
 
     after_ns: int
     slots_by_bin: tuple[tuple[int, ...], ...]
+    mostly_free: tuple[bool, ...]
+    """By pool, as `Need.mostly_free`."""
+
+    def at(self, j: int) -> "Need":
+        """What it needs of pool `j`."""
+        return Need(
+            after_ns=self.after_ns,
+            slots_by_bin=self.slots_by_bin[j],
+            mostly_free=self.mostly_free[j],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Slots of one pool that one batch, or all that are open, need."""
+
+    after_ns: int
+    """From now to the first bin."""
+    slots_by_bin: Sequence[int]
+    mostly_free: bool
+    """They work for at most `epsilon` of the time, so others find them free in nearly all cases."""
+
+
+def is_mostly_free(stage: StagePlan, settings: PlanSettings) -> bool:
+    """Whether the plan's slots of this stage work for at most `epsilon` of their time."""
+    return stage.demand_s <= settings.epsilon * stage.planned_s
 
 
 def lead_ns(pool: PoolView) -> int:
@@ -165,8 +194,12 @@ def expect(observation: Observation, k: int, settings: PlanSettings) -> Expected
         pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / SECOND_NS)
         for stage, pool in zip(plan.stages, pools, strict=True)
     )
-    levels = tuple(stage.slots_by_bin[ahead:] for stage in plan.stages)
-    return Expected(origin=newest.arrived_ns, slots_by_bin=levels, cost=cost)
+    return Expected(
+        origin=newest.arrived_ns,
+        slots_by_bin=tuple(stage.slots_by_bin[ahead:] for stage in plan.stages),
+        cost=cost,
+        mostly_free=tuple(is_mostly_free(stage, settings) for stage in plan.stages),
+    )
 
 
 def opening(observation: Observation, k: int, opened_ns: int) -> Observation:
@@ -226,20 +259,24 @@ def coming(
     patience_ns = OVERDUE_SHARE * max(task.gaps_ns, default=0) + to_ns(settings.tick_s)
     if when.stood_ns >= standby_ns(expected, pools, settings) or when.overdue_ns > patience_ns:
         return None
-    return Coming(after_ns=when.after_ns, slots_by_bin=expected.slots_by_bin)
+    return Coming(
+        after_ns=when.after_ns,
+        slots_by_bin=expected.slots_by_bin,
+        mostly_free=expected.mostly_free,
+    )
 
 
 def needed_ahead(
-    level: Sequence[int],
-    batches: Iterable[tuple[int, Sequence[int]]],
-    ahead_ns: int,
-    settings: PlanSettings,
+    present: Need, batches: Iterable[Need], ahead_ns: int, settings: PlanSettings
 ) -> int:
     """Slots that open and coming batches need together before one ordered now is ready.
 
+    Slots that are mostly free are there for all batches whose slots are: a sum of what each needs
+    would hold a slot per task where one serves them all.
+
     Args:
-        level: slots by bin that the open batches need from now on.
-        batches: of each coming batch, the time to its opening in nanoseconds and its slots by bin.
+        present: of the open batches.
+        batches: of each coming batch.
         ahead_ns: from ordering a slot until it is ready.
         settings: how to plan.
 
@@ -247,13 +284,20 @@ def needed_ahead(
         0 where no coming batch needs a slot so soon: the plan of the open batches is enough.
     """
     tick_ns, bins = to_ns(settings.tick_s), bins_ahead(ahead_ns, settings)
-    more = np.zeros(bins, np.int64)
-    for after_ns, slots in batches:
-        first = after_ns // tick_ns
-        part = slots[: max(bins - first, 0)]
-        more[first : first + len(part)] += np.array(part, np.int64)
-    if not more.any():
+    own, shared = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+
+    def add(one: Need) -> None:
+        first = one.after_ns // tick_ns
+        part = np.array(one.slots_by_bin[: max(bins - first, 0)], np.int64)
+        into = slice(first, first + len(part))
+        if one.mostly_free:
+            shared[into] = np.maximum(shared[into], part)
+        else:
+            own[into] += part
+
+    for one in batches:
+        add(one)
+    if not (own + shared).any():
         return 0
-    present = level[:bins]
-    more[: len(present)] += np.array(present, np.int64)
-    return int(more.max())
+    add(present)
+    return int((own + shared).max())

@@ -370,6 +370,19 @@ def pace_of(
 
 
 @jit
+def not_yet(position: int, past_arrived: Ints, factor: float, open_ns: int) -> int:
+    """The first past request from `position` on that arrives later than now, at this pace.
+
+    A batch can be behind by chance. What should have arrived does not come all at once: given how
+    many have arrived, the others are spread like the rest of the curve. A burst that only the
+    forecast knows would be planned for at every moment.
+    """
+    while position < len(past_arrived) and past_arrived[position] * factor <= open_ns:
+        position += 1
+    return position
+
+
+@jit
 def fill_coming(
     now_ns: int,
     batch: Batch,
@@ -391,15 +404,21 @@ def fill_coming(
     release, service, key, _ = out
     rows, stages = past_service.shape
     coming = len(release) - there
-    position, factor = pace_of(now_ns - opened_ns, batch, arrivals_ns, past_arrived, coming)
+    open_ns = now_ns - opened_ns
+    position, factor = pace_of(open_ns, batch, arrivals_ns, past_arrived, coming)
+    late_ns = 0
+    if arrived:
+        position = not_yet(position, past_arrived, factor, open_ns)
+    else:  # it has not begun
+        late_ns = max(open_ns - past_arrived[0], 0)
     first = min(position, rows - 1)
     tally = draw_rows(first, rows, luck, arrived, coming)
     i = there
     for row in range(first, rows):
         for _ in range(tally[row]):
-            after = int(past_arrived[row] * factor)
+            after = int(past_arrived[row] * factor) + late_ns
             if position == rows:
-                after = now_ns - opened_ns + (i - there + 1) * STRAGGLERS_NS // coming
+                after = open_ns + (i - there + 1) * STRAGGLERS_NS // coming
             near = like(row, rows, luck[arrived + i - there])
             left = 0
             for j in range(stages):

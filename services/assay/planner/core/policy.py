@@ -15,11 +15,13 @@ from assay.planner.core.coming import (
     Coming,
     Expected,
     Foreseen,
+    Need,
     after_this,
     comes_before_a_start,
     coming,
     expect,
     foreseen,
+    is_mostly_free,
     lead_ns,
     needed_ahead,
 )
@@ -253,12 +255,14 @@ def with_coming(
     offset_ns, targets, nodes = observation.now_ns - plan.now_ns, [], []
     for j, (stage, pool) in enumerate(zip(plan.stages, observation.pools, strict=True)):
         level = stage.slots_by_bin[offset_ns // to_ns(settings.tick_s) :]
-        mine = [(one.after_ns, one.slots_by_bin[j]) for one in batches]
-        slots = needed_ahead(level, mine, pool.startup_ns, settings)
+        free = is_mostly_free(stage, settings)
+        present = Need(after_ns=0, slots_by_bin=level, mostly_free=free)
+        mine = [one.at(j) for one in batches]
+        slots = needed_ahead(present, mine, pool.startup_ns, settings)
         targets.append(max(sizing.targets[j], min(slots, pool.cap)))
         held = sizing.nodes[j] if sizing.nodes else 0
         if pool.nodes is not None:
-            slots = needed_ahead(level, mine, lead_ns(pool), settings)
+            slots = needed_ahead(present, mine, lead_ns(pool), settings)
             held = max(held, min(-(-slots // pool.nodes.slots), pool.nodes.cap))
         nodes.append(held)
     return replace(

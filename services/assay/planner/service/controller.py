@@ -34,6 +34,8 @@ from assay.edge.lifecycle import going_on, to_its_end
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
 from assay.planner.service.floor import (
+    FLOOR_SHARE_MAX,
+    FLOOR_SOON_S,
     FLOOR_STEP_S,
     GRACE_S,
     StagesKept,
@@ -274,15 +276,34 @@ class Controller:
         self._fresh_until_ns = self._clock.monotonic_ns() + int((seconds + GRACE_S) * 1e9)
 
     async def _hold_floor(self) -> None:
+        pause_s = FLOOR_SOON_S
         while True:
-            await self._clock.sleep(FLOOR_STEP_S)
-            is_fresh = self._clock.monotonic_ns() < self._fresh_until_ns
+            await self._until_something_happens(FLOOR_STEP_S)
+            await self._clock.sleep(pause_s)
+            pause_s, begun_ns = FLOOR_SOON_S, self._clock.monotonic_ns()
+            is_fresh = begun_ns < self._fresh_until_ns
             if not self.leading or (is_fresh and not self._wake.is_set()):
                 continue
             try:
                 await self.react(is_fresh=is_fresh)
             except AssayError as error:
                 log.info("floor_not_held", why=error.message)
+            took_s = (self._clock.monotonic_ns() - begun_ns) / 1e9
+            pause_s = max(FLOOR_SOON_S, took_s / FLOOR_SHARE_MAX)
+
+    async def _until_something_happens(self, most_s: float) -> None:
+        """Something has happened that no step has looked at, or the time is up."""
+        if self._wake.is_set():
+            return
+        waits = [
+            asyncio.ensure_future(self._clock.sleep(most_s)),
+            asyncio.ensure_future(self._wake.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
 
     async def react(self, *, is_fresh: bool = False) -> None:
         """Without a fresh plan: hold at least what waits and runs. Where the plan is fresh and

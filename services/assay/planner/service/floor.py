@@ -14,7 +14,12 @@ from assay.model.keep_alive import KeepAlive, Kept, keep_prices
 from assay.planner.session.messages import PoolState, SetSlots, StageLimits, resting
 
 FLOOR_STEP_S: Final = 1.0
-"""How often the floor is looked at while no plan is fresh."""
+"""How often the floor is looked at while no plan is fresh and nothing happens."""
+FLOOR_SOON_S: Final = 0.2
+"""When it is looked at after something has happened that no step has looked at until then. A
+request of a new kind would else wait for up to `FLOOR_STEP_S` at each of its stages."""
+FLOOR_SHARE_MAX: Final = 0.1
+"""Share of the time that looking at it may take, where many hosts answer slowly."""
 GRACE_S: Final = 2.0
 """A plan is fresh until its next step is due, and this much longer."""
 

@@ -28,8 +28,10 @@ from assay.verifiers.code.cpp.headers import (
     DEPENDENCIES,
     HEADER,
     PRECOMPILED,
+    Beside,
     PrecompiledHeaders,
     Prelude,
+    in_background,
 )
 from assay.verifiers.code.cpp.keys import program_prefix
 from assay.verifiers.code.cpp.linkers import faster_linker
@@ -312,13 +314,20 @@ class Compiler:
         )
 
 
-def open_compiler(sandbox: SandboxSettings, artifacts: Artifacts, shared: Path | None) -> Compiler:
+def open_compiler(
+    sandbox: SandboxSettings,
+    artifacts: Artifacts,
+    shared: Path | None,
+    *,
+    beside: Beside = in_background,
+) -> Compiler:
     """Open the compiler with its launcher.
 
     Args:
         sandbox: the operator's settings.
         artifacts: keeps the results.
         shared: a directory of the platform for precompiled headers; `None`: none are used.
+        beside: how to make one.
 
     Raises:
         IsolationUnavailable: this host cannot isolate untrusted code.
@@ -330,7 +339,8 @@ def open_compiler(sandbox: SandboxSettings, artifacts: Artifacts, shared: Path |
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     launcher = open_command_launcher(sandbox, Clock(), inside=Inside(readable=(folder,)))
     # Without isolation a source's box could write what the next source reads.
-    headers = PrecompiledHeaders(folder, _compiler()[1]) if launcher.isolated else None
+    version = _compiler()[1]
+    headers = PrecompiledHeaders(folder, version, beside=beside) if launcher.isolated else None
     return Compiler(launcher, artifacts, headers=headers, sandbox=sandbox)
 
 

@@ -2,8 +2,9 @@
 
 An entry is a folder named after all that decides its content: compiler, flags, the headers' names.
 It holds GCC's file and a stamp of the files that went into it, so that an upgraded library makes a
-new one. A compilation that names an entry also brings the header as text: where GCC finds the entry
-gone or unfit, it reads the text, and the object is the same.
+new one. It is made beside the compilations, which do without until then. A compilation that names
+an entry also brings the header as text: where GCC finds the entry gone or unfit, it reads the text,
+and the object is the same.
 
 Only text of `prelude_text` is ever compiled here. A source cannot name a header of its own, and its
 box shows this directory read-only.
@@ -16,13 +17,14 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from assay.core.tools.lru import LruCache
-from assay.sandbox.port import MIB
+from assay.sandbox.port import MIB, SandboxError
 from assay.verifiers.code.cpp.prelude import EVERYTHING, prelude_text
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,18 @@ _SIGHTINGS_OF_EVERYTHING: Final = 2
 
 Make = Callable[[bytes], Mapping[str, bytes]]
 """Compiles the text of a header; returns `PRECOMPILED` and `DEPENDENCIES`, or nothing."""
+Beside = Callable[[Callable[[], None]], None]
+"""Runs a job, now or while its caller goes on."""
+
+
+def at_once(job: Callable[[], None]) -> None:
+    """Run the job; the caller waits."""
+    job()
+
+
+def in_background(job: Callable[[], None]) -> None:
+    """Run the job in a thread, which ends with the process."""
+    threading.Thread(target=job, name="precompiled header", daemon=True).start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,27 +71,34 @@ class Prelude:
 class PrecompiledHeaders:
     """The entries of a folder that several processes share."""
 
-    def __init__(self, folder: Path, compiler: bytes) -> None:
-        """Use `folder`, which exists; `compiler` is the version of what reads the entries."""
+    def __init__(self, folder: Path, compiler: bytes, *, beside: Beside = at_once) -> None:
+        """Use `folder`, which exists.
+
+        Args:
+            folder: the entries.
+            compiler: the version of what reads them.
+            beside: how to make one.
+        """
         self._folder = folder
+        self._beside = beside
+        self._is_making = False
+        self._not_made: set[str] = set()
+        """Keys of entries that cannot be made."""
         self._compiler = compiler
         self._seen: LruCache[str, int] = LruCache(weight_max=_SEEN_MAX)
         self._usable: LruCache[str, bool] = LruCache(weight_max=_SEEN_MAX)
 
     def prelude(self, headers: tuple[str, ...], flags: tuple[str, ...], make: Make) -> Prelude:
-        """Return how to compile a source that begins with `headers`; makes the entry if it pays.
+        """Return how to compile a source that begins with `headers`; has the entry made if it pays.
 
-        While another process makes it, the source is compiled without.
-
-        Raises:
-            SandboxError: from `make`.
+        While it is made, here or by another process, sources are compiled without.
         """
         if not headers:
             return Prelude()
         key = self._key(headers, flags)
         usable = self._usable.get(key)
         if usable is None:
-            usable = self._found_or_made(key, headers, make)
+            usable = self._found_or_begun(key, headers, make)
             if usable is not None:
                 self._usable.put(key, usable)
         return self._prelude(key, headers) if usable else Prelude()
@@ -114,25 +135,38 @@ class PrecompiledHeaders:
         except (OSError, ValueError):
             return False
 
-    def _found_or_made(self, key: str, headers: tuple[str, ...], make: Make) -> bool | None:
-        """Whether there is an entry now; `None`: not yet."""
+    def _found_or_begun(self, key: str, headers: tuple[str, ...], make: Make) -> bool | None:
+        """Whether there is an entry; `None`: not yet."""
         if self._is_current(key):
             return True
-        if not self._is_worth_it(key, headers):
+        if key in self._not_made:
+            return False
+        if not self._is_worth_it(key, headers) or self._is_making:
             return None
-        text = prelude_text(headers)
-        with self._alone() as alone:
-            if not alone:
-                return None
-            if self._is_current(key):
-                return True
-            made = make(text)
-            if PRECOMPILED not in made or DEPENDENCIES not in made:
-                _log.info("no precompiled header for %s", text.decode("ascii").split("\n")[0])
-                return False
-            self._publish(key, made)
-            self._drop_old()
-            return True
+        self._is_making = True
+        self._beside(lambda: self._make_entry(key, prelude_text(headers), make))
+        if key in self._not_made:
+            return False
+        return self._is_current(key) or None
+
+    def _make_entry(self, key: str, text: bytes, make: Make) -> None:
+        """Make it, unless another process does or did; no source depends on whether it succeeds."""
+        try:
+            with self._alone() as alone:
+                if not alone or self._is_current(key):
+                    return
+                made = make(text)
+                if PRECOMPILED not in made or DEPENDENCIES not in made:
+                    _log.info("no precompiled header for %s", text.decode("ascii").split("\n")[0])
+                    self._not_made.add(key)
+                    return
+                self._publish(key, made)
+                self._drop_old()
+        except (OSError, SandboxError) as error:
+            _log.warning("no precompiled header: %s", error)
+            self._not_made.add(key)
+        finally:
+            self._is_making = False
 
     def _publish(self, key: str, made: Mapping[str, bytes]) -> None:
         for left in self._folder.parent.glob(f"{_UNFINISHED}*"):  # by a process that was killed

@@ -43,6 +43,8 @@ SPAN_S, HINT_S, GAP_S = 40.0, 4.0, 8.0
 """Of a batch: its arrivals, the time from its hint to the first, and from its end to the next."""
 SPREAD: Final = 0.5
 """Of the times between lone calls: sigma of their logarithm."""
+LONE_BUDGET_S: Final = 0.02
+"""D of a lone call: the service's, 2 % of what the call takes."""
 REACT_EVERY_S: Final = 1.0
 POLICIES: Final = ("assay", "reaction")
 
@@ -105,6 +107,7 @@ def alone(task: TaskLoad, *, gap_s: float, spread: float) -> TaskLoad:
         gap_sigma=spread,
         starts_after_s=gap_s / (2 if task is CPP else 1),
         trainer_gpus=0.0,
+        delay_budget_s=LONE_BUDGET_S,
     )
 
 
