@@ -127,7 +127,7 @@ class SimTransport(asyncio.Transport):
         self._slot.hear(bytes(data))
 
     def is_reading(self) -> bool:
-        """Whether it reads."""
+        """Whether it reads what comes."""
         return self._is_reading and not self._is_over
 
     def pause_reading(self) -> None:
@@ -140,11 +140,11 @@ class SimTransport(asyncio.Transport):
         self._loop.call_soon(self._read)
 
     def abort(self) -> None:
-        """Close the channel."""
+        """Close the channel at once."""
         self._is_over = True
 
     def receive(self, data: bytes) -> None:
-        """Bytes arrive."""
+        """Bytes arrive from the slot."""
         self._unread += data
         self._read()
 
