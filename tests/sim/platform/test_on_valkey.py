@@ -21,7 +21,7 @@ from assay.sim.replay.on_store import Difference, Replay, is_fit
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 
-SEEDS = (84, 251, 134, 250)
+SEEDS = (84, 251, 288, 134, 250)
 """With few close deadlines (`is_fit`), and with all that makes a replay hard: lost and returned
 leases, hosts that are given up, cancellations; in the last two, whole groups."""
 CHECKPOINT_EVERY = 150

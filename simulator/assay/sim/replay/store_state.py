@@ -25,6 +25,7 @@ NOT_COMPARED: Final = {
     "due": "the clock; the members are those of `open`",
     "hinted": "the clock; the members are those of `hints`",
     "gone": "the clock",
+    "gp": "an index for the time of sealing; whom it told is part of `g`, and what in the log",
     "tt": "the clock",
     "used": "the order of tasks is compared by the command `tasks`",
     "t": "compared by the commands `get_task` and `history`",
