@@ -20,6 +20,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.math import controls, grammar, search
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.extract import CARRIERS
 from assay.verifiers.math.notation import _repeating, tidy
 from assay.verifiers.math.verify import judge as compare
 
@@ -116,7 +117,7 @@ DIFFERENT = [
 
 
 def carriers(answer: str) -> Iterator[str]:
-    for strategy in controls.CARRIERS:
+    for strategy in CARRIERS:
         yield controls.carried(answer, strategy)
 
 

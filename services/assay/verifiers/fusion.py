@@ -25,10 +25,9 @@ from assay.verifiers.port import (
     TrustingHandler,
     Work,
 )
+from assay.verifiers.total import TRIVIAL
 
 HANDLER: Final = "assay.verifiers.fusion:FusedHandler"
-TRIVIAL: Final = ("", "0")
-"""Responses of controls where the first handler has no trusted one."""
 Defined = Mapping[PipelineName, PipelineDefinition]
 
 
@@ -140,7 +139,8 @@ class FusedHandler:
         first = self._parts[0]
         if isinstance(first, TrustingHandler):
             return first.trusted(work)
-        tried = [replace(work, response=response, messages=()) for response in TRIVIAL]
+        responses = dict.fromkeys(response for response, _ in TRIVIAL)
+        tried = [replace(work, response=response, messages=()) for response in responses]
         return next((one for one in tried if not _is_ended_by(first, one)), tried[0])
 
     def close(self) -> None:

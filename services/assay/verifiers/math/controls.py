@@ -12,21 +12,12 @@ from typing import Final
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import numbers, residues
+from assay.verifiers.math.extract import CARRIERS
 from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number, Prose, Ratio
 from assay.verifiers.math.reading import Read, read_gold
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import Control
 
-CARRIERS: Final = {
-    Strategy.TAG: "<answer>{}</answer>",
-    Strategy.BOXED: "\\boxed{{{}}}",
-    Strategy.HASHES: "#### {}",
-    Strategy.ANSWER_IS: "The answer is {}.",
-    Strategy.ANSWER_COLON: "Answer: {}",
-    Strategy.TAIL: "{}",
-    Strategy.WHOLE: "{}",
-}
-"""How a response marks its answer, by the strategy that finds it."""
 _ONE_SENTENCE: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.HASHES})
 """Carriers that hold one sentence on one line."""
 _SENTENCES: Final = re.compile(r"(?a)\n|\.\s")

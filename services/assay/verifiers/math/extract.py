@@ -33,14 +33,16 @@ _ENDS_WITH_RESPONSE: Final = frozenset(
 )
 
 
-_FORMS: Final = {
-    Strategy.TAG: "<answer>0</answer>",
-    Strategy.BOXED: "\\boxed{0}",
-    Strategy.HASHES: "#### 0",
-    Strategy.ANSWER_IS: "The answer is 0",
-    Strategy.ANSWER_COLON: "Answer: 0",
+CARRIERS: Final = {
+    Strategy.TAG: "<answer>{}</answer>",
+    Strategy.BOXED: "\\boxed{{{}}}",
+    Strategy.HASHES: "#### {}",
+    Strategy.ANSWER_IS: "The answer is {}.",
+    Strategy.ANSWER_COLON: "Answer: {}",
+    Strategy.TAIL: "{}",
+    Strategy.WHOLE: "{}",
 }
-"""A right form of an answer, by strategy; any other takes a bare one."""
+"""How a response marks its answer, by the strategy that finds it."""
 
 
 class ExtractHandler:
@@ -57,7 +59,8 @@ class ExtractHandler:
     def trusted(self, work: Work) -> Work:
         """See `TrustingHandler.trusted`: one in the form that the first strategy finds."""
         settings: MathSettings = work.settings
-        return replace(work, response=_FORMS.get(settings.strategies[0], "0"), messages=())
+        carrier = CARRIERS.get(settings.strategies[0], "{}")
+        return replace(work, response=carrier.format("0"), messages=())
 
     def close(self) -> None:
         """Nothing to release."""

@@ -79,9 +79,8 @@ def plain(text: str) -> str:
     if any(map(text.__contains__, _PROOF_ENDS)):
         text = _ENDS_PROOF.sub("", text)
     text = _without_greetings(text)
-    if ("```" in text or "~~~" in text) and len(
-        _FENCE.findall(text)
-    ) % 2:  # nothing is in the block that the last one opens
+    fences = len(_FENCE.findall(text)) if "```" in text or "~~~" in text else 0
+    if fences % 2:  # nothing is in the block that the last one opens
         text = _LAST_FENCE.sub("", text)
     return text
 
