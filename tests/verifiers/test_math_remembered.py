@@ -1,18 +1,23 @@
 """What one response gave is remembered for the next: the same verdict, found once."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.math import reading, verify
+from assay.verifiers.math import audit, reading, verify
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality.comparison import Comparison
+from assay.verifiers.math.extract import CARRIERS, final_answer
 from assay.verifiers.math.verify import VerifyHandler
+from assay.verifiers.options import Strategy
 from assay.verifiers.port import ReferenceAudit, Work
+from assay.verifiers.text.answers import Extracted
 from assay.verifiers.total import HostAtFault
 
 PARTS = st.sampled_from(
@@ -24,6 +29,8 @@ PARTS = st.sampled_from(
 )
 ANSWERS = st.lists(PARTS, min_size=1, max_size=5).map("".join)
 SETTINGS = MathSettings(reference_audit=ReferenceAudit.OFF)
+NUMBERS = st.from_regex(r"-?[0-9]{1,7}(?:,[0-9]{3})?(?:\.[0-9]{1,3})?", fullmatch=True)
+STRATEGIES = st.lists(st.sampled_from(list(CARRIERS)), min_size=1, unique=True).map(tuple)
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +129,53 @@ def test_an_answer_that_was_read_without_a_module_is_read_again(
     with pytest.raises(HostAtFault, match="that_is_not_there"):
         handler._check_imports(said)
     assert reading.read_answer(text) is not read
+
+
+@given(
+    golds=st.lists(st.one_of(NUMBERS, ANSWERS), min_size=1, max_size=6),
+    strategies=STRATEGIES,
+    option_strings=st.sampled_from([(), ("A", "B"), ("1", "2")]),
+)
+def test_a_reference_has_the_faults_that_it_has_alone_whatever_was_audited_before(
+    handler: VerifyHandler,
+    golds: list[str],
+    strategies: tuple[Strategy, ...],
+    option_strings: tuple[str, ...],
+) -> None:
+    settings = MathSettings(strategies=strategies, option_strings=option_strings)
+    audits = audit.Audits(handler._passes)
+    for gold in golds:
+        reference = MathReference(answers=(gold,))
+        alone = audit.Audits(handler._passes).fault(reference, settings, "some")
+        assert audits.fault(reference, settings, "some") == alone
+
+
+@given(number=NUMBERS, strategies=STRATEGIES, random=st.randoms(use_true_random=False))
+def test_the_digits_of_a_number_do_not_change_whether_a_carrier_shows_it(
+    number: str, strategies: tuple[Strategy, ...], random: Random
+) -> None:
+    settings = MathSettings(strategies=strategies)
+    other = re.sub(r"[0-9]", lambda _: str(random.randrange(10)), number)
+    for carrier in CARRIERS.values():
+        shown = set()
+        for said in (number, other):
+            found = final_answer(carrier.format(said), settings, (said,))
+            shown.add(not isinstance(found, str) and found.text == said and not found.parts)
+        assert len(shown) == 1, (number, other, carrier)
+
+
+def test_a_number_of_a_known_shape_is_not_searched_for(
+    handler: VerifyHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+
+    def search(response: str, *rest: Any) -> Extracted | str:
+        searched.append(response)
+        return final_answer(response, *rest)
+
+    monkeypatch.setattr(audit, "final_answer", search)
+    audits = audit.Audits(handler._passes)
+    for gold, searches in (("18", 8), ("25", 0), ("36", 0), ("7", 8), ("\\frac{1}{3}", 8)):
+        searched.clear()
+        assert audits.fault(MathReference(answers=(gold,)), SETTINGS, "some") == ""
+        assert len(searched) == searches, gold
