@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ from assay.verifiers.audit import reference_key
 from assay.verifiers.port import PipelineSettings, StageDefinition
 from assay.worker.auditing import references
 from assay.worker.auditing.shares import AuditShares
-from assay.worker.auditing.slots import AuditingSlots
+from assay.worker.auditing.slots import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, AuditingSlots, _Asked
 from assay.worker.host import BackgroundTasks
 
 
@@ -110,6 +111,71 @@ async def test_each_slot_finds_out_for_itself_if_the_audit_fails_or_is_off(
     assert pids(tmp_path / "off") == one.evidence.extracted.split()
 
 
+async def test_audits_that_are_asked_together_end_each_by_itself(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[list[bool]] = []
+
+    def take(slots: AuditingSlots, tenant: TenantId) -> list[Any]:
+        asked = before(slots, tenant)
+        taken.append([one.is_alone for one in asked])
+        return asked
+
+    before = AuditingSlots._take
+    monkeypatch.setattr(AuditingSlots, "_take", take)
+    said = {"sound": "", "weak": "reference: weak", "spin": "more than 0.3 s of CPU time"}
+    asked = ["sound", "weak", "spin", "sound", "death", "weak", "exception", "sound"]
+    batches = [
+        await trainer.submit(
+            "faults.many",
+            ["pass"],
+            {"log": str(tmp_path / "audits"), "finds": finds, "number": number},
+        )
+        for number, finds in enumerate(asked)
+    ]
+    await run_host("faults.many", slots=1)
+    for finds, batch in zip(asked, batches, strict=True):
+        (found,) = await trainer.results(batch)
+        if finds in said:
+            assert found.record.reward == 1.0
+            assert said[finds] in found.evidence.extracted
+            assert bool(said[finds]) == (" " in found.evidence.extracted)
+        else:
+            assert found.record.outcome is Outcome.INFRA_FAILED, "as the handler itself"
+    assert max(map(len, taken)) > 2
+    assert [True] in taken
+    assert all(len(one) == 1 for one in taken if True in one)
+
+
+@given(
+    sizes=st.lists(st.integers(1, AT_ONCE_BYTES_MAX * 2), min_size=1, max_size=40),
+    alone=st.sets(st.integers(0, 39)),
+)
+async def test_a_message_asks_for_few_small_audits_in_order(
+    sizes: list[int], alone: set[int]
+) -> None:
+    """One that is tried again goes alone."""
+    slots = auditing_slots(Path(), finds_faults=True)
+    loop = asyncio.get_running_loop()
+    asked = [
+        _Asked(replace(claim_of("a"), reference=bytes(size)), loop.create_future(), at in alone)
+        for at, size in enumerate(sizes)
+    ]
+    slots._waiting[TenantId("a")] = deque(asked)
+    taken = []
+    while (tenant := slots._next()) is not None:
+        taken.append(slots._take(tenant))
+    assert [one for turn in taken for one in turn] == asked
+    for turn in taken:
+        assert len(turn) <= AT_ONCE_MAX
+        assert len(turn) == 1 or not any(one.is_alone for one in turn)
+        assert len(turn) == 1 or sum(len(one.claim.reference) for one in turn) <= AT_ONCE_BYTES_MAX
+    for turn, following in pairwise(taken):
+        size = sum(len(one.claim.reference) for one in (*turn, following[0]))
+        is_full = len(turn) == AT_ONCE_MAX or size > AT_ONCE_BYTES_MAX
+        assert is_full or turn[0].is_alone or following[0].is_alone
+
+
 @pytest.mark.parametrize("finds", ["exception", "death"])
 async def test_an_audit_that_fails_says_nothing_about_the_reference(
     run_host: RunHost, trainer: Trainer, tmp_path: Path, finds: str
@@ -192,25 +258,34 @@ def test_shares_of_audits_leave_room_for_who_comes_next(
 
 
 async def test_tenants_that_wait_for_audits_are_served_in_turn(tmp_path: Path) -> None:
-    slots = AuditingSlots(
-        StageDefinition(spec=StageSpec(name=StageName("s")), handler="none:none", audits=True),
-        forks=NoForks(),
-        scratch=tmp_path,
-        clock=Clock(),
-        metrics=Metrics(),
-        spawn=BackgroundTasks().spawn,
-    )
+    slots = auditing_slots(tmp_path, finds_faults=False)
     asked = [asyncio.create_task(slots.lets_pass(claim_of(name))) for name in "aaab"]
     await asyncio.sleep(0)
     turns = []
-    while (following := slots._next()) is not None:
-        turns.append(following.claim.task.tenant)
-        slots._take(following)
+    while (tenant := slots._next()) is not None:
+        assert [one.claim.task.tenant for one in slots._take(tenant)] == [tenant]
+        turns.append(tenant)
     assert turns == ["a", "b", "a", "a"]
     for one in asked:
         one.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
     await slots.close()
+
+
+def auditing_slots(scratch: Path, *, finds_faults: bool) -> AuditingSlots:
+    return AuditingSlots(
+        StageDefinition(
+            spec=StageSpec(name=StageName("s")),
+            handler="none:none",
+            audits=not finds_faults,
+            finds_faults=finds_faults,
+        ),
+        forks=NoForks(),
+        scratch=scratch,
+        clock=Clock(),
+        metrics=Metrics(),
+        spawn=BackgroundTasks().spawn,
+    )
 
 
 def claim_of(tenant: str) -> Claim:

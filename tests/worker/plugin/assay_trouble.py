@@ -81,6 +81,9 @@ STAGES = {
     "faults": stage(
         "faults", handler="FaultHandler", finds_faults=True, batch_max=2, cpu_s_max=0.3
     ),
+    "faults.many": stage(
+        "faults.many", handler="FaultHandler", finds_faults=True, batch_max=16, cpu_s_max=0.3
+    ),
     "pretends": stage("pretends", handler="AuditHandler"),
     "first": stage("first", handler="FirstHandler"),
     "group": stage(

@@ -5,6 +5,9 @@ bounds that) or by its time, whichever is first; only an answer and the CPU time
 work on the machine changes, say something about the reference. Tenants that wait are served in
 turn, and one tenant's audits never take all slots once there is a second tenant: its slow
 references delay no one else's.
+
+Audits that take less time than a message are given out several at once, all of one tenant. What
+cannot be told of one of several is found out when each of them is tried again alone.
 """
 
 import asyncio
@@ -32,16 +35,33 @@ FAULT_SLOTS_EACH: Final = 1
 """The same where an audit comes before the first response and takes longer than to judge one."""
 LOOK_S: Final = 0.5
 """Time between two looks at the CPU time of an audit, in seconds."""
+AT_ONCE_MAX: Final = 16
+"""Audits in one message, where the stage's audits come before the first response."""
+AT_ONCE_BYTES_MAX: Final = 64 * 1024
+"""Of their references; a longer one goes alone."""
 NUMBER_FIRST: Final = 1_000_000_000
 """Slots of a stage have unique numbers; the ordinary ones count from 1."""
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Asked:
     claim: Claim
     answer: asyncio.Future[messages.Found]
+    is_alone: bool = False
+    """It is tried again: it was one of several that no one could tell apart."""
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """What a slot has been given."""
+
+    tenant: TenantId
+    unanswered: deque[_Asked]
+    """In the order in which it answers; never empty."""
+    begun_ns: int
+    """The slot's CPU clock when it had sent its last answer, where the stage bounds CPU time."""
 
 
 class AuditingSlots:
@@ -76,9 +96,9 @@ class AuditingSlots:
         self._first: TenantId | None = None
         self._has_spare = False
         """A slot more, as soon as there are two tenants."""
-        self._running: dict[SlotProcess, tuple[_Asked, int]] = {}
-        """With the slot's CPU clock at the beginning, where the stage bounds CPU time."""
+        self._running: dict[SlotProcess, _Turn] = {}
         self._slots_each = FAULT_SLOTS_EACH if definition.finds_faults else SLOTS_EACH
+        self._at_once_max = AT_ONCE_MAX if definition.finds_faults else 1
 
     def resize(self, slots: int) -> None:
         """Adapt to the number of ordinary slots."""
@@ -103,9 +123,7 @@ class AuditingSlots:
         self._give_out()
         try:
             async with asyncio.timeout(self._spec.timeout_s):
-                while not (await asyncio.wait([asked.answer], timeout=self._look_s))[0]:
-                    self._look(asked)
-                return asked.answer.result()
+                return await asked.answer
         except TimeoutError:
             self._metrics.reference_audited(stage=self._spec.name, result="failed")
             return None
@@ -120,58 +138,73 @@ class AuditingSlots:
         if is_new:
             self._pool.resize(self._desired + self._has_spare)
 
-    @property
-    def _look_s(self) -> float | None:
-        return LOOK_S if self._spec.cpu_s_max is not None else None
-
-    def _look(self, asked: _Asked) -> None:
-        """End an audit that has used up its CPU time, also in a step that nothing interrupts."""
-        limit_s = self._spec.cpu_s_max
-        for slot, (running, begun_ns) in list(self._running.items()):
-            if running is asked and limit_s and slot.cpu_ns() - begun_ns >= limit_s * 1e9:
-                del self._running[slot]
-                slot.kill("its audit took too much CPU time")
-                why = f"reference: its audit takes more than {limit_s:g} s of CPU time"
-                self._answer(asked, why)
-
     def _give_out(self) -> None:
-        while (asked := self._next()) is not None:
+        while (tenant := self._next()) is not None:
             slot = self._pool.take_idle(fresh=False)
             if slot is None:
                 return
-            self._take(asked)
-            begun_ns = slot.cpu_ns() if self._spec.cpu_s_max is not None else 0
-            self._running[slot] = (asked, begun_ns)
-            task = asked.claim.task
-            slot.send(
-                messages.AUDIT,
-                (task.pipeline, task.settings_json),
-                tuple(messages.WireWork(0, b"", asked.claim.reference, b"", tenant=task.tenant)),
-            )
+            asked = self._take(tenant)
+            turn = self._running[slot] = _Turn(tenant, deque(asked), self._cpu_ns(slot))
+            slot.send(messages.AUDIT, [_wire(one.claim) for one in asked])
+            if self._spec.cpu_s_max is not None:
+                asyncio.get_running_loop().call_later(LOOK_S, self._look, slot, turn)
 
-    def _next(self) -> _Asked | None:
-        """The next audit: of the first tenant in rotation that holds fewer than all slots but
+    def _cpu_ns(self, slot: SlotProcess) -> int:
+        return slot.cpu_ns() if self._spec.cpu_s_max is not None else 0
+
+    def _next(self) -> TenantId | None:
+        """The next tenant in rotation: of those whose audits run in fewer than all slots but
         one."""
-        running = Counter(one.claim.task.tenant for one, _ in self._running.values())
-        for tenant, asked in self._waiting.items():
-            if running[tenant] < self._desired:
-                return asked[0]
-        return None
+        running = Counter(turn.tenant for turn in self._running.values())
+        return next((one for one in self._waiting if running[one] < self._desired), None)
 
-    def _take(self, asked: _Asked) -> None:
-        """Serve it; its tenant's next turn comes after those of the others."""
-        tenant = asked.claim.task.tenant
-        rest = self._waiting.pop(tenant)
-        rest.popleft()
-        if rest:
-            self._waiting[tenant] = rest
+    def _take(self, tenant: TenantId) -> list[_Asked]:
+        """The first audits of a tenant, whose next turn comes after those of the others."""
+        waiting = self._waiting.pop(tenant)
+        taken = [waiting.popleft()]
+        room = AT_ONCE_BYTES_MAX - len(taken[0].claim.reference)
+        while waiting and len(taken) < self._at_once_max and not taken[0].is_alone:
+            room -= len(waiting[0].claim.reference)
+            if room < 0 or waiting[0].is_alone:
+                break
+            taken.append(waiting.popleft())
+        if waiting:
+            self._waiting[tenant] = waiting
+        return taken
+
+    def _look(self, slot: SlotProcess, turn: _Turn) -> None:
+        """End an audit that has used up its CPU time, also in a step that nothing interrupts."""
+        limit_s = self._spec.cpu_s_max
+        if self._running.get(slot) is not turn or limit_s is None:
+            return
+        if slot.cpu_ns() - turn.begun_ns < limit_s * 1e9:
+            asyncio.get_running_loop().call_later(LOOK_S, self._look, slot, turn)
+            return
+        del self._running[slot]
+        slot.kill("its audit took too much CPU time")
+        self._end(turn, f"reference: its audit takes more than {limit_s:g} s of CPU time")
+
+    def _end(self, turn: _Turn, found: messages.Found) -> None:
+        """Its slot has ended: answer the audit that ran alone, or try each of several so."""
+        if len(turn.unanswered) == 1:
+            self._answer(turn.unanswered[0], found)
+            return
+        waiting = self._waiting.setdefault(turn.tenant, deque())
+        for one in reversed(turn.unanswered):
+            if not one.answer.done():
+                one.is_alone = True
+                waiting.appendleft(one)
+        if not waiting:
+            del self._waiting[turn.tenant]
+        self._give_out()
 
     def _forget(self, asked: _Asked) -> None:
         """Remove an audit that is answered, or for which no one waits any more."""
-        for slot, (running, _) in list(self._running.items()):
-            if running is asked:
-                slot.kill("its audit is no longer waited for")
+        asked.answer.cancel()
         tenant = asked.claim.task.tenant
+        for slot, turn in list(self._running.items()):
+            if asked in turn.unanswered and all(one.answer.done() for one in turn.unanswered):
+                slot.kill("its audits are no longer waited for")
         waiting = self._waiting.get(tenant)
         if waiting is not None and asked in waiting:
             waiting.remove(asked)
@@ -185,22 +218,27 @@ class AuditingSlots:
 
     def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
         """See `PoolUser.on_said`."""
-        found, error, slot.is_retiring = messages.read_audited(frame)
-        asked, _ = self._running.pop(slot, (None, 0))
-        if asked is None:
+        answers, slot.is_retiring = messages.read_audited(frame)
+        turn = self._running.get(slot)
+        if turn is None or len(answers) > len(turn.unanswered):
             raise ProtocolError("it sent an answer that no one asked for")
-        if error:
-            log.warning("audit_failed", stage=self._spec.name, error=error)
-        self._answer(asked, found)
+        for found, error in answers:
+            if error:
+                log.warning("audit_failed", stage=self._spec.name, error=error)
+            self._answer(turn.unanswered.popleft(), found)
+        if turn.unanswered:
+            turn.begun_ns = self._cpu_ns(slot)
+            return
+        del self._running[slot]
         self._pool.release(slot)
         self._give_out()
 
     def on_ended(self, slot: SlotProcess, why: str) -> None:
         """See `PoolUser.on_ended`."""
-        asked, _ = self._running.pop(slot, (None, 0))
-        if asked is not None:
+        turn = self._running.pop(slot, None)
+        if turn is not None:
             log.warning("audit_failed", stage=self._spec.name, error=f"slot ended: {why}")
-            self._answer(asked, None)
+            self._end(turn, None)
 
     def _answer(self, asked: _Asked, found: messages.Found) -> None:
         if asked.answer.done():
@@ -212,3 +250,9 @@ class AuditingSlots:
     async def close(self) -> None:
         """End all slots."""
         await self._pool.close()
+
+
+def _wire(claim: Claim) -> tuple[object, ...]:
+    task = claim.task
+    work = messages.WireWork(0, b"", claim.reference, b"", tenant=task.tenant)
+    return ((task.pipeline, task.settings_json), tuple(work))

@@ -56,6 +56,9 @@ from assay.worker.slots.frames import BlockingFrames
 
 SETTINGS_REMEMBERED_MAX: Final = 256
 REFERENCE_BYTES_REMEMBERED_MAX: Final = 16 * 1024**2
+TELL_NS: Final = 20_000_000
+"""Answers to audits are told together, and no later than this after they are known, unless the
+next audit takes longer."""
 REFERENCE_BYTES_REMEMBERED_EACH: Final = 1_024
 """Added to the size of every reference, so that small ones are bounded in number too."""
 
@@ -150,17 +153,27 @@ class SlotWorker:
                 return
 
     def _audit(self, frame: Sequence[object]) -> bool:
-        """Audit a reference; True means that the slot retires."""
-        task, wire = messages.read_audit(frame)
-        found: messages.Found = None
-        error = ""
-        try:
-            found = self._found(self._open(wire, task).work)
-        except Exception as problem:  # noqa: BLE001 - the boundary for exceptions of handlers
-            error = _last_lines(problem)
-        retiring = self._is_too_large
-        self._frames.send(messages.AUDITED, found, error, retiring)
+        """Audit references; True means that the slot retires."""
+        audits = messages.read_audits(frame)
+        answers: list[tuple[messages.Found, str]] = []
+        told_ns = self._clock.monotonic_ns()
+        retiring = False
+        for at, (task, wire) in enumerate(audits, 1):
+            answers.append(self._answer(task, wire))
+            is_last = at == len(audits)
+            if is_last or self._clock.monotonic_ns() - told_ns > TELL_NS:
+                retiring = is_last and self._is_too_large
+                self._frames.send(messages.AUDITED, answers, retiring)
+                answers, told_ns = [], self._clock.monotonic_ns()
         return retiring
+
+    def _answer(
+        self, task: messages.WireTask, wire: messages.WireWork
+    ) -> tuple[messages.Found, str]:
+        try:
+            return self._found(self._open(wire, task).work), ""
+        except Exception as problem:  # noqa: BLE001 - the boundary for exceptions of handlers
+            return None, _last_lines(problem)
 
     def _found(self, work: Work) -> messages.Found:
         if isinstance(self._handler, FaultFindingHandler):

@@ -4,7 +4,7 @@
                     TAKE_BACK                                the one before, if it is not begun
                     ARTIFACT   content or None, make         answer to the ask before
                     PERMITTED  seconds to wait               answer to PERMIT; 0: it may call
-                    AUDIT      task, work                    what is wrong with its reference?
+                    AUDIT      a list of (task, work)        what is wrong with their references?
                     END                                      close the handler and exit
     slot -> host    READY                                    warm and confined
                     VERDICTS   a list of them, retiring      in the order of the works
@@ -15,7 +15,8 @@
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
                     PERMIT     tenant, provider, limits      leave to call a provider
-                    AUDITED    found, error, retiring        from a slot that only audits
+                    AUDITED    a list of (found, error),     the next ones in the order asked;
+                               retiring                      from a slot that only audits
 
 Invariant: everything that a slot sends becomes one of the values below or raises `ProtocolError`.
 Its contents are not trusted (times are capped by the host's measurements, texts and sizes are
@@ -183,15 +184,15 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
     raise ProtocolError("not a work frame")
 
 
-def read_audit(frame: Sequence[object]) -> tuple[WireTask, WireWork]:
+def read_audits(frame: Sequence[object]) -> list[tuple[WireTask, WireWork]]:
     """Decode the host's AUDIT frame.
 
     Raises:
         ProtocolError: it is not such a frame.
     """
     match frame:
-        case ["audit", list() as task, list() as work]:
-            return WireTask(*task), WireWork(*work)
+        case ["audit", list() as audits]:
+            return [(WireTask(*task), WireWork(*work)) for task, work in audits]
     raise ProtocolError("not an audit frame")
 
 
@@ -319,18 +320,25 @@ def _check(read: Callable[[bytes], object], packed: bytes) -> None:
         raise ProtocolError(str(error)) from error
 
 
-def read_audited(frame: Sequence[object]) -> tuple[Found, str, bool]:
-    """Decode an AUDITED frame: what was found, why nothing was, and whether the slot retires.
+def read_audited(frame: Sequence[object]) -> tuple[list[tuple[Found, str]], bool]:
+    """Decode an AUDITED frame: what was found or why nothing was, each; whether the slot retires.
 
     Raises:
         ProtocolError: it is not such a frame.
     """
     match frame:
-        case ["audited", None | bool() as found, str() as error, bool() as retiring]:
-            return found, error[-TEXT_CHARS_MAX:], retiring
-        case ["audited", str() as fault, "", bool() as retiring]:
-            return fault[:TEXT_CHARS_MAX], "", retiring
+        case ["audited", [_, *_] as answers, bool() as retiring]:
+            return [_found(answer) for answer in answers], retiring
     raise ProtocolError("not an audited frame")
+
+
+def _found(answer: object) -> tuple[Found, str]:
+    match answer:
+        case [None | bool() as found, str() as error]:
+            return found, error[-TEXT_CHARS_MAX:]
+        case [str() as fault, ""]:
+            return fault[:TEXT_CHARS_MAX], ""
+    raise ProtocolError("not what an audit found")
 
 
 def read_permit(frame: Sequence[object]) -> tuple[str, str, dict[str, tuple[int, int]]]:
