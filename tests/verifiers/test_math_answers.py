@@ -278,11 +278,12 @@ def test_a_reference_is_audited_once(judge: Judge, monkeypatch: pytest.MonkeyPat
         return final_answer(response, given, answers)
 
     monkeypatch.setattr(audit, "final_answer", counted)
-    judge("math", "1", {"answers": ["8191"]})
+    gold = "\\sqrt{8191}"
+    judge("math", "1", {"answers": [gold]})
     after_one = len(seen)
     assert after_one > 0
-    for response in ("1", "8191", r"\boxed{8191}"):
-        judge("math", response, {"answers": ["8191"]})
+    for response in ("1", "8191", rf"\boxed{{{gold}}}"):
+        judge("math", response, {"answers": [gold]})
     assert len(seen) == after_one
 
 

@@ -21,7 +21,7 @@ def told(response: str, reference: Any) -> dict[str, Any]:
 
 def looking(_response: str, _reference: Any) -> float:
     beside = Path(__file__).parent.parent / "conftest.py"
-    return float(beside.exists() or Path("/home").exists() or "PYTHONPATH" in os.environ)
+    return float(beside.exists() or Path("/boot").exists() or "PYTHONPATH" in os.environ)
 
 
 def calling(_response: str, _reference: Any) -> float:

@@ -93,7 +93,7 @@ def _word_count(given: Arguments) -> str:
 
 def _placeholders(given: Arguments) -> str:
     """An unclosed bracket is skipped with the rest of its line."""
-    unclosed = r"(?:[^\[]*+\[[^\]\n]*+(?=\n|\Z))*+"
+    unclosed = r"(?:[^\[]*+\[[^\]\n]*+(?=\n|\Z)|(?!))*+"
     one = rf"{unclosed}[^\[]*+\[[^\]\n]*+\]"
     asked = {"num_placeholders": given.get("num_placeholders")}
     return _times(one, asked, "num_placeholders", "relation")
@@ -143,7 +143,7 @@ def _highlighted(mark: str) -> str:
     """The next one that is not blank; blank ones before it are skipped."""
     any_one, blank = rf"{mark}[^\n*]*{mark}", rf"{mark}[^\S\n]*{mark}"
     next_one = rf"(?>.*?(?={any_one}))"
-    return rf"(?>(?:{next_one}{blank})*+{next_one}{any_one})"
+    return rf"(?>(?:{next_one}{blank}|(?!))*+{next_one}{any_one})"
 
 
 def _paragraphs(given: Arguments) -> str:
@@ -152,9 +152,9 @@ def _paragraphs(given: Arguments) -> str:
     if not wanted:
         raise ArgumentError("num_paragraphs: not positive")
     parting = r"(?>\s?\*\*\*\s?)"
-    anything = r"(?:(?!\s?\*\*\*).)*+"
+    anything = r"(?:(?!\s?\*\*\*).|(?!))*+"
     one = rf"(?!\s*+(?:\*\*\*|\Z)){anything}"
-    first, last = rf"(?:(?=\s*+\*\*\*){anything}{parting})?+", rf"(?:{parting}\s*+)?+\Z"
+    first, last = rf"(?:(?=\s*+\*\*\*){anything}{parting}|(?!))?+", rf"(?:{parting}\s*+|(?!))?+\Z"
     return rf"(?={first}{one}(?:{parting}{one}){{{wanted - 1}}}{last})"
 
 
@@ -171,22 +171,22 @@ def _first_word(given: Arguments) -> str:
     if not 1 <= at <= wanted:
         raise ArgumentError("nth_paragraph: not among the paragraphs")
     word = _word(given, "first_word")
-    blank, content = r"(?:(?!\n\n)\s)*+", r"(?:(?!\n\n).)*+"
-    next_one = rf"(?:{blank}\n\n)*+{blank}\S{content}"
-    counted = rf"(?={next_one}(?:\n\n{next_one}){{{wanted - 1}}}(?:\n\n{blank})*+\Z)"
+    blank, content = r"(?:(?!\n\n)\s|(?!))*+", r"(?:(?!\n\n).|(?!))*+"
+    next_one = rf"(?:{blank}\n\n|(?!))*+{blank}\S{content}"
+    counted = rf"(?={next_one}(?:\n\n{next_one}){{{wanted - 1}}}(?:\n\n{blank}|(?!))*+\Z)"
     first = rf"'*+\"*+(?i:{re.escape(word)})(?=[.,?!'\"\s]|\Z)"
     if re.search(r"[.,?!'\"\s]", word):
         return r"(?!)"  # no first word contains one of these
     return rf"{counted}(?=(?:{content}\n\n){{{at - 1}}}{blank}{first})"
 
 
-_RESPONSE: Final = r"(?:(?!\*{6})\S)++(?:\s++(?:(?!\*{6})\S)++)*+"
+_RESPONSE: Final = r"(?:(?!\*{6})\S|(?!))++(?:\s++(?:(?!\*{6})\S|(?!))++|(?!))*+"
 _TWO_RESPONSES: Final = (
-    rf"(?=(?:\s*+\*{{6}})?+\s*+(?P<one>{_RESPONSE})\s*+\*{{6}}\s*+"
-    rf"(?!(?P=one)\s*+(?:\*{{6}}|\Z)){_RESPONSE}\s*+(?:\*{{6}}\s*+)?+\Z)"
+    rf"(?=(?:\s*+\*{{6}}|(?!))?+\s*+(?P<one>{_RESPONSE})\s*+\*{{6}}\s*+"
+    rf"(?!(?P=one)\s*+(?:\*{{6}}|\Z)){_RESPONSE}\s*+(?:\*{{6}}\s*+|(?!))?+\Z)"
 )
 """Two texts that differ, with six asterisks between them."""
-_TITLE: Final = r"(?=.*?(?m:^)(?:(?!<<)[^\n])*+<<<*+[^\S\n]*+(?:[^\s>]|>++[^>\n])[^\n]*>>)"
+_TITLE: Final = r"(?=.*?(?m:^)(?:(?!<<)[^\n]|(?!))*+<<<*+[^\S\n]*+(?:[^\s>]|>++[^>\n])[^\n]*>>)"
 """Double angle brackets around text without spaces or further brackets of the same side."""
 EXPRESSIONS: Final[Mapping[str, Callable[[Arguments], str]]] = {
     "keywords:existence": _existence,

@@ -33,14 +33,14 @@ _MAY_HOLD: Final = frozenset(
 _JSON: Final = 2
 """The best kind of a block."""
 _QUOTED: Final = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.|(?!))*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _MARKS: Final = ("```json", "```Json", "```JSON", "```")
 _TAG_ENDS: Final = re.compile(
     r"</(answer|final_answer|json|output|result|response|tool_call|function_call)>\s*\Z"
 )
 _TAG_CHARS_MAX: Final = 100
 _ANSWER: Final = "answer"
-_STRINGS: Final = re.compile(r'"(?:[^"\\\n]++|\\[^\n]?)*+"?|`</?[\w:]{1,20}>`')
+_STRINGS: Final = re.compile(r'"(?:[^"\\\n]++|\\[^\n]?|(?!))*+"?|`</?[\w:]{1,20}>`')
 """Of JSON, which end with their line, and marks of thoughts that are mentioned."""
 _JSON_BEGINS: Final = frozenset('{["')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -15,16 +15,16 @@ _MAGIC: Final = re.compile(
 _TIMED: Final = re.compile(r"[ \t]*%time[ \t]+(?P<statement>[^\n]+)")
 """It runs the statement behind it."""
 _LEXEME: Final = re.compile(
-    r"#[^\n]*+|(?P<long>'''|\"\"\")|'(?:\\.|[^'\\\n])*+'?|\"(?:\\.|[^\"\\\n])*+\"?"
+    r"#[^\n]*+|(?P<long>'''|\"\"\")|'(?:\\.|[^'\\\n]|(?!))*+'?|\"(?:\\.|[^\"\\\n]|(?!))*+\"?"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])",
     re.DOTALL,
 )
 _LONG_ENDS: Final = {
-    mark: re.compile(rf"(?:\\.|(?!{mark}).)*+{mark}", re.DOTALL) for mark in ("'''", '"""')
+    mark: re.compile(rf"(?:\\.|(?!{mark}).|(?!))*+{mark}", re.DOTALL) for mark in ("'''", '"""')
 }
 _BLOCK: Final = re.compile(
     r"^[ \t]{0,12}<pre(?:\s[^<>\n]{0,200})?>\s{0,9}(?:<code(?P<attributes>\s[^<>\n]{0,200})?>)?"
-    r"(?P<text>(?:(?!</?pre\b|</code>).)*+)(?:</code>\s{0,9})?</pre>",
+    r"(?P<text>(?:(?!</?pre\b|</code>).|(?!))*+)(?:</code>\s{0,9})?</pre>",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"class=[\"']?(?:language-|lang-)?([\w+#]{1,20})", re.IGNORECASE)

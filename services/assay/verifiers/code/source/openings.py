@@ -12,7 +12,7 @@ from typing import Final
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
 _IN_STRING: Final = ('"""', "'''")
 _BEGINNING: Final = re.compile(
-    r"(?:\s*+(?:#(?!include|define|pragma)|//)[^\n]*\n)*+\s*+(?:"  # comments
+    r"(?:\s*+(?:#(?!include|define|pragma)|//)[^\n]*\n|(?!))*+\s*+(?:"  # comments
     r"\"\"\"|'''|#!|/\*|#[ \t]{0,9}(?:include|define|pragma)\b|"
     r"using[ \t]+namespace\b|template[ \t]*<|"
     r"from[ \t]+[\w.]+[ \t]+import\b|import[ \t]+[\w.*]+(?:[ \t]*[,;]|[ \t]+as\b|[ \t]*$)|"

@@ -12,7 +12,7 @@ from assay.verifiers.math.lexicon.units import COUNTERS
 _SYSTEM: Final = re.compile(
     r"(?:(?:\\left\s?)?\\\{\s*)?\\begin\{"
     r"(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
-    r"(?P<rows>(?:(?!\\(?:begin|end)\{).)*+)\\end\{(?P=kind)\}",
+    r"(?P<rows>(?:(?!\\(?:begin|end)\{).|(?!))*+)\\end\{(?P=kind)\}",
     re.DOTALL,
 )
 _CONTINUES: Final = re.compile(r"=|<|>|\\(?:approx|le|ge|leq|geq)(?![A-Za-z])")
@@ -279,7 +279,8 @@ SPELLINGS: Final = (
     (re.compile(rf"^([\[(][^\[\]()]*,[^\[\]()]*[\])]){_TRANSPOSED}"), lambda m: m[1]),
     (
         re.compile(
-            r"^\\begin\{([bp]?matrix)\}((?:(?!\\\\|\\begin|\\end).)*+)\\end\{\1\}" + _TRANSPOSED
+            r"^\\begin\{([bp]?matrix)\}((?:(?!\\\\|\\begin|\\end).|(?!))*+)\\end\{\1\}"
+            + _TRANSPOSED
         ),
         lambda m: f"({m[2].replace('&', ',')})",
     ),

@@ -29,7 +29,7 @@ _JOINS: Final = (
 )
 _LEAD: Final = re.compile(
     r"(?:[\s.,;:!$*_)\]}\u2013\u2014]|\\[)\],;! ]|(?<=\s)-(?=\s)|\((?=[A-Za-z])"
-    rf"|(?<![A-Za-z])(?:{_CORRECTS}|{_JOINS})(?![A-Za-z]))*+",
+    rf"|(?<![A-Za-z])(?:{_CORRECTS}|{_JOINS})(?![A-Za-z])|(?!))*+",
     re.IGNORECASE,
 )
 TAKES_BACK: Final = re.compile(rf"(?<![A-Za-z])(?:{_CORRECTS})(?![A-Za-z])", re.IGNORECASE)

@@ -19,7 +19,7 @@ _PAIRS: Final = (
 )
 _COMMAND: Final = re.compile(
     r"\\(?:text(?:bf|it|rm|tt|sf|normal)?|math(?:bf|it|rm|tt|sf)|mbox|emph|underline|boxed|fbox)"
-    r"\s?\{((?:[^{}]++|\{[^{}]*+\})*+)\}"
+    r"\s?\{((?:[^{}]++|\{[^{}]*+\}|(?!))*+)\}"
 )
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})[^\n`]{0,40}")
 _ANNOUNCED: Final = re.compile(
