@@ -1,6 +1,6 @@
 r"""A group that is repeated possessively ends with the alternative `(?!)`.
 
-In Python 3.11.0 to 3.11.4 such a repeat goes on from where its last, failed attempt stood, if that
+In Python 3.11.0 to 3.11.4 such a repeat ends where its last, failed attempt stood, if that
 had a look-ahead or an atomic group in it: `(?:(?!b)a)*+b` does not match `aab` (CPython issue
 106052). An alternative that always fails is tried last and from the beginning, so the repeat ends
 where it should. It changes no match of any other Python.

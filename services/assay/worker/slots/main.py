@@ -57,7 +57,7 @@ from assay.worker.slots.frames import BlockingFrames
 SETTINGS_REMEMBERED_MAX: Final = 256
 REFERENCE_BYTES_REMEMBERED_MAX: Final = 16 * 1024**2
 TELL_NS: Final = 20_000_000
-"""Answers to audits are told together, and no later than this after they are known, unless the
+"""Answers to audits go together, and no later than this after they are known, unless the
 next audit takes longer."""
 REFERENCE_BYTES_REMEMBERED_EACH: Final = 1_024
 """Added to the size of every reference, so that small ones are bounded in number too."""
