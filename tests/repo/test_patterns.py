@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("services", "runtime", "simulator")
-POSSESSIVE = re.compile(r"(?P<closed>\|\(\?!\))?\)(?:[*+?]|\{[0-9,]*\})\+(?!\+)")
+POSSESSIVE = re.compile(
+    r"(?:(?P<closed>\|\(\?!\))?\)|(?<!\{)\{\w+\})(?:[*+?]|\{{1,2}[0-9,]*\}{1,2})\+(?!\+)"
+)
+"""Of a group, or of what is put in from elsewhere, which may be one."""
 
 
 def left_open(source: str) -> list[str]:
@@ -28,6 +31,10 @@ def left_open(source: str) -> list[str]:
         (r"(?:(?!b)a)*+b", True),
         (r"(?:\s++(?:[a-z]|(?!))++)?+", True),
         (r"(?:a|b){2,3}+", True),
+        (r"rf'(?:a|b){{2,3}}+'", True),
+        (r"rf'{_PART}{{2,3}}+'", True),
+        (r"rf'{_PART}*+'", True),
+        (r"rf'(?:{_PART}|(?!))*+ {_PART}+ {{1,2}}+'", False),
         (r"(?:(?!b)a|(?!))*+b", False),
         (r"(?:a|b)+ [ab]*+ \)?", False),
     ],

@@ -146,7 +146,7 @@ class _Patterns(NamedTuple):
 def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = False) -> _Patterns:
     offered = (
         rf"{_UNIT}{_DELIMITER}{{0,9}}[,;\uff0c\u3001\uff1b]?{_DELIMITER}{{0,9}}"
-        rf"(?:{_JOINS}){_LEADS}{{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
+        rf"(?:{_JOINS})(?:{_LEADS}|(?!)){{0,12}}+(?:(?P<name>{_NAME})\s?=\s?)?{value}"
     )
     beside = (
         rf"(?:\$\$?|\\[)\]])\s*(?:\$\$?|\\[(\[])\s*{_NUMBER}"
@@ -159,13 +159,13 @@ def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = Fals
     )
     again = (
         r"(?:[\s,;.$*)\]\u2013\u2014]|\\[)\]]|(?<=\s)-(?=\s)|\((?!\s?[-+\u2212]?\s?[\d.]+\s?,)){0,9}"
-        rf"(?:(?:{_ELSE}|{_CALLED})(?:{_DELIMITER}|it(?:'s|\sis)\s|the\sanswer\s(?:is|would\sbe)\s){{0,9}}+{value}"
+        rf"(?:(?:{_ELSE}|{_CALLED})(?:{_DELIMITER}|it(?:'s|\sis)\s|the\sanswer\s(?:is|would\sbe)\s|(?!)){{0,9}}+{value}"
         rf"|(?:(?:and|but|though|although)\s)?{_DELIMITER}{{0,4}}{value}{_ALSO})"
     )
     cases = (
         rf"{_DELIMITER}{{0,9}},?\s?{_DELIMITER}{{0,4}}\b(?P<case>{_CASE})\b[^\n.]{{1,80}}?"
         rf"(?:[,;]|\b(?:and|or|but)\b){_DELIMITER}{{0,4}}(?:(?:and|or|but|then)\s)?"
-        rf"(?:(?P<else>otherwise|else|in\swhich\scase),?\s)?{_LEADS}{{0,12}}+{value}"
+        rf"(?:(?P<else>otherwise|else|in\swhich\scase),?\s)?(?:{_LEADS}|(?!)){{0,12}}+{value}"
     )
     return _Patterns(
         re.compile(offered, re.IGNORECASE),
@@ -173,7 +173,7 @@ def _patterns(value: str, *, alone: str | None = None, has_formulas: bool = Fals
         re.compile(may_be, re.IGNORECASE),
         re.compile(again, re.IGNORECASE),
         re.compile(cases, re.IGNORECASE),
-        re.compile(rf"{_SIGNS}{{1,9}}+{alone}") if alone else None,
+        re.compile(rf"(?:{_SIGNS}|(?!)){{1,9}}+{alone}") if alone else None,
     )
 
 
