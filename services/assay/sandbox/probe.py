@@ -2,7 +2,8 @@
 
 `probe` starts each launcher and runs a real program of each kind in it (Python, a harness with a
 candidate, a command). `probe_tools` runs a compiler, its output, and a confined process. Nothing is
-concluded from versions or file names. A worker calls `require_isolation` before it takes work.
+concluded from versions or file names. A worker calls `require_isolation`, which tries what no
+program may run without, before it takes work.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +67,9 @@ class Finding:
     """The reason if it is not available; otherwise empty."""
 
 
+_NOT_TRIED: Final = Finding(available=False, detail="not tried")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxReport:
     """The host's features; plain data for `assay doctor` and the metric `assay_sandbox_info`."""
@@ -103,8 +107,15 @@ class SandboxReport:
 def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
     """Run all checks; takes a few tenths of a second."""
     settings = settings.model_copy(update={"allow_unisolated": False})
-    namespaces = _try(lambda: _try_zygote(settings, clock))
+    report = _isolation(settings, clock)
     bubblewrap = _try(lambda: _try_bubblewrap(settings, clock))
+    advice = () if bubblewrap.available else (f"bubblewrap: {bubblewrap.detail}",)
+    return replace(report, bubblewrap=bubblewrap, advice=(*report.advice, *advice))
+
+
+def _isolation(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
+    """Run the checks without which no untrusted code may run."""
+    namespaces = _try(lambda: _try_zygote(settings, clock))
     seccomp = _try(_compile)
     kind, limits = _cgroup(settings)
     advice = []
@@ -112,15 +123,13 @@ def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
         advice.append(f"namespaces: {namespaces.detail}: {_NAMESPACE_ADVICE}")
     if not seccomp.available:
         advice.append(f"seccomp: {seccomp.detail}: install libseccomp2")
-    if not bubblewrap.available:
-        advice.append(f"bubblewrap: {bubblewrap.detail}")
     if not waits_known():
         advice.append(_SCHEDSTAT_ADVICE)
     if not {"memory", "processes"}.issubset(limits):
         advice.append(f"cgroup {kind}: {_CGROUP_ADVICE}")
     return SandboxReport(
         namespaces=namespaces,
-        bubblewrap=bubblewrap,
+        bubblewrap=_NOT_TRIED,
         seccomp=seccomp,
         cgroup=kind,
         cgroup_limits=limits,
@@ -229,11 +238,13 @@ def _cgroup(settings: SandboxSettings) -> tuple[str, tuple[str, ...]]:
 def require_isolation(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
     """Return the report if untrusted code may run.
 
+    Bubblewrap is not tried: what needs it finds out and takes the zygote's boxes instead.
+
     Raises:
         IsolationUnavailable: it may not; the message says what is missing and how to enable it. If
             `allow_unisolated` is set, it is logged instead.
     """
-    report = probe(settings, clock)
+    report = _isolation(settings.model_copy(update={"allow_unisolated": False}), clock)
     if report.isolated:
         for line in report.advice:
             _log.warning("sandbox: %s", line)
