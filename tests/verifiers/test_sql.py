@@ -1,5 +1,6 @@
 """`sql`: the result decides; a query is as hostile as a program."""
 
+import contextlib
 import importlib.util
 import math
 import sqlite3
@@ -412,10 +413,10 @@ def test_the_columns_of_an_order_are_known_or_not(kind: str) -> None:
     query, columns = GOES_BY[kind]
     names = {"all columns": ["name", "points", "team"], "an alias": ["name", "p"]}.get(kind)
     if names is None:
-        database = sqlite3.connect(":memory:")
-        database.executescript(SCORES)
-        ordered = query.replace("ORDER BY 7", "ORDER BY 1")
-        names = [one[0] for one in database.execute(ordered).description]
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.executescript(SCORES)
+            ordered = query.replace("ORDER BY 7", "ORDER BY 1")
+            names = [one[0] for one in database.execute(ordered).description]
     assert order_columns(query, names) == columns
 
 
