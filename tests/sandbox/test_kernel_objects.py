@@ -429,6 +429,17 @@ def main():
         base.execute("create table t (x)")
         base.executemany("insert into t values (?)", [(1,), (2,)])
         print("sqlite", base.execute("select sum(x) from t").fetchone())
+    for mode in ("wal", "delete", "truncate", "persist"):
+        with sqlite3.connect(f"{mode}.sqlite", timeout=1) as base:
+            said = base.execute(f"pragma journal_mode={mode}").fetchone()
+            base.execute("create table t (x)")
+            base.execute("insert into t values (1)")
+        print("journal", *said, base.execute("select x from t").fetchone())
+    for command in (fcntl.F_GETLK, 36):
+        with open("data.sqlite", "rb+") as file:
+            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0)
+            (told,) = struct.unpack("h", fcntl.fcntl(file, command, asked)[:2])
+            print("lock", told == fcntl.F_UNLCK)
     with shelve.open("shelf") as shelf: shelf["a"] = [1]
     with shelve.open("shelf") as shelf: print("shelve", shelf["a"])
     with open("locked", "w") as file:
@@ -475,6 +486,8 @@ def test_real_programs_of_many_kinds_still_run(run: Run) -> None:
     lines = said(run(STANDARD_LIBRARY))
     assert lines == [
         "sqlite (3,)",
+        *(f"journal {mode} (1,)" for mode in ("wal", "delete", "truncate", "persist")),
+        *["lock True"] * 2,
         "shelve [1]",
         "files ['a', 'b', 'd']",
         "b'2\\n1\\n'",
