@@ -40,6 +40,7 @@ class Authority:
         self._folder = folder
         self.certificate, self._key = folder / f"{name}.crt", folder / f"{name}.key"
         _openssl("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}",
+                 "-addext", "keyUsage=critical,keyCertSign,cRLSign",
                  "-keyout", self._key, "-out", self.certificate)  # fmt: skip
 
     def signed(self, name: str, *names: str, days: int = 2) -> tuple[Path, Path]:
@@ -49,7 +50,11 @@ class Authority:
         """
         made, key, asked = (self._folder / f"{name}.{end}" for end in ("crt", "key", "csr"))
         extension = self._folder / f"{name}.ext"
-        extension.write_text(f"subjectAltName={','.join(names)}\n")
+        # From Python 3.13 on, clients ask for all that RFC 5280 does.
+        extension.write_text(
+            f"subjectAltName={','.join(names)}\n"
+            "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+        )
         _openssl("req", *NEW_KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", asked)
         _openssl("x509", "-req", "-in", asked, "-CA", self.certificate, "-CAkey", self._key,
                  "-CAcreateserial", "-days", days, "-extfile", extension, "-out", made)  # fmt: skip
