@@ -146,6 +146,11 @@ def test_no_more_addresses_are_kept_than_a_filter_holds() -> None:
 @pytest.fixture
 def both() -> Iterator[socket.socket]:
     with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as found:
+        try:
+            close_to(found, ["10.0.0.1"])
+        except PermissionError:
+            pytest.skip("this kernel takes filters of sockets from root alone")
+        close_to(found, [])
         yield found
 
 

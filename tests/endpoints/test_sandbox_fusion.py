@@ -105,7 +105,9 @@ async def what_programs_do(http: httpx.AsyncClient) -> None:
     assert (slow["status"], slow["run_result"]["status"]) == ("Failed", "TimeLimitExceeded")
     assert slow["run_result"]["return_code"] is None
     greedy = await run("x = bytearray(10**9)", memory_limit_MB=64)
-    assert (greedy["status"], greedy["run_result"]["return_code"]) == ("Failed", -9)
+    # Without a cgroup it is addresses that run out, and the interpreter says so itself.
+    ended = -9 if os.geteuid() == 0 else 1
+    assert (greedy["status"], greedy["run_result"]["return_code"]) == ("Failed", ended)
     broken = await run("int main() {", "cpp")
     assert (broken["status"], broken["run_result"]) == ("Failed", None)
     assert broken["compile_result"]["return_code"] == 1
