@@ -535,7 +535,7 @@ SLOW: Final = [
         f"{MATH}/lexicon/spellings.py",
         ("long_texts",),
         ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
-        ("(?:(?!\\\\(?:begin|end)\\{).)*+)", ".*?=.*?)"),
+        ("(?:(?!\\\\(?:begin|end)\\{).|(?!))*+)", ".*?=.*?)"),
     ),
     *_of(
         "slow",
