@@ -68,9 +68,9 @@ def test_a_program_has_its_arguments_files_environment_and_directory(way: Way) -
     assert result.exit_code == 3
     assert result.files == {"out.txt": b"done"}
     assert eval(result.stderr) in (  # what Python itself adds differs
-        ["COLOUR", "HOME", "LANG", "PATH", "TMPDIR"],
-        ["COLOUR", "HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "TMPDIR"],
-        ["COLOUR", "HOME", "LANG", "PATH", "PWD", "TMPDIR"],
+        ["COLOUR", "HOME", "LANG", "PATH", "TMPDIR", "USER"],
+        ["COLOUR", "HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "TMPDIR", "USER"],
+        ["COLOUR", "HOME", "LANG", "PATH", "PWD", "TMPDIR", "USER"],
     )
 
 

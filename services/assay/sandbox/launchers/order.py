@@ -14,7 +14,12 @@ from assay.sandbox.launchers.watch import Ending
 from assay.sandbox.port import CommandRun, Limits, RunResult
 
 ENVIRONMENT: Final = MappingProxyType(
-    {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+    {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "USER": "box",  # libraries that name caches after their user find no list of users
+    }
 )
 
 
