@@ -4,10 +4,11 @@ import asyncio
 import gc
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.client.joining import FEW, JOINED_BYTES_MAX, JOINED_REQUESTS_MAX, Joining
+from assay.client.joining import JOINED_BYTES_MAX, JOINED_REQUESTS_MAX, Joining
 from assay.client.types import Submitted
 from assay.core.errors import AssayError, DependencyDown, InvalidRequest, Saturated
 from assay.v1.reward_pb2 import RewardRequest
@@ -176,43 +177,25 @@ def test_a_request_that_two_calls_submit_is_a_duplicate_for_the_second() -> None
     ]
 
 
-def test_what_waits_goes_when_nothing_is_in_progress_any_more() -> None:
-    """With what the callers submit who were waiting for that answer."""
+@pytest.mark.parametrize("callers", [4, TOGETHER_MAX])
+def test_what_waits_goes_when_nothing_is_in_progress_any_more(callers: int) -> None:
+    """With what the callers submit who were waiting for that answer, however many these are."""
     service = Service()
 
     async def scenario() -> None:
         joining = Joining(service.send, join_s=3_600.0)
 
-        async def caller(name: str) -> None:
+        async def caller(name: int) -> None:
             for number in range(3):
-                await joining.submit(messages([f"{name}{number}"]))
+                await joining.submit(messages([f"{name}-{number}"]))
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as callers:
-            for name in "abcd":
-                callers.create_task(caller(name))
-
-    asyncio.run(scenario())
-    assert service.sizes == [1, 4, 1, 4, 1, 1]
-
-
-def test_many_wait_for_more() -> None:
-    service = Service()
-
-    async def scenario() -> None:
-        joining = Joining(service.send, join_s=20 * JOIN_S)
-        first = asyncio.create_task(joining.submit(messages(["first"])))
-        await asyncio.sleep(0)
-        many = [
-            asyncio.create_task(joining.submit(messages([f"{number}"])))
-            for number in range(FEW + 1)
-        ]
-        await first
-        await asyncio.sleep(0)
-        late = asyncio.create_task(joining.submit(messages(["late"])))
-        await asyncio.gather(*many, late)
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            for name in range(callers):
+                tasks.create_task(caller(name))
 
     asyncio.run(scenario())
-    assert service.sizes == [1, FEW + 2]
+    assert service.sizes[:4] == [1, callers, 1, callers]
+    assert len(service.stored) == 3 * callers
 
 
 def test_an_error_that_no_one_foresaw_reaches_all_callers_and_no_log() -> None:

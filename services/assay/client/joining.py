@@ -1,10 +1,10 @@
 """Joins small submissions of one batch into one message: a message costs far more than a request.
 
-A submission that meets no other goes at once. One that meets another in progress waits up to
-`JOIN_S` for more, so a trainer that submits responses one by one as they finish sends a few
-messages per round trip in place of one per response; a few requests wait no longer than until that
-one is answered. If a joined message is refused, nothing of it was stored, and each submission is
-sent again by itself, so that each caller gets its own error.
+A submission that meets no other goes at once. One that meets another in progress waits until that
+one is answered, and no longer than `JOIN_S`, so a trainer that submits responses one by one as they
+finish sends one or two messages per round trip in place of one per response. If a joined message is
+refused, nothing of it was stored, and each submission is sent again by itself, so that each caller
+gets its own error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ JOIN_S: Final = 0.003
 JOINED_REQUESTS_MAX: Final = 256
 """A larger submission, or one that would exceed this together with others, goes by itself."""
 JOINED_BYTES_MAX: Final = 512 * 1024
-FEW: Final = 8
-"""So many waiting requests go as soon as nothing is in progress: they come too slowly to be joined
-with many more. Where more wait, fewer messages are worth more than the milliseconds."""
 
 
 class Joining:
@@ -141,10 +138,9 @@ class Joining:
         return _shares(waiting, joined)
 
     def _answered(self) -> None:
-        """A message was answered; if it was the only one, a few need not wait for more."""
+        """A message was answered; if it was the only one, what waits goes."""
         self._sending -= 1
-        waiting = JOINED_REQUESTS_MAX - self._room
-        if not self._sending and 0 < waiting <= FEW:
+        if not self._sending and self._waiting:
             # After the callers that this answer wakes: what they submit next goes with it.
             asyncio.get_running_loop().call_soon(self._flush)
 
