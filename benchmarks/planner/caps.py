@@ -12,7 +12,7 @@ of the batches, one per stage, and one of all requests per stage (the best of `D
 
 import argparse
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import permutations, product
 
@@ -28,9 +28,13 @@ from benchmarks.planner.optimum import least_idle
 
 CAPS = (2, 1)
 BATCHES = 3
+MORE = (5, 6)
+"""Batches of larger cases, compared with the best of all their orders."""
 REQUESTS = 3
 DRAWN = 1_500
 EMPTY: Ints = np.zeros(0, np.int64)
+Drawn = tuple[Ints, Ints]
+"""Arrivals and times of a batch; see `draw`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Waiting:
     optimum: float
 
 
-def draw(random: np.random.Generator, *, equal: bool) -> tuple[Ints, Ints]:
+def draw(random: np.random.Generator, *, equal: bool) -> Drawn:
     """(requests,) arrivals and (requests, stages) times, in seconds."""
     arrived = np.sort(random.integers(0, 15, REQUESTS))
     rows = 1 if equal else REQUESTS
@@ -77,11 +81,31 @@ def ends(arrived: Sequence[int], service: Ints, ranks: Sequence[Sequence[int]]) 
     return ready
 
 
+def best_of_orders(drawn: Sequence[Drawn], rates: Sequence[int]) -> int:
+    """The least that the trainers wait by any order of the batches, in weighted seconds."""
+    idle = idle_of(drawn, rates)
+    return min(idle([order] * len(CAPS)) for order in batch_orders(len(drawn)))
+
+
 def without_waiting_slots(
-    drawn: Sequence[tuple[Ints, Ints]], rates: Sequence[int], seed: int
-) -> tuple[float, float, float]:
-    """The least that the trainers wait by one order of the batches, one per stage, one of requests
-    per stage, in weighted seconds."""
+    drawn: Sequence[Drawn], rates: Sequence[int], seed: int
+) -> tuple[int, int]:
+    """The same by one order of the batches per stage, and by one of requests per stage."""
+    idle, requests = idle_of(drawn, rates), len(drawn) * REQUESTS
+
+    def drawn_orders() -> Iterator[list[list[int]]]:
+        random = np.random.default_rng(seed)
+        for _ in range(DRAWN):
+            yield [random.permutation(requests).tolist() for _ in CAPS]
+
+    per_stage = product(batch_orders(len(drawn)), repeat=len(CAPS))
+    return min(map(idle, per_stage)), min(map(idle, drawn_orders()))
+
+
+def idle_of(
+    drawn: Sequence[Drawn], rates: Sequence[int]
+) -> Callable[[Sequence[Sequence[int]]], int]:
+    """What ranks of requests, (stages, n), cost the trainers."""
     arrived = np.concatenate([a for a, _ in drawn]).tolist()
     service = np.concatenate([s for _, s in drawn])
     natural = [int((a + s.sum(axis=1)).max()) for a, s in drawn]
@@ -90,17 +114,12 @@ def without_waiting_slots(
         done = np.array(ends(arrived, service, ranks)).reshape(len(drawn), -1).max(axis=1)
         return sum(rate * int(end - at) for rate, end, at in zip(rates, done, natural, strict=True))
 
-    def drawn_orders() -> Iterator[list[list[int]]]:
-        random = np.random.default_rng(seed)
-        for _ in range(DRAWN):
-            yield [random.permutation(len(arrived)).tolist() for _ in CAPS]
+    return idle
 
-    batches = [np.repeat(order, REQUESTS).tolist() for order in permutations(range(len(drawn)))]
-    return (
-        min(idle([order] * len(CAPS)) for order in batches),
-        min(idle(orders) for orders in product(batches, repeat=len(CAPS))),
-        min(map(idle, drawn_orders())),
-    )
+
+def batch_orders(batches: int) -> list[list[int]]:
+    """Ranks of the requests under each order of the batches."""
+    return [np.repeat(order, REQUESTS).tolist() for order in permutations(range(batches))]
 
 
 def task_of(arrived: Ints, service: Ints, number: int, rate: float) -> TaskView:
@@ -116,11 +135,15 @@ def task_of(arrived: Ints, service: Ints, number: int, rate: float) -> TaskView:
     )  # fmt: skip
 
 
-def case(seed: int, *, equal: bool) -> Waiting:
-    """One random case; the planner's search of the order is given the true times."""
+def draw_case(seed: int, batches: int, *, equal: bool) -> tuple[list[Drawn], list[int]]:
+    """Batches, and the rates of their trainers."""
     random = np.random.default_rng(seed)
-    drawn = [draw(random, equal=equal) for _ in range(BATCHES)]
-    rates = random.choice([1, 2, 8], BATCHES)
+    drawn = [draw(random, equal=equal) for _ in range(batches)]
+    return drawn, random.choice([1, 2, 8], batches).tolist()
+
+
+def by_plan(drawn: Sequence[Drawn], rates: Sequence[int]) -> tuple[float, float]:
+    """What the trainers wait by deadline and as planned; the planner is given the true times."""
     tasks = [task_of(a, s, k, float(rates[k])) for k, (a, s) in enumerate(drawn)]
     pools = tuple(
         PoolView(
@@ -142,29 +165,42 @@ def case(seed: int, *, equal: bool) -> Waiting:
     future = assemble(0, [batch for _, batch in active], guesses, tasks)
     trial = Trial(seen, active, [future], PlanSettings(futures=1))
     by_deadline = np.argsort(ranks([batch for _, batch in active])).tolist()
-    peaks, weights = np.array(CAPS, np.int64), rates.astype(np.float64)
+    peaks, weights = np.array(CAPS, np.int64), np.array(rates, np.float64)
     _, plain = trial.measure(peaks)
-    tenants = ["t"] * BATCHES
-    _, _, planned = best_order(trial, peaks, by_deadline, tenants, weights)
+    _, _, planned = best_order(trial, peaks, by_deadline, ["t"] * len(drawn), weights)
+    plain_s, planned_s = (float(d.mean(axis=0) @ weights) / SECOND_NS for d in (plain, planned))
+    return plain_s, planned_s
+
+
+def case(seed: int, *, equal: bool) -> Waiting:
+    """One random case with all its bounds."""
+    drawn, rates = draw_case(seed, BATCHES, equal=equal)
+    by_deadline, planned = by_plan(drawn, rates)
+    order_per_stage, requests_in_order = without_waiting_slots(drawn, rates, seed)
     optimum = least_idle(
         np.concatenate([a for a, _ in drawn]).tolist(),
         np.concatenate([s for _, s in drawn]).tolist(),
         np.repeat(np.arange(BATCHES), REQUESTS).tolist(),
         [int((a + s.sum(axis=1)).max()) for a, s in drawn],
-        rates.tolist(),
+        rates,
         CAPS,
     )
-    one_order, order_per_stage, requests_in_order = without_waiting_slots(
-        drawn, rates.tolist(), seed
-    )
     return Waiting(
-        by_deadline=float(plain.mean(axis=0) @ weights) / SECOND_NS,
-        planned=float(planned.mean(axis=0) @ weights) / SECOND_NS,
-        one_order=one_order,
+        by_deadline=by_deadline,
+        planned=planned,
+        one_order=best_of_orders(drawn, rates),
         order_per_stage=order_per_stage,
         requests_in_order=requests_in_order,
-        optimum=float(optimum),
+        optimum=optimum,
     )
+
+
+def over_the_best_order(seeds: int, batches: int, *, equal: bool) -> tuple[float, float]:
+    """By deadline and as planned, over the best order of so many batches."""
+    cases = [draw_case(seed, batches, equal=equal) for seed in range(seeds)]
+    best = sum(best_of_orders(*one) for one in cases)
+    plain, planned = np.array([by_plan(*one) for one in cases]).sum(axis=0) / best
+    return float(plain), float(planned)
 
 
 def main() -> None:
@@ -177,6 +213,10 @@ def main() -> None:
         ratios = found.sum(axis=0) / found.sum(axis=0)[-1]
         told = zip((field.name for field in fields(Waiting)), ratios, strict=True)
         print(name, *(f"{what} {ratio:.2f}" for what, ratio in told), sep=", ")
+    for batches, (name, equal) in product(MORE, (("equal", True), ("any", False))):
+        plain, planned = over_the_best_order(args.cases, batches, equal=equal)
+        over = f"by deadline {plain:.2f}, planned {planned:.2f}"
+        print(f"{batches} batches, {name}, over the best order: {over}")
 
 
 if __name__ == "__main__":

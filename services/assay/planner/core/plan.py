@@ -15,7 +15,7 @@ every k-th of them (`thin.py`). A slot that takes several requests at once count
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from assay.planner.core.trial import Trial, find_peaks
 
 REORDERED_MAX: Final = 6
 """Batches that are tried at other places in the order when the caps bind."""
+ORDER_ROUNDS_MAX: Final = 4
+"""Times that the moves are tried again on the best order so far."""
 ORDER_GAIN_MIN: Final = 0.02
 """Minimum relative gain before a new order replaces the order of the deadlines (hysteresis)."""
 
@@ -203,20 +205,39 @@ def best_order(
     trial: Trial, peaks: Ints, by_deadline: list[int], tenants: Sequence[str], rates: Floats
 ) -> tuple[list[int], Ints, Floats]:
     """The order of batches with the lowest weighted cost of waiting trainers, of those tried: the
-    order of the deadlines, and each of its first few batches moved to its front or to its end.
+    order of the deadlines, each of its first few batches moved to its front or to its end, and the
+    same moves of the best of these, until none gains or `ORDER_ROUNDS_MAX` is reached.
 
     Returns:
         The order; what `Trial.measure` gives under it.
     """
-    best: tuple[float, list[int], Ints, Floats] | None = None
-    for order in orders(by_deadline, tenants):
-        trial.reorder(order)
-        busy, delays = trial.measure(peaks)
-        lost = float(delays.mean(axis=0) @ rates)
-        if best is None or lost < best[0] * (1 - ORDER_GAIN_MIN):
-            best = (lost, order, busy, delays)
-    assert best is not None  # noqa: S101 - the order of the deadlines is always tried
-    return best[1:]
+    best = _measured(trial, peaks, by_deadline, rates)
+    tried = [by_deadline]
+    for _ in range(ORDER_ROUNDS_MAX):
+        before = best
+        for order in orders(before.order, tenants):
+            if order not in tried:
+                tried.append(order)
+                found = _measured(trial, peaks, order, rates)
+                best = found if found.lost < best.lost * (1 - ORDER_GAIN_MIN) else best
+        if best is before:
+            break
+    trial.reorder(best.order)
+    return best.order, best.busy, best.delays
+
+
+class _Measured(NamedTuple):
+    lost: float
+    """Weighted cost of waiting trainers, per future."""
+    order: list[int]
+    busy: Ints
+    delays: Floats
+
+
+def _measured(trial: Trial, peaks: Ints, order: list[int], rates: Floats) -> _Measured:
+    trial.reorder(order)
+    busy, delays = trial.measure(peaks)
+    return _Measured(float(delays.mean(axis=0) @ rates), order, busy, delays)
 
 
 def orders(by_deadline: list[int], tenants: Sequence[str]) -> list[list[int]]:
