@@ -25,7 +25,7 @@ PLAN_MUTANTS: Final = (
         "order",
         f"{CORE}/plan.py",
         ("plan",),
-        ("lost < best[0] * (1 - ORDER_GAIN_MIN)", "lost > best[0]"),
+        ("found.lost < best.lost * (1 - ORDER_GAIN_MIN)", "found.lost > best.lost"),
         ("order=tuple(indices[b] for b in order), reason", "order=(), reason"),
     ),
     *_of(
