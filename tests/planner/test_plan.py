@@ -318,6 +318,21 @@ def test_when_capacity_is_short_the_dearer_trainer_goes_first():
     assert make_plan(scene(cheap, same, pools=pools), FEW).order == (1, 0)
 
 
+@pytest.mark.parametrize(("another", "order"), [(7, (1, 0)), (6, ())])
+def test_an_order_stays_where_no_other_search_found_as_many_slots(another, order):
+    """And where as many as were found twice are within the cap, there is none."""
+    cheap = task(1, fresh_batch(opened_ns=to_ns(-20)), trainer_cost=1.0)
+    dear = task(2, trainer_cost=1000.0)
+    seen = scene(cheap, dear, pools=(pool(0, cap=6), pool(1)))
+    policy = Assay(FEW)
+    assert policy.decide(seen).order == (1, 0)
+    found = policy.searches[-1]
+    assert found[0] > 7
+    policy.searches = ((another, found[1]),)
+    later = replace(seen, now_ns=seen.now_ns + to_ns(FEW.search_s))
+    assert policy.decide(later).order == order
+
+
 def test_a_short_platform_costs_dear_trainers_less_than_deadline_order_alone():
     workload = small_workload(tasks=3, iterations=3, seed=4)
     tasks = tuple(

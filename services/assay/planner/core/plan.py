@@ -13,7 +13,7 @@ every k-th of them (`thin.py`). A slot that takes several requests at once count
 (`batched.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -178,7 +178,7 @@ def cheapest(
     return best[1]
 
 
-def over_caps(observation: Observation, wanted: Ints) -> bool:
+def over_caps(observation: Observation, wanted: Iterable[int]) -> bool:
     """Whether some stage needs more slots than its cap."""
     return any(n > pool.cap for n, pool in zip(wanted, observation.pools, strict=True))
 

@@ -26,7 +26,7 @@ from assay.planner.core.coming import (
     needed_ahead,
 )
 from assay.planner.core.demand import budget_ns, open_tasks
-from assay.planner.core.plan import make_plan
+from assay.planner.core.plan import make_plan, over_caps
 from assay.planner.core.prices import Damper, Keepers, nodes_at
 from assay.planner.core.shape import Plan, spares_of, target_at
 
@@ -156,7 +156,8 @@ class Assay(PoolPolicy):
             agreed = raised(agreed, found, [stage.wanted for stage in self.plan.stages])
         if agreed == found:
             return plan
-        return make_plan(observation, self.settings, peaks_hint=agreed, search=False)
+        less = make_plan(observation, self.settings, peaks_hint=agreed, search=False)
+        return replace(less, order=plan.order) if over_caps(observation, agreed) else less
 
     @property
     def holds_on(self) -> bool:
