@@ -1,4 +1,7 @@
-"""The order of batches under caps, against the exact optimum: python -m benchmarks.planner.caps
+"""The order of batches under caps, which the plan changes, against other orders, simulated.
+
+    python -m benchmarks.planner.caps [--cases 40] [--json] [--plot PATH]
+    python -m benchmarks.planner.caps --mixes [--seeds 5] [--json] [--plot PATH]
 
 Small cases, three batches of three requests on two stages with two and one slots, solved exactly
 (OR-tools). The optimum knows every duration and may serve requests in any order, also within a
@@ -8,22 +11,40 @@ of all cases.
 
 Between the plan and the optimum stand the best that any order gives while no slot waits: one order
 of the batches, one per stage, and one of all requests per stage (the best of `DRAWN` drawn ones).
+Larger cases are compared with the best of all orders of their batches.
+
+`--mixes`: whole runs of the mixes of `capped_mixes`, by the plan and by the same plan that leaves
+batches in the order of their deadlines (EBF alone). GPU-seconds that the trainers wait.
 """
 
 import argparse
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import permutations, product
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track as rich_track
 
 from assay.config.planning import PlanSettings
 from assay.model.arrays import SECOND_NS, Ints, to_ns
 from assay.model.observation import Cause, Observation, OpenBatch, PoolView, TaskView
+from assay.model.policy import Policy
 from assay.planner.core.demand import Guess, assemble, ranks
 from assay.planner.core.plan import best_order
+from assay.planner.core.policy import Assay
 from assay.planner.core.trial import Trial
+from assay.sim.laboratory.trials.mixes import Mix, capped_mixes, draw
+from assay.sim.policies.by_deadline import ByDeadline
+from assay.sim.policies.large_pools import LARGE_POOLS
+from assay.sim.pools.runner import Options, simulate
+from benchmarks.harness.report import OUT, Report, Spread, bar_plot
+from benchmarks.planner.common import arrivals
 from benchmarks.planner.optimum import least_idle
 
 CAPS = (2, 1)
@@ -31,10 +52,17 @@ BATCHES = 3
 MORE = (5, 6)
 """Batches of larger cases, compared with the best of all their orders."""
 REQUESTS = 3
+KINDS = (("equal", True), ("any", False))
 DRAWN = 1_500
 EMPTY: Ints = np.zeros(0, np.int64)
 Drawn = tuple[Ints, Ints]
-"""Arrivals and times of a batch; see `draw`."""
+"""Arrivals and times of a batch; see `draw_batch`."""
+ItemT = TypeVar("ItemT")
+
+
+def track(items: Iterable[ItemT]) -> Iterable[ItemT]:
+    """The items, with a progress bar on stderr."""
+    return rich_track(items, console=Console(stderr=True), transient=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +77,7 @@ class Waiting:
     optimum: float
 
 
-def draw(random: np.random.Generator, *, equal: bool) -> Drawn:
+def draw_batch(random: np.random.Generator, *, equal: bool) -> Drawn:
     """(requests,) arrivals and (requests, stages) times, in seconds."""
     arrived = np.sort(random.integers(0, 15, REQUESTS))
     rows = 1 if equal else REQUESTS
@@ -138,7 +166,7 @@ def task_of(arrived: Ints, service: Ints, number: int, rate: float) -> TaskView:
 def draw_case(seed: int, batches: int, *, equal: bool) -> tuple[list[Drawn], list[int]]:
     """Batches, and the rates of their trainers."""
     random = np.random.default_rng(seed)
-    drawn = [draw(random, equal=equal) for _ in range(batches)]
+    drawn = [draw_batch(random, equal=equal) for _ in range(batches)]
     return drawn, random.choice([1, 2, 8], batches).tolist()
 
 
@@ -203,20 +231,82 @@ def over_the_best_order(seeds: int, batches: int, *, equal: bool) -> tuple[float
     return float(plain), float(planned)
 
 
-def main() -> None:
-    """Print the ratios to the optimum for both kinds of cases."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=40)
-    args = parser.parse_args()
-    for name, equal in (("equal", True), ("any", False)):
-        found = np.array([astuple(case(seed, equal=equal)) for seed in range(args.cases)])
+def small_cases(cases: int, report: Report) -> dict[str, float]:
+    """Rows of three batches; the bars of the plot."""
+    bars: dict[str, float] = {}
+    for name, equal in KINDS:
+        found = np.array([astuple(case(seed, equal=equal)) for seed in track(range(cases))])
         ratios = found.sum(axis=0) / found.sum(axis=0)[-1]
-        told = zip((field.name for field in fields(Waiting)), ratios, strict=True)
-        print(name, *(f"{what} {ratio:.2f}" for what, ratio in told), sep=", ")
-    for batches, (name, equal) in product(MORE, (("equal", True), ("any", False))):
-        plain, planned = over_the_best_order(args.cases, batches, equal=equal)
-        over = f"by deadline {plain:.2f}, planned {planned:.2f}"
-        print(f"{batches} batches, {name}, over the best order: {over}")
+        by_name = dict(zip((field.name for field in fields(Waiting)), ratios.tolist(), strict=True))
+        del by_name["optimum"]
+        report.add(batches=BATCHES, times=name, over="optimum", **by_name)
+        bars |= {f"{name}, {what}": ratio for what, ratio in by_name.items()}
+    return bars
+
+
+def larger_cases(cases: int, report: Report) -> None:
+    """Rows of more batches."""
+    for batches, (name, equal) in product(MORE, KINDS):
+        plain, planned = over_the_best_order(cases, batches, equal=equal)
+        report.add(
+            batches=batches, times=name, over="best order", by_deadline=plain, planned=planned
+        )
+
+
+def idle_gpu_s(mix: Mix, policy: Policy, seed: int) -> float:
+    """GPU-seconds that the trainers of a run wait."""
+    load = draw(mix, seed=seed, sources=arrivals())
+    return simulate(load, mix.cluster, policy, Options(seed=seed)).trainer_idle_gpu_s
+
+
+def whole_runs(seeds: int, report: Report) -> dict[str, float | Spread]:
+    """Rows of mixes; the bars of the plot."""
+    bars: dict[str, float | Spread] = {}
+    runs = track([(mix, seed) for mix in capped_mixes() for seed in range(1, seeds + 1)])
+    waited: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for mix, seed in runs:
+        policies = ByDeadline(LARGE_POOLS), Assay(LARGE_POOLS)
+        plain, planned = (idle_gpu_s(mix, policy, seed) for policy in policies)
+        waited[mix.name].append((plain, planned))
+    for name, found in waited.items():
+        plain, planned = np.array(found).sum(axis=0) / seeds
+        ratios = Spread.of([ordered / by_deadline for by_deadline, ordered in found])
+        report.add(
+            mix=name, by_deadline=float(plain), planned=float(planned),
+            ratio=float(planned / plain), each=ratios,
+        )  # fmt: skip
+        bars[name] = ratios
+    return bars
+
+
+def main() -> None:
+    """Print how long trainers wait, and draw it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--mixes", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--plot", type=Path, default=OUT / "planner" / "caps.png")
+    args = parser.parse_args()
+    bars: Mapping[str, float | Spread]
+    if args.mixes:
+        title, unit = (
+            "GPU-seconds that trainers wait under caps (simulated)",
+            "planned / by deadline",
+        )
+        report = Report(title=title, columns=("mix", "by_deadline", "planned", "ratio", "each"))
+        bars = whole_runs(args.seeds, report)
+    else:
+        title, unit = "Weighted time that trainers wait under caps", "over the optimum"
+        orders = [field.name for field in fields(Waiting)][:-1]
+        report = Report(title=title, columns=("batches", "times", "over", *orders))
+        bars = small_cases(args.cases, report)
+        larger_cases(args.cases, report)
+    report.show(as_json=args.json)
+    with suppress(ImportError):  # the plot is optional
+        bar_plot(args.plot, title, unit, bars)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@
 of the peaks, shape, two peak factors) at the opening of a batch, and a second one with known
 peaks; `error`: cost of its peaks beyond that of a plan of all requests, as a share, where it is
 made from every k-th request only. CPU time of one core, best of five, after compilation.
+
+`--batches N`: the requests are those of N open batches, of trainers of different sizes. `capped`:
+half of the slots that the plan wants are there, so that it also looks for an order of the batches.
 """
 
 import argparse
@@ -103,6 +106,19 @@ def opening(requests: int, stages: int) -> Observation:
     return Observation(now_ns=to_ns(9), cause=Cause.FIRST_REQUEST, pools=pools, tasks=(view,))
 
 
+def several(seen: Observation, batches: int) -> Observation:
+    """The same with so many tasks, each with a batch and a trainer of another size."""
+    one = seen.tasks[0]
+    tasks = tuple(replace(one, trainer_cost=8.0 * (1 + 3 * k % 7)) for k in range(batches))
+    return replace(seen, tasks=tasks)
+
+
+def halved(seen: Observation, plan: Plan) -> Observation:
+    """The same with half of the slots that a plan wants."""
+    pools = zip(seen.pools, plan.stages, strict=True)
+    return replace(seen, pools=tuple(replace(pool, cap=max(1, s.wanted // 2)) for pool, s in pools))
+
+
 def best_ms(call: Callable[[], object], times: int) -> float:
     """Minimum of `times` runs, after one that compiles."""
     call()
@@ -169,6 +185,7 @@ def main() -> None:
     """Measure and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048x2,16000x3,1000x3,4000x3,64000x3,256000x3")
+    parser.add_argument("--batches", type=int, default=1, help="open, of the requests together")
     parser.add_argument("--errors", action="store_true", help="also plan every request (memory!)")
     parser.add_argument("--alone", action="store_true", help="without `distrs`, and its memory")
     parser.add_argument("--steps", type=int, default=50, help="of the simulation")
@@ -177,7 +194,7 @@ def main() -> None:
     rows = []
     for size in filter(None, args.sizes.split(",")):
         requests, stages = (int(x) for x in size.split("x"))
-        seen = opening(requests, stages)
+        seen = several(opening(requests // args.batches, stages), args.batches)
         times = 5 if requests <= 20_000 else 1
         plan = make_plan(seen, LARGE_POOLS)
         peaks = [stage.wanted for stage in plan.stages]
@@ -188,6 +205,7 @@ def main() -> None:
             "assay_again_ms": best_ms(
                 partial(make_plan, seen, LARGE_POOLS, peaks_hint=peaks, search=False), times
             ),
+            "capped_ms": best_ms(partial(make_plan, halved(seen, plan), LARGE_POOLS), times),
             "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "error": thinning_error(seen, plan) if args.errors else None,
             "distrs_ms": None if args.alone else best_ms(partial(Distrs().decide, seen), times),

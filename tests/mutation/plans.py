@@ -25,7 +25,7 @@ PLAN_MUTANTS: Final = (
         "order",
         f"{CORE}/plan.py",
         ("plan",),
-        ("found.lost < best.lost * (1 - ORDER_GAIN_MIN)", "found.lost > best.lost"),
+        ("tried[key] < tried[tuple(best)] * (1 - ORDER_GAIN_MIN)", "tried[key] > tried[tuple(best)]"),
         ("order=tuple(indices[b] for b in order), reason", "order=(), reason"),
     ),
     *_of(
@@ -295,5 +295,19 @@ PLAN_MUTANTS: Final = (
         "services/assay/planner/service/controller.py",
         ("controller",),
         ("        if self._wake.is_set():\n            return\n", ""),
+    ),
+    *_of(
+        "order",
+        f"{CORE}/policy.py",
+        ("plan",),
+        ("return replace(less, order=plan.order) if", "return less if"),
+        (" if over_caps(observation, agreed) else less", ""),
+    ),
+    *_of(
+        "order",
+        f"{CORE}/plan.py",
+        ("plan",),
+        (" or len(tried) == tries_max", ""),
+        ("found if found.lost < plain.lost * (1 - ORDER_GAIN_MIN) else plain", "found"),
     ),
 )  # fmt: skip

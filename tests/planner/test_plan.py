@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,14 @@ from assay.model.policy import swapped
 from assay.model.queueing import Supply
 from assay.planner.core.demand import budget_ns, open_tasks
 from assay.planner.core.futures import draw_futures
-from assay.planner.core.plan import make_plan, orders
+from assay.planner.core.plan import (
+    ORDER_FUTURES_MIN,
+    ORDER_SERVED_MAX,
+    best_order,
+    make_plan,
+    order_budget,
+    orders,
+)
 from assay.planner.core.policy import Assay
 from assay.planner.core.trial import (
     STRICT,
@@ -29,6 +37,7 @@ from assay.planner.core.trial import (
     trust_in_later_plans,
     with_headroom,
 )
+from assay.sim.policies.by_deadline import ByDeadline
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.runner import order_deadline, simulate
 
@@ -343,11 +352,72 @@ def test_a_short_platform_costs_dear_trainers_less_than_deadline_order_alone():
     cluster = Cluster(caps=(14, 4))
     result = simulate(capped, cluster, Assay(FEW))
     even = simulate(workload, cluster, Assay(FEW))
+    by_deadline = simulate(capped, cluster, ByDeadline(FEW))
 
     def waited(found):
         return sum(b.extra_delay_s for b in found.batches if b.task == 2)
 
     assert waited(result) < waited(even)
+    assert result.trainer_idle_gpu_s < by_deadline.trainer_idle_gpu_s
+
+
+def short_trial(seed: int, batches: int, *, futures: int = 9) -> tuple[Trial, list[float]]:
+    """Some open batches, and what their trainers cost."""
+    rates = [1.0, 50.0, 5.0, 200.0, 20.0][:batches]
+    views = [
+        task(seed + k, fresh_batch(opened_ns=to_ns(-5 * k), size=60), trainer_cost=rate)
+        for k, rate in enumerate(rates)
+    ]
+    seen = scene(*views, pools=(pool(0, cap=6), pool(1, cap=2)))
+    active = open_tasks(seen)
+    drawn = draw_futures(0, active, seen.tasks, count=futures, seed=seed, prior=FEW.prior)
+    return Trial(seen, active, drawn, FEW), rates
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), batches=st.integers(2, 5))
+def test_an_order_is_never_dearer_over_all_futures_than_that_of_the_deadlines(seed, batches):
+    """Though it is found on a few of them."""
+    trial, rates = short_trial(seed, batches)
+    peaks, weights = np.array([6, 2]), np.array(rates)
+    plain = trial.measure(peaks)[1].mean(axis=0) @ weights
+    order, _, delays = best_order(trial, peaks, list(range(batches)), ["t"] * batches, weights)
+    assert sorted(order) == list(range(batches))
+    assert delays.mean(axis=0) @ weights <= plain
+    np.testing.assert_array_equal(trial.measure(peaks)[1], delays)
+
+
+@given(requests=st.integers(1, 200_000), futures=st.integers(1, 1_000), moves=st.integers(1, 11))
+def test_a_search_for_an_order_simulates_so_many_requests_at_most(requests, futures, moves):
+    trial = SimpleNamespace(futures=[SimpleNamespace(batch_of=range(requests))] * futures)
+    few, tries = order_budget(trial, moves)  # type: ignore[arg-type] # all that it looks at
+    assert min(ORDER_FUTURES_MIN, futures) <= few <= futures
+    assert tries >= moves
+    assert few * tries * requests <= max(ORDER_SERVED_MAX, moves * ORDER_FUTURES_MIN * requests)
+
+
+def test_a_search_for_an_order_ends_with_its_budget(monkeypatch):
+    monkeypatch.setattr("assay.planner.core.plan.ORDER_SERVED_MAX", 1)
+    trial, rates = short_trial(1, 5)
+    moves = len(orders(list(range(5)), ["t"] * 5))
+    best_order(trial, np.array([6, 2]), list(range(5)), ["t"] * 5, np.array(rates))
+    assert trial.simulations == ORDER_FUTURES_MIN * moves + 2 * len(trial.futures)
+
+
+def test_an_order_that_is_dearer_over_all_futures_is_not_used(monkeypatch):
+    trial, rates = short_trial(1, 3)
+    peaks, weights = np.array([6, 2]), np.array(rates)
+    monkeypatch.setattr(
+        Trial, "delays", lambda self, peaks, first: 1e12 - self.measure(peaks)[1][:first]
+    )
+    order, _, _ = best_order(trial, peaks, [1, 2, 0], ["t"] * 3, weights)
+    assert order == [1, 2, 0]
+
+
+def test_the_delays_of_a_few_futures_are_those_of_all():
+    trial, _ = short_trial(3, 3)
+    _, all_delays = trial.measure(np.array([6, 2]))
+    np.testing.assert_array_equal(trial.delays(np.array([6, 2]), 4), all_delays[:4])
 
 
 def test_weight_brings_a_long_batch_forward():

@@ -28,7 +28,7 @@ GATHER_S: Final = 0.002
 """After a read, how long the next events may accumulate: a read per event costs more than the
 event. The first event after a quiet time wakes at once."""
 GATHER_PLANNING_S: Final = 0.05
-"""The same for planners, which look at most ten times per second."""
+"""The same for planners, which look at most five times per second."""
 PAUSE_S: Final = 0.25
 """Pause between attempts to reach a store that is down."""
 

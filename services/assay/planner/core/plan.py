@@ -42,6 +42,9 @@ REORDERED_MAX: Final = 6
 """Batches that are tried at other places in the order when the caps bind."""
 ORDER_ROUNDS_MAX: Final = 4
 """Times that the moves are tried again on the best order so far."""
+ORDER_SERVED_MAX: Final = 600_000
+"""Requests that are simulated to compare orders, all orders and futures together: some 0.1 s."""
+ORDER_FUTURES_MIN: Final = 4
 ORDER_GAIN_MIN: Final = 0.02
 """Minimum relative gain before a new order replaces the order of the deadlines (hysteresis)."""
 
@@ -208,22 +211,42 @@ def best_order(
     order of the deadlines, each of its first few batches moved to its front or to its end, and the
     same moves of the best of these, until none gains or `ORDER_ROUNDS_MAX` is reached.
 
+    Orders are compared on as many of the futures as `ORDER_SERVED_MAX` allows; what is found must
+    gain on all of them.
+
     Returns:
         The order; what `Trial.measure` gives under it.
     """
-    best = _measured(trial, peaks, by_deadline, rates)
-    tried = [by_deadline]
+    futures, tries_max = order_budget(trial, len(orders(by_deadline, tenants)))
+    best, tried = (
+        by_deadline,
+        {tuple(by_deadline): _lost(trial, peaks, by_deadline, rates, futures)},
+    )
     for _ in range(ORDER_ROUNDS_MAX):
         before = best
-        for order in orders(before.order, tenants):
-            if order not in tried:
-                tried.append(order)
-                found = _measured(trial, peaks, order, rates)
-                best = found if found.lost < best.lost * (1 - ORDER_GAIN_MIN) else best
+        for order in orders(before, tenants):
+            key = tuple(order)
+            if key in tried or len(tried) == tries_max:
+                continue
+            tried[key] = _lost(trial, peaks, order, rates, futures)
+            if tried[key] < tried[tuple(best)] * (1 - ORDER_GAIN_MIN):
+                best = order
         if best is before:
             break
-    trial.reorder(best.order)
-    return best.order, best.busy, best.delays
+    plain = _measured(trial, peaks, by_deadline, rates)
+    found = plain if best is by_deadline else _measured(trial, peaks, best, rates)
+    found = found if found.lost < plain.lost * (1 - ORDER_GAIN_MIN) else plain
+    trial.reorder(found.order)
+    return found.order, found.busy, found.delays
+
+
+def order_budget(trial: Trial, moves: int) -> tuple[int, int]:
+    """Futures that orders are compared on, and how many orders, with `moves` of them per round."""
+    requests = max(len(future.batch_of) for future in trial.futures)
+    tries = moves * ORDER_ROUNDS_MAX
+    wanted = max(ORDER_SERVED_MAX // max(tries * requests, 1), ORDER_FUTURES_MIN)
+    futures = min(wanted, len(trial.futures))
+    return futures, max(ORDER_SERVED_MAX // max(futures * requests, 1), moves)
 
 
 class _Measured(NamedTuple):
@@ -238,6 +261,11 @@ def _measured(trial: Trial, peaks: Ints, order: list[int], rates: Floats) -> _Me
     trial.reorder(order)
     busy, delays = trial.measure(peaks)
     return _Measured(float(delays.mean(axis=0) @ rates), order, busy, delays)
+
+
+def _lost(trial: Trial, peaks: Ints, order: list[int], rates: Floats, futures: int) -> float:
+    trial.reorder(order)
+    return float(trial.delays(peaks, futures).mean(axis=0) @ rates)
 
 
 def orders(by_deadline: list[int], tenants: Sequence[str]) -> list[list[int]]:

@@ -232,10 +232,27 @@ class Trial:
             if not served:
                 delays[k] = FAR_NS
                 continue
-            late = self.scratch.clock_ns[: len(future.batch_of)] - self.due[k]
-            # As floats, as `delays` are: with mixed types `at` takes twenty times as long.
-            np.maximum.at(delays[k], future.batch_of, late.astype(np.float64))
+            self.add_delays(k, delays[k])
         return busy, delays
+
+    def delays(self, peaks: Ints, first: int) -> Floats:
+        """(first, batches) extra delays in ns, in the first few futures alone."""
+        supply = self.supply(peaks)
+        delays = np.zeros((first, len(self.budgets)))
+        for k in range(first):
+            self.simulations += 1
+            if serve_all(self.futures[k].demand, supply, self.free[k], self.scratch):
+                self.add_delays(k, delays[k])
+            else:
+                delays[k] = FAR_NS
+        return delays
+
+    def add_delays(self, k: int, delays: Floats) -> None:
+        """Raise a future's delays to those of the requests that were just served."""
+        batch_of = self.futures[k].batch_of
+        late = self.scratch.clock_ns[: len(batch_of)] - self.due[k]
+        # As floats, as `delays` are: with mixed types `at` takes twenty times as long.
+        np.maximum.at(delays, batch_of, late.astype(np.float64))
 
 
 def find_peaks(trial: Trial, hint: Sequence[int] | None = None, *, kept: bool = False) -> Ints:

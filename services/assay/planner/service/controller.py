@@ -64,7 +64,7 @@ from assay.planner.session.plan_view import PlanView  # noqa: TC001
 from assay.planner.session.refusals import Refusals
 from assay.store.port import Store
 
-STEPS_APART_S: Final = 0.1
+STEPS_APART_S: Final = 0.2
 BUSY_SHARE_MAX: Final = 0.2
 """Share of the time that planning may take: after a long plan the next step is later."""
 IDLE_STEP_S: Final = 15.0

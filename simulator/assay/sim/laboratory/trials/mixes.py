@@ -124,6 +124,37 @@ TRICKLE: Final = replace(
 SMALL: Final = replace(CUDA, name="small", batch_size=256, trainer_gpus=8.0)
 
 
+def trainers_of(
+    trainer_gpus: Sequence[float], *, gpus_max: int, stagger_s: float, tenants: int = 1
+) -> Mix:
+    """CUDA tasks of trainers of these sizes, on fewer GPUs than all of them need at once."""
+    tasks = copies(CUDA, len(trainer_gpus), stagger_s=stagger_s)
+    return Mix(
+        name=f"{gpus_max} GPUs, {len(tasks)} trainers"
+        + (f" of {tenants} tenants" if tenants > 1 else ""),
+        tasks=tuple(
+            replace(task, trainer_gpus=size, tenant=f"tenant-{k % tenants}")
+            for k, (task, size) in enumerate(zip(tasks, trainer_gpus, strict=True))
+        ),
+        cluster=Cluster(caps=(UNCAPPED, gpus_max)),
+        iterations=2,
+    )
+
+
+def capped_mixes() -> tuple[Mix, ...]:
+    """Fewer GPUs than open batches need, trainers of several sizes: the order of batches counts.
+
+    Between tenants it does not: their shares are equal.
+    """
+    three, six = (8.0, 16.0, 64.0), (8.0, 64.0, 16.0, 8.0, 64.0, 16.0)
+    return (
+        trainers_of(three, gpus_max=26, stagger_s=30.0),
+        trainers_of(six, gpus_max=40, stagger_s=60.0),
+        trainers_of(six, gpus_max=60, stagger_s=60.0),
+        trainers_of(six, gpus_max=40, stagger_s=60.0, tenants=2),
+    )
+
+
 def named_mixes() -> dict[str, Mix]:
     """The mixes of the tables, by name."""
     six, twenty = copies(CUDA, 6, stagger_s=130.0), copies(SMALL, 20, stagger_s=45.0)
@@ -152,6 +183,7 @@ def named_mixes() -> dict[str, Mix]:
         ),
         Mix(name="twenty tenants", tasks=twenty, iterations=2),
         Mix(name="26 GPUs", tasks=six[:3], cluster=gpus, iterations=2),
+        *capped_mixes(),
         *(
             Mix(name=f"hangs {100 * share:g} %", tasks=(hanging(CUDA, share),))
             for share in (0.0, 0.002, 0.004, 0.012, 0.02)
