@@ -1,7 +1,9 @@
 """The settings tree reads the environment and refuses what it does not know."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -61,6 +63,42 @@ def test_a_value_that_must_be_json_is_refused_with_its_name(name: str, text: str
 def test_the_tree_cannot_be_changed_after_start() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().store.attempts_max = 3  # type: ignore[misc]  # the point of the test
+
+
+def leaves(branch: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str, Any]]:
+    """Each setting of the tree: its branch, its name, its type."""
+    for name, field in branch.model_fields.items():
+        yield branch, name, field.annotation
+        for of in (field.annotation, *get_args(field.annotation)):
+            if isinstance(of, type) and issubclass(of, BaseModel):
+                yield from leaves(of)
+
+
+def refuses(branch: type[BaseModel], name: str, value: object) -> bool:
+    try:
+        branch.model_validate({name: value})
+    except ValidationError as error:
+        return any(one["loc"][0] == name for one in error.errors())
+    return False
+
+
+def test_no_number_is_infinite() -> None:
+    numbers = [leaf for leaf in leaves(Settings) if "float" in str(leaf[2])]
+    assert len(numbers) > 50
+    for value in (math.inf, math.nan):
+        given = [value, {"some": value}]
+        accepted = [
+            (branch.__name__, name)
+            for branch, name, _ in numbers
+            if not all(refuses(branch, name, one) for one in given)
+        ]
+        assert accepted == []
+
+
+def test_no_count_per_stage_is_negative() -> None:
+    counts = [leaf for leaf in leaves(Settings) if leaf[1].endswith("_by_stage")]
+    assert len(counts) > 5
+    assert [name for of, name, _ in counts if not refuses(of, name, {"math.verify": -1})] == []
 
 
 def test_every_leaf_is_documented() -> None:

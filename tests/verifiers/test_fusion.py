@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.config.settings import WorkerSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.outcome import Outcome
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
@@ -21,7 +20,6 @@ from assay.verifiers.math.extract import ExtractHandler
 from assay.verifiers.options import Strategy
 from assay.verifiers.port import PipelineDefinition, StageDefinition, StageHandler, Work
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.build import served_stages
 
 NAMES = tuple(map(StageName, "abcdef"))
 SHAPES = (Resources(), Resources(cpu_cores=2.0))
@@ -216,12 +214,9 @@ def test_the_parts_judge_together_as_they_do_in_slots_of_their_own(
     assert list(FusedHandler(handlers).run(works)) == [one_by_one(handlers, one) for one in works]
 
 
-def test_math_is_one_stage_whose_parts_may_be_named() -> None:
+def test_math_is_one_stage() -> None:
     known = load_pipelines(found=())
     assert known[PipelineName("math")].spec.stages == ("math.verify",)
-    for named in (("extract",), ("math.verify",), ("extract", "math.verify")):
-        served = served_stages(WorkerSettings(stages=named), stages_of(known))
-        assert list(served) == ["math.verify"]
 
 
 def test_a_plugin_with_a_part_of_math_keeps_both_apart() -> None:

@@ -52,7 +52,7 @@ class TenantSettings(Branch):
     """Names of client certificates (subject's common name, DNS and URI names) that stand for the
     tenant where a call shows no token; needs `tls_client_ca`. They permit what `token_sha256`
     does."""
-    weight: float = Field(default=1.0, ge=0.001, le=1_000.0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0.001, le=1_000.0)
     """Share of each stage relative to the other tenants with work there; also how much a second of
     its waiting trainers counts in plans. Batches keep the weight they were opened with."""
     operate: bool = False

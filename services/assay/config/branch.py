@@ -20,14 +20,15 @@ may end with a SystemError, although nothing is wrong with the source."""
 
 
 class Described(BaseModel):
-    """Frozen; rejects unknown names; the docstrings of its fields are the documentation.
+    """Frozen; rejects unknown names, infinity and NaN; the docstrings of its fields are the
+    documentation.
 
     They are read when the schema is made, not when a process starts: that is a tenth of the time
     in which a command answers. A class is made ready when it is first used: every process knows
     those of all pipelines, and needs those of a few.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     @classmethod
     def __get_pydantic_json_schema__(

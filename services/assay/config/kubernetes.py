@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -31,18 +31,18 @@ class KubernetesSettings(TlsBranch):
     """Label of a pod whose value is the name of its stage."""
     slots_per_pod: int = Field(default=1, gt=0)
     """Slots that one pod starts (its `worker.slots`)."""
-    slots_per_pod_by_stage: dict[str, int] = Field(default_factory=dict)
+    slots_per_pod_by_stage: dict[str, Annotated[int, Field(gt=0)]] = Field({})
     """Other values of `slots_per_pod`, by stage."""
     kubeconfig: Path | None = None
     """How to reach the API server; absent: the service account of the planner's own pod."""
-    unschedulable_s: float = Field(default=120.0, ge=0, allow_inf_nan=False)
+    unschedulable_s: float = Field(default=120.0, ge=0)
     """A pod for which no node has room counts as quota only after this long: a cluster autoscaler
     needs a minute or two to add a node, and sees the need by such pods only."""
-    gated_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    gated_s: float = Field(default=5.0, ge=0)
     """A pod held back by a scheduling gate (Kueue) counts as quota after this long."""
-    quota_hold_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    quota_hold_s: float = Field(default=60.0, gt=0)
     """After quota was found exhausted, this long passes until more pods are asked for again."""
-    stale_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    stale_s: float = Field(default=30.0, gt=0)
     """Without news from the API server for this long, pools count as unreachable."""
     mark_idle_pods: bool = True
     """Before a pool is made smaller, annotate idle pods so that they go first

@@ -97,7 +97,7 @@ class RewardSettings(TlsBranch):
     processes, so that no message blocks other calls."""
     readers_max: int = Field(default=3, ge=2)
     """Most reader processes at once; one of them is reserved for messages up to 1 MiB."""
-    read_cpu_s_per_mib: float = Field(default=0.25, gt=0, allow_inf_nan=False)
+    read_cpu_s_per_mib: float = Field(default=0.25, gt=0)
     """CPU time per MiB for reading and checking a message; at least that of 1 MiB."""
     read_memory_bytes_max: int = Field(default=192 * 1024**2, ge=64 * 1024**2)
     """Memory limit of one reader process."""
@@ -212,7 +212,7 @@ class WorkerSettings(Branch):
     slots: int = Field(default=2, ge=0)
     """Worker slots per stage. A stage starts them with its first request, unless `stages`,
     `slots_by_stage` or `pipelines_awake` names it, or it is your own and not `on_demand`."""
-    slots_by_stage: dict[str, int] = Field(default_factory=dict)
+    slots_by_stage: dict[str, Annotated[int, Field(ge=0)]] = Field({})
     """Other values of `slots`, by stage."""
     pipelines_awake: tuple[str, ...] = ()
     """Pipelines whose stages start with the host, so that the first request waits for no import:
@@ -272,39 +272,35 @@ class PlannerSettings(PlanSettings):
     slots_min: int | None = Field(default=None, ge=0)
     """Slots per stage that stay warm without work, so that a single `Score` call finds one. Absent:
     the worker host's start values (`worker.slots`, `worker.slots_by_stage`); 0 = scale to zero."""
-    slots_min_by_stage: dict[str, int] = Field(default_factory=dict)
+    slots_min_by_stage: dict[str, Annotated[int, Field(ge=0)]] = Field({})
     """Other values of `slots_min`, by stage."""
     slots_max: int | None = Field(default=None, ge=0)
     """Most slots per stage. Absent: as many as fit into the cores and the memory of this machine,
     and never fewer than `slots_min`."""
-    slots_max_by_stage: dict[str, int] = Field(default_factory=dict)
+    slots_max_by_stage: dict[str, Annotated[int, Field(ge=0)]] = Field({})
     """Other values of `slots_max`, by stage."""
     memory_mean_share_by_stage: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field({})
     """Mean memory of a stage's slots as a share of what one may use, where most use far less: so
     many fit that all memory is needed with a chance of 0.001. Absent = 1: each keeps all of it."""
-    core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
+    core_cost: float = Field(default=0.025, ge=0)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
     slot-second costs its stage's cores times this, plus 1 for each of its GPUs."""
-    core_cost_by_host: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    core_cost_by_host: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Other values of `core_cost` of worker hosts whose names match a pattern (`spot-*`); the first
     that matches counts. A host's own word about its cost would attract slots."""
-    startup_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    startup_s: float = Field(default=1.0, ge=0)
     """Typical time from requesting a slot until it is ready, until three starts were measured."""
-    startup_s_by_stage: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    startup_s_by_stage: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Other values of `startup_s`, by stage."""
     scaler: Literal["local", "kubernetes", "keda"] = "local"
     """What the pools are: `local`, the worker host of this machine; `kubernetes`, one Deployment
     per stage, sized by the planner; `keda`, the same, sized by KEDA as the planner says."""
     kubernetes: KubernetesSettings = KubernetesSettings()
-    lease_s: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    lease_s: float = Field(default=10.0, gt=0)
     """Duration of the leader's lease; a standby takes over within this time."""
-    planning_s_max: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    planning_s_max: float = Field(default=60.0, gt=0)
     """A planning process that does not answer for this long is killed and started again."""
-    planning_idle_s: float = Field(default=300.0, gt=0, allow_inf_nan=False)
+    planning_idle_s: float = Field(default=300.0, gt=0)
     """After this long without work, the planning process exits and frees its memory."""
     drain_s: float = Field(default=2.0, ge=0)
     """How long calls may continue after SIGTERM."""

@@ -43,6 +43,7 @@ from assay.planner.session.messages import Machine, PoolState, StageLimits
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
+from assay.verifiers.named_stages import for_planner
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
 
@@ -400,6 +401,7 @@ def limits_of(settings: Settings, pipelines: Pipelines | None) -> LimitsOf:
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     order = in_pipeline_order(pipeline.spec.stages for pipeline in known.values())
     specs = {name: stage.spec for name, stage in stages_of(known).items()}
+    settings = for_planner(settings, stages_of(known))
     machine = this_machine()
 
     def found(pools: Sequence[PoolState]) -> tuple[StageLimits, ...]:

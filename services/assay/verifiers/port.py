@@ -40,11 +40,11 @@ class ReferenceAudit(StrEnum):
 class PipelineSettings(Described):
     """Settings of every pipeline; a pipeline's own class adds to them."""
 
-    reward_pass: float = Field(default=1.0, allow_inf_nan=False)
+    reward_pass: float = Field(default=1.0)
     """Reward of a response judged right."""
-    reward_fail: float = Field(default=0.0, allow_inf_nan=False)
+    reward_fail: float = Field(default=0.0)
     """Reward of a response judged wrong."""
-    reward_resource_limit: float = Field(default=0.0, allow_inf_nan=False)
+    reward_resource_limit: float = Field(default=0.0)
     """Reward of a response that broke a limit (time, memory, output, length)."""
     reference_audit: ReferenceAudit = ReferenceAudit.REFUSE
     """What happens to a reference that fails its own controls."""

@@ -17,7 +17,6 @@ from assay.config.computed import computed_dir
 from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings, WorkerSettings
-from assay.core.errors import NotFound
 from assay.core.hosts.record import CORES_MAX, HostRecord
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.pipeline import followers
@@ -38,7 +37,7 @@ from assay.sandbox.probe import require_isolation
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import WorkerStore
 from assay.store.valkey import open_store
-from assay.verifiers.fusion import parts_of
+from assay.verifiers.named_stages import for_worker
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
 from assay.verifiers.version import Versions
@@ -152,7 +151,7 @@ def build(
     """Build the host from the settings; called inside the event loop that will run it.
 
     Raises:
-        NotFound: `worker.stages` names a stage that no pipeline has.
+        NotFound: `worker.stages` or `worker.slots_by_stage` names a stage that no pipeline has.
         IsolationUnavailable: a stage runs untrusted code and this machine cannot isolate it.
         OpenToAllError: it would listen on the network without requiring a token.
     """
@@ -160,6 +159,7 @@ def build(
     _check_listener(settings, operator)
     clock = clock or Clock()
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    settings = for_worker(settings, stages_of(known))
     stages = served_stages(settings.worker, stages_of(known))
     scratch = settings.data_dir / "scratch" / str(os.getpid())
     forks = _forks(settings, scratch)
@@ -378,19 +378,8 @@ def _guard(callers: Callers, clock: Clock, metrics: Metrics, audit: Audit | None
 def served_stages(
     settings: WorkerSettings, known: Mapping[StageName, StageDefinition]
 ) -> Mapping[StageName, StageDefinition]:
-    """The stages that the settings name, or all; a part of a fused stage stands for the whole.
-
-    Raises:
-        NotFound: there is no such stage.
-    """
-    whole = {**{name: name for name in known}, **parts_of(known)}
-    for name in (*settings.stages, *settings.slots_by_stage):
-        if name not in whole:
-            raise NotFound(f"no pipeline has a stage {name}", field="worker.stages")
-    if not settings.stages:
-        return known
-    named = [whole[StageName(name)] for name in settings.stages]
-    return {name: known[name] for name in dict.fromkeys(named)}
+    """The stages that the settings name, or all."""
+    return {name: known[name] for name in map(StageName, settings.stages)} or known
 
 
 def _sandbox_mode(

@@ -29,7 +29,7 @@ class ComponentSettings(Reference):
     """Any pipeline that judges a response by itself, but `composite`."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Its settings."""
-    weight: float = Field(default=1.0, ge=0, le=1_000, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0, le=1_000)
     """With what its reward counts."""
     gate: bool = False
     """The whole is `reward_fail` unless its reward is positive."""

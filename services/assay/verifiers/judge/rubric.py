@@ -22,7 +22,7 @@ _MARKS: Final = " .!,;:*_`\"'()[]"
 """Around an answer, these say nothing."""
 YES_NO: Final = ("no", "yes")
 Choice = Annotated[str, Field(min_length=1, max_length=CHOICE_CHARS_MAX)]
-Score = Annotated[float, Field(ge=-1_000, le=1_000, allow_inf_nan=False)]
+Score = Annotated[float, Field(ge=-1_000, le=1_000)]
 
 
 def folded(answer: str) -> str:
@@ -39,7 +39,7 @@ class Criterion(Reference):
     """The question."""
     choices: tuple[Choice, ...] | dict[Choice, Score] = YES_NO
     """Answers: a list from worst to best in equal steps from 0 to 1, or answer -> score."""
-    weight: float = Field(default=1.0, ge=0, le=1_000, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0, le=1_000)
     """With what its score counts."""
     drop: tuple[Choice, ...] = Field(default=(), max_length=CHOICES_MAX)
     """More answers, by which the criterion, or the sample, is not judged."""
@@ -66,7 +66,7 @@ class HealthBenchItem(Reference):
 
     criterion: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
     """What the response does."""
-    points: float = Field(ge=-1_000, le=1_000, allow_inf_nan=False)
+    points: float = Field(ge=-1_000, le=1_000)
     """For a response that does it; negative for what it must not do."""
     tags: tuple[str, ...] = Field(default=(), max_length=64)
     """Not read."""

@@ -121,7 +121,7 @@ class JudgedReference(Reference):
 
     tests: tuple[JudgedTest, ...] = Field(min_length=1, max_length=TESTS_MAX)
     """Runs of the program."""
-    points_max: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
+    points_max: float | None = Field(default=None, gt=0, le=1e9)
     """Points of a test, where the judge gives points (testlib's `quitp`); all of them pass it."""
     solution: str = ""
     """A right program, to audit the judge with; no response ever sees it."""

@@ -48,9 +48,9 @@ class RewardModelSettings(PipelineSettings):
     """Which route scores."""
     label: int = Field(default=0, ge=0, le=1_000)
     """Which of the model's outputs is the score, for `classify`."""
-    scale: float = Field(default=1.0, ge=-1_000, le=1_000, allow_inf_nan=False)
+    scale: float = Field(default=1.0, ge=-1_000, le=1_000)
     """The reward is the score times this ..."""
-    offset: float = Field(default=0.0, ge=-1_000, le=1_000, allow_inf_nan=False)
+    offset: float = Field(default=0.0, ge=-1_000, le=1_000)
     """... plus this."""
     template: str = Field(default="{question}\n\n{response}", max_length=10_000)
     """The text that is classified; `{question}` and `{response}` are replaced."""
@@ -65,9 +65,9 @@ class LocalModelSettings(PipelineSettings):
     """One of the operator's `verifiers.reward_models`."""
     label: int = Field(default=0, ge=0, le=1_000)
     """Which of the model's outputs (raw logits) is the score."""
-    scale: float = Field(default=1.0, ge=-1_000, le=1_000, allow_inf_nan=False)
+    scale: float = Field(default=1.0, ge=-1_000, le=1_000)
     """The reward is the score times this ..."""
-    offset: float = Field(default=0.0, ge=-1_000, le=1_000, allow_inf_nan=False)
+    offset: float = Field(default=0.0, ge=-1_000, le=1_000)
     """... plus this."""
     chat: bool = False
     """Put question and response into the tokenizer's chat template, in place of `template`."""

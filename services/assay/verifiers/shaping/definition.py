@@ -26,7 +26,7 @@ class ShapeSettings(PipelineSettings):
     """Length over which the penalty grows (DAPO's cache), below `length_max`."""
     length_unit: LengthUnit = LengthUnit.GIVEN
     """What lengths count."""
-    length_weight: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
+    length_weight: float = Field(default=1.0, ge=0, le=100)
     """The penalty, -1 to 0, is multiplied by this and added to the reward."""
 
     @model_validator(mode="after")
