@@ -21,8 +21,8 @@ from assay.core.hosts.record import CORES_MAX, HostRecord
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.pipeline import followers
 from assay.edge import lifecycle
-from assay.edge.access.audit import Audit, open_audit
-from assay.edge.auth import Callers, Operator, in_url, refuse_open_listener
+from assay.edge.access.audit import open_audit
+from assay.edge.auth import Operator, in_url, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -182,9 +182,8 @@ def build(
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
     host = _host(settings, stages, mode, shared, versions, worker, forks)
-    audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
     credential = new_credential()
-    guard = _guard(PoolCallers(operator, credential), clock, metrics, audit)
+    guard = _guard(settings, operator, credential, clock, metrics)
     return WorkerService(
         settings=settings,
         store=store,
@@ -363,15 +362,17 @@ def _check_listener(settings: Settings, operator: Operator) -> None:
     )
 
 
-def _guard(callers: Callers, clock: Clock, metrics: Metrics, audit: Audit | None) -> CallGuard:
+def _guard(
+    settings: Settings, operator: Operator, credential: str, clock: Clock, metrics: Metrics
+) -> CallGuard:
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
-        callers=callers,
+        callers=PoolCallers(operator, credential),
         door=Door(limits),
         clock=clock,
         tracer=NoTracer(),
         on_call=metrics.api_called,
-        audit=audit,
+        audit=open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock),
     )
 
 
