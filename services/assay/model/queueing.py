@@ -15,6 +15,7 @@ from assay.core.ordering import COST_US_MIN
 from assay.model.arrays import FAR_NS, Floats, Ints
 from assay.model.heap import pop, push
 from assay.model.jit import in_place, jit
+from assay.model.radix import order_of
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
@@ -241,7 +242,7 @@ def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> None:
         times = np.empty(count, np.int64)
         for k in range(count):
             times[k] = scratch.clock_ns[demand.member[begin + k]]
-        ranks = np.argsort(times)
+        ranks = order_of(times)
         for k in range(count):
             scratch.order[k] = ranks[k]
 

@@ -43,7 +43,7 @@ REORDERED_MAX: Final = 6
 ORDER_ROUNDS_MAX: Final = 4
 """Times that the moves are tried again on the best order so far."""
 ORDER_SERVED_MAX: Final = 600_000
-"""Requests that are simulated to compare orders, all orders and futures together: some 0.1 s."""
+"""Requests that are simulated to compare orders, all orders and futures together: some 0.05 s."""
 ORDER_FUTURES_MIN: Final = 4
 ORDER_GAIN_MIN: Final = 0.02
 """Minimum relative gain before a new order replaces the order of the deadlines (hysteresis)."""
