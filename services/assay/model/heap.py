@@ -1,10 +1,10 @@
 """Binary min-heaps in arrays, in the form that numba compiles."""
 
 from assay.model.arrays import Ints
-from assay.model.jit import in_place
+from assay.model.jit import part
 
 
-@in_place
+@part
 def push(heap: Ints, size: int, value: int) -> None:
     """Add to a binary min-heap that holds `size` entries."""
     at = size
@@ -17,27 +17,29 @@ def push(heap: Ints, size: int, value: int) -> None:
     heap[at] = value
 
 
-@in_place
+@part
 def pop(heap: Ints, size: int) -> int:
-    """Take the smallest of a binary min-heap that holds `size` entries."""
-    smallest = heap[0]
-    last = size - 1
+    """Take the smallest of a binary min-heap that holds `size` entries.
+
+    The gap goes down to a leaf by comparing children only, then the last entry rises from there
+    (Wegener 1993, "Bottom-up heapsort"): it belongs near a leaf, and no branch has to be guessed.
+    """
+    smallest, last = heap[0], size - 1
     value = heap[last]
-    at = 0
-    child = 1
+    at, child = 0, 2
     while child < last:
-        if child + 1 < last and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= value:
-            break
+        child -= int(heap[child - 1] < heap[child])
         heap[at] = heap[child]
         at = child
-        child = 2 * at + 1
-    heap[at] = value
+        child = 2 * at + 2
+    if child == last:
+        heap[at] = heap[child - 1]
+        at = child - 1
+    push(heap, at, value)
     return int(smallest)
 
 
-@in_place
+@part
 def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None:
     """Like `push`, with a second value attached."""
     at = size
@@ -52,7 +54,7 @@ def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None
     mate[at] = other
 
 
-@in_place
+@part
 def pop_pair(heap: Ints, mate: Ints, size: int) -> int:
     """Like `pop`; returns the second value of the smallest entry."""
     smallest = mate[0]

@@ -24,6 +24,10 @@ except ImportError:  # the plain loops are some hundred times slower and give th
     def in_place(function: Callable[P, R]) -> Callable[P, R]:
         """Leave the loop as it is."""
         return function
+
+    def part(function: Callable[P, R]) -> Callable[P, R]:
+        """Leave the loop as it is."""
+        return function
 else:
 
     def compiled(
@@ -47,3 +51,7 @@ else:
     def in_place(function: Callable[P, R]) -> Callable[P, R]:
         """Compile the loop, and count no references: it can allocate nothing."""
         return compiled(function, _nrt=False)
+
+    def part(function: Callable[P, R]) -> Callable[P, R]:
+        """Compile it into each loop that calls it, as if it stood there."""
+        return compiled(function, _nrt=False, inline="always")

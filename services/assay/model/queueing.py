@@ -12,10 +12,20 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from assay.core.ordering import COST_US_MIN
+from assay.model.agenda import (
+    Agenda,
+    add,
+    clear,
+    drop_soonest,
+    ended,
+    make_agenda,
+    running,
+    soonest_ns,
+)
 from assay.model.arrays import FAR_NS, Floats, Ints
 from assay.model.heap import pop, push
-from assay.model.jit import in_place, jit
-from assay.model.radix import order_of
+from assay.model.jit import in_place, jit, part
+from assay.model.radix import Sorting, make_sorting, sort
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
@@ -106,7 +116,8 @@ class Scratch(NamedTuple):
 
     clock_ns: Ints
     """i: when the request is done with the stages simulated so far."""
-    order: Ints
+    reached: Sorting
+    """When the requests of a stage reach it, and their places among its entries."""
     queue: Ints
     """tenant, place"""
     waiting: Ints
@@ -114,10 +125,8 @@ class Scratch(NamedTuple):
     virtual_us: Ints
     """tenant: as in `core.ordering.Shares`; the last entry is the time at which tenants join, -1
     while only one tenant has waited."""
-    done_ns: Ints
-    """A heap: when the requests end that run."""
-    still: Ints
-    """One entry: how many run on after those that ended last."""
+    agenda: Agenda
+    """When the requests end that run."""
 
 
 class Instant(NamedTuple):
@@ -136,12 +145,11 @@ def make_scratch(requests: int, tenants: int = 1) -> Scratch:
     """Allocate for up to `requests` requests."""
     return Scratch(
         clock_ns=np.zeros(requests, np.int64),
-        order=np.zeros(requests, np.int64),
+        reached=make_sorting(requests),
         queue=np.zeros((tenants, requests + 1), np.int64),
         waiting=np.zeros(tenants, np.int64),
         virtual_us=np.zeros(tenants + 1, np.int64),
-        done_ns=np.zeros(requests + 1, np.int64),
-        still=np.zeros(1, np.int64),
+        agenda=make_agenda(requests),
     )
 
 
@@ -163,33 +171,6 @@ def unconstrained(requests: int, stages: int) -> Constraints:
     )
 
 
-@in_place
-def drop_done(done_ns: Ints, size: int) -> None:
-    """Remove the smallest of a binary heap with `size` entries.
-
-    The gap goes down to a leaf by comparing children only, then the last entry rises from there
-    (Wegener 1993, "Bottom-up heapsort"): it belongs near a leaf, and no branch has to be guessed.
-    """
-    last = size - 1
-    value = done_ns[last]
-    at, child = 0, 2
-    while child < last:
-        child -= int(done_ns[child - 1] < done_ns[child])
-        done_ns[at] = done_ns[child]
-        at = child
-        child = 2 * at + 2
-    if child == last:
-        done_ns[at] = done_ns[child - 1]
-        at = child - 1
-    while at > 0:
-        above = (at - 1) >> 1
-        if done_ns[above] <= value:
-            break
-        done_ns[at] = done_ns[above]
-        at = above
-    done_ns[at] = value
-
-
 class Peaks(NamedTuple):
     """The most requests that run at once, per bin of time."""
 
@@ -199,7 +180,7 @@ class Peaks(NamedTuple):
     bin_ns: int
 
 
-@in_place
+@part
 def spread(peaks: Peaks, reached: int, until_ns: int, level: int) -> int:
     """Raise the bins after `reached` that begin before `until_ns` to `level`; returns the last."""
     if peaks.busy.shape[0] == 0 or until_ns - peaks.origin_ns <= (reached + 1) * peaks.bin_ns:
@@ -212,7 +193,7 @@ def spread(peaks: Peaks, reached: int, until_ns: int, level: int) -> int:
     return reached
 
 
-@in_place
+@part
 def mark(peaks: Peaks, reached: int, now_ns: int, level: int) -> None:
     """Raise the bin of this instant to `level`; the bins up to `reached` began before it."""
     if peaks.busy.shape[0] == 0:
@@ -224,27 +205,14 @@ def mark(peaks: Peaks, reached: int, now_ns: int, level: int) -> None:
         peaks.busy[here] = max(peaks.busy[here], level)
 
 
-@jit
+@in_place
 def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> None:
     """List the stage's entries, counted from its first, by the time at which their requests reach
     it."""
-    begin = demand.start[stage]
-    count = demand.start[stage + 1] - begin
-    ascending = True
-    before = -FAR_NS
-    for k in range(count):
-        reached = scratch.clock_ns[demand.member[begin + k]]
-        if reached < before:
-            ascending = False
-        before = reached
-        scratch.order[k] = k
-    if not ascending:
-        times = np.empty(count, np.int64)
-        for k in range(count):
-            times[k] = scratch.clock_ns[demand.member[begin + k]]
-        ranks = order_of(times)
-        for k in range(count):
-            scratch.order[k] = ranks[k]
+    begin, end = demand.start[stage], demand.start[stage + 1]
+    for entry in range(begin, end):
+        scratch.reached.numbers[entry - begin] = scratch.clock_ns[demand.member[entry]]
+    sort(scratch.reached, end - begin)
 
 
 @in_place
@@ -274,14 +242,14 @@ def serve_freely(
     return 1
 
 
-@in_place
+@part
 def forget_shares(scratch: Scratch) -> None:
     """Reset: no request waits."""
     scratch.virtual_us[:] = 0
     scratch.virtual_us[-1] = -1
 
 
-@in_place
+@part
 def wait(demand: Demand, stage: int, scratch: Scratch, place: int, waiting: int) -> None:
     """The stage's entry at `place` joins its tenant's queue (`Shares.join`); `waiting` are in all
     queues."""
@@ -301,7 +269,7 @@ def wait(demand: Demand, stage: int, scratch: Scratch, place: int, waiting: int)
     scratch.waiting[tenant] += 1
 
 
-@in_place
+@part
 def first_tenant(scratch: Scratch) -> int:
     """The tenant whose request is next: of those that run already, else `Shares.first`."""
     first = -1
@@ -315,7 +283,7 @@ def first_tenant(scratch: Scratch) -> int:
     return first
 
 
-@in_place
+@part
 def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
     """Remove the tenant's first entry from its queue and charge it (`FairQueue.pop`)."""
     if demand.tenant.shape[0] == 0:
@@ -332,33 +300,39 @@ def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting
     return int(found)
 
 
-@in_place
-def reached_ns(demand: Demand, stage: int, scratch: Scratch, at: int) -> int:
-    """When the request that is number `at` by release reaches the stage."""
-    return int(scratch.clock_ns[demand.member[demand.start[stage] + scratch.order[at]]])
+@part
+def expect(demand: Demand, stage: int, scratch: Scratch) -> None:
+    """Nothing runs yet at the stage, and its entries are listed by the time they reach it."""
+    begin, end = demand.start[stage], demand.start[stage + 1]
+    if begin == end:
+        return
+    longest = 0
+    for entry in range(begin, end):
+        longest = max(longest, demand.work_ns[entry])
+    reached_ns = scratch.reached.numbers
+    span_ns = reached_ns[end - begin - 1] - reached_ns[0] + longest
+    clear(scratch.agenda, reached_ns[0], span_ns, end - begin)
 
 
-@in_place
-def next_event(supply: Supply, stage: int, step: int, scratch: Scratch, running: int) -> int:
+@part
+def next_event(supply: Supply, stage: int, step: int, scratch: Scratch) -> int:
     """When a slot becomes free or their number changes; FAR = never."""
-    soonest = scratch.done_ns[0] if running > 0 else FAR_NS
+    soonest = soonest_ns(scratch.agenda)
     if step + 1 < supply.steps[stage]:
         soonest = min(soonest, supply.since_ns[stage, step + 1])
     return int(soonest)
 
 
-@in_place
-def end_until(scratch: Scratch, running: int, until_ns: int, peaks: Peaks, reached: int) -> int:
-    """End what is done by `until_ns`; returns the bin reached. What runs on is in `still`."""
-    while running > 0 and scratch.done_ns[0] <= until_ns:
-        reached = spread(peaks, reached, scratch.done_ns[0], running)
-        drop_done(scratch.done_ns, running)
-        running -= 1
-    scratch.still[0] = running
+@part
+def end_until(agenda: Agenda, until_ns: int, peaks: Peaks, reached: int) -> int:
+    """End what is done by `until_ns`; returns the bin reached."""
+    while ended(agenda, until_ns):
+        reached = spread(peaks, reached, agenda.near_ns[0], running(agenda))
+        drop_soonest(agenda)
     return reached
 
 
-@in_place
+@part
 def keeps(
     demand: Demand, entry: int, constraints: Constraints, scratch: Scratch, now: Instant
 ) -> bool:
@@ -371,7 +345,20 @@ def keeps(
     return not (constraints.timeouts[0] and queued and now.at_ns + now.tail_ns > latest)
 
 
-@in_place
+@part
+def start(
+    demand: Demand, entry: int, constraints: Constraints, scratch: Scratch, now: Instant
+) -> bool:
+    """A slot takes a request; false = a constraint is broken."""
+    if not keeps(demand, entry, constraints, scratch, now):
+        return False
+    i = demand.member[entry]
+    scratch.clock_ns[i] = now.at_ns + demand.work_ns[entry]
+    add(scratch.agenda, i, now.at_ns, scratch.clock_ns[i])
+    return True
+
+
+@part
 def start_waiting(
     demand: Demand, stage: int, constraints: Constraints, scratch: Scratch, now: Instant
 ) -> int:
@@ -384,11 +371,8 @@ def start_waiting(
         if now.running + started >= now.capacity and scratch.queue[tenant, 0] >= 0:
             break
         entry = take_next(demand, stage, scratch, tenant, now.waiting - started)
-        if not keeps(demand, entry, constraints, scratch, now):
+        if not start(demand, entry, constraints, scratch, now):
             return -1
-        i = demand.member[entry]
-        scratch.clock_ns[i] = now.at_ns + demand.work_ns[entry]
-        push(scratch.done_ns, now.running + started, scratch.clock_ns[i])
         started += 1
     return started
 
@@ -407,34 +391,43 @@ def serve_sorted(
     tail_ns = 0
     for later in range(stage, constraints.timeout_ns.shape[0]):
         tail_ns += constraints.timeout_ns[later]
-    step = running = waiting = at = 0
+    step = waiting = at = 0
     reached = -1
     scratch.waiting[:] = 0
     forget_shares(scratch)
+    expect(demand, stage, scratch)
+    reached_ns, order = scratch.reached.numbers, scratch.reached.order
     while at < count or waiting > 0:
-        now_ns = reached_ns(demand, stage, scratch, at) if at < count else FAR_NS
+        now_ns = reached_ns[at] if at < count else FAR_NS
         if waiting > 0:
-            now_ns = min(now_ns, next_event(supply, stage, step, scratch, running))
+            now_ns = min(now_ns, next_event(supply, stage, step, scratch))
             if now_ns == FAR_NS:
                 return False
-        reached = end_until(scratch, running, now_ns, peaks, reached)
-        running = scratch.still[0]
-        reached = spread(peaks, reached, now_ns, running)
+        reached = end_until(scratch.agenda, now_ns, peaks, reached)
+        busy = running(scratch.agenda)
+        reached = spread(peaks, reached, now_ns, busy)
         while step + 1 < supply.steps[stage] and supply.since_ns[stage, step + 1] <= now_ns:
             step += 1
-        while at < count and reached_ns(demand, stage, scratch, at) == now_ns:
-            wait(demand, stage, scratch, scratch.order[at], waiting)
+        capacity = supply.slots[stage, step]
+        if waiting == 0 and busy < capacity and (at + 1 == count or reached_ns[at + 1] > now_ns):
+            now = Instant(now_ns, busy, 0, capacity, tail_ns)  # it is alone, and a slot is free
+            if not start(demand, demand.start[stage] + order[at], constraints, scratch, now):
+                return False
+            mark(peaks, reached, now_ns, busy + 1)
+            at += 1
+            continue
+        while at < count and reached_ns[at] == now_ns:
+            wait(demand, stage, scratch, order[at], waiting)
             waiting += 1
             at += 1
-        now = Instant(now_ns, running, waiting, supply.slots[stage, step], tail_ns)
+        now = Instant(now_ns, busy, waiting, capacity, tail_ns)
         started = start_waiting(demand, stage, constraints, scratch, now)
         if started < 0:
             return False
         waiting -= started
-        running += started
-        mark(peaks, reached, now_ns, running)
+        mark(peaks, reached, now_ns, busy + started)
     if peaks.busy.shape[0] > 0:
-        end_until(scratch, running, FAR_NS, peaks, reached)
+        end_until(scratch.agenda, FAR_NS, peaks, reached)
     return True
 
 
