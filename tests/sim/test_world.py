@@ -11,6 +11,7 @@ from tests.sim.builders import small_workload
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
 from assay.model.queueing import (
+    NOTHING,
     Demand,
     by_stage,
     constant_supply,
@@ -145,36 +146,38 @@ def test_the_planners_queueing_agrees_with_the_world(seed, weights, cpus, gpus):
     assert np.array_equal(scratch.clock_ns, world.state.ended_ns)
 
 
-def test_busy_peaks_are_what_the_starts_and_ends_say():
-    workload = small_workload(seed=3)
-    batch = workload.batches[0][0]
-    n = len(batch.arrived_ns)
+BIN_NS = 5 * SECOND_NS
+USED_AGAIN = make_scratch(40)
+
+
+@given(st.integers(1, 40), st.integers(0, 10**9), st.integers(1, 6), st.sampled_from([0, 0.3, 1]))
+def test_busy_peaks_are_what_the_starts_and_ends_say(n, seed, slots, skipped):
+    """Also at a stage that no request has, right behind one that all have."""
+    random = np.random.default_rng(seed)
+    service = random.integers(1, 30 * SECOND_NS, (n, 3))
+    service[:, 1] *= random.random(n) >= skipped
     demand = by_stage(
         Demand(
-            release_ns=batch.arrived_ns,
-            service_ns=batch.service_ns,
+            release_ns=np.sort(random.integers(0, 60 * SECOND_NS, n)),
+            service_ns=service,
             key=np.arange(n),
             running=np.full(n, -1, np.int64),
         )
     )
-    scratch, busy = make_scratch(n), np.zeros(200, np.int64)
-    release_all(demand, scratch)
-    serve(
-        demand,
-        0,
-        constant_supply(np.array([n, n])),
-        unconstrained(n, 2),
-        scratch,
-        busy,
-        0,
-        SECOND_NS * 5,
-    )
-    begin = batch.arrived_ns[batch.service_ns[:, 0] > 0]
-    end = begin + batch.service_ns[batch.service_ns[:, 0] > 0, 0]
-    for k, peak in enumerate(busy):
-        low, high = k * 5 * SECOND_NS, (k + 1) * 5 * SECOND_NS
-        instants = [low, *begin[(begin >= low) & (begin < high)]]
-        assert peak == max(int(((begin <= t) & (end > t)).sum()) for t in instants)
+    supply, unlimited = constant_supply(np.full(3, slots)), unconstrained(n, 3)
+    for stage in range(3):
+        release_all(demand, USED_AGAIN)
+        for before in range(stage):
+            serve(demand, before, supply, unlimited, USED_AGAIN, NOTHING, 0, 1)
+        reached, busy = USED_AGAIN.clock_ns[:n].copy(), np.zeros(400, np.int64)
+        assert serve(demand, stage, supply, unlimited, USED_AGAIN, busy, 0, BIN_NS)
+        end = USED_AGAIN.clock_ns[:n].copy()
+        begin = end - service[:, stage]
+        assert (begin >= reached).all()
+        for k, peak in enumerate(busy):
+            low, high = k * BIN_NS, (k + 1) * BIN_NS
+            instants = [low, *begin[(begin >= low) & (begin < high)]]
+            assert peak == max(int(((begin <= t) & (end > t)).sum()) for t in instants)
 
 
 def test_an_elastic_pool_gives_every_request_its_own_slot_after_a_cold_start():

@@ -304,14 +304,14 @@ def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting
 def expect(demand: Demand, stage: int, scratch: Scratch) -> None:
     """Nothing runs yet at the stage, and its entries are listed by the time they reach it."""
     begin, end = demand.start[stage], demand.start[stage + 1]
-    if begin == end:
-        return
-    longest = 0
-    for entry in range(begin, end):
-        longest = max(longest, demand.work_ns[entry])
-    reached_ns = scratch.reached.numbers
-    span_ns = reached_ns[end - begin - 1] - reached_ns[0] + longest
-    clear(scratch.agenda, reached_ns[0], span_ns, end - begin)
+    origin_ns = span_ns = 0
+    if begin < end:
+        longest = 0
+        for entry in range(begin, end):
+            longest = max(longest, demand.work_ns[entry])
+        reached_ns = scratch.reached.numbers
+        origin_ns, span_ns = reached_ns[0], reached_ns[end - begin - 1] - reached_ns[0] + longest
+    clear(scratch.agenda, origin_ns, span_ns, end - begin)
 
 
 @part
