@@ -187,7 +187,8 @@ def _relay(program: _Side, interactor: _Side, errors: int, output_bytes: int) ->
 
 
 def _ready(program: _Side, interactor: _Side, others: Sequence[int]) -> list[int]:
-    """Wait; nothing is ready when an interactor has closed its output and goes on."""
+    """Wait; nothing is ready when an interactor has closed its output and goes on, or has ended and
+    left its output to another process."""
     poll = select.poll()
     for one in others:
         poll.register(one, select.POLLIN)
@@ -196,7 +197,8 @@ def _ready(program: _Side, interactor: _Side, others: Sequence[int]) -> list[int
             poll.register(side.stdout, select.POLLIN)
         if side.stdin >= 0 and side.pending:
             poll.register(side.stdin, select.POLLOUT)
-    lingers = interactor.is_silent and program.stdin >= 0 and not program.pending
+    is_over = interactor.is_silent or interactor.code is not None
+    lingers = is_over and program.stdin >= 0 and not program.pending
     return [descriptor for descriptor, _ in poll.poll(_LAST_WORD_MS if lingers else None)]
 
 
@@ -208,8 +210,7 @@ def _carry(descriptor: int, program: _Side, interactor: _Side, output_bytes: int
             if not data:
                 os.close(descriptor)
                 side.stdout, side.is_silent = -1, True
-                if side is program and not other.pending:
-                    other.close_stdin()
+                _end_input(program, interactor)
             elif side is program and side.written > output_bytes:
                 program.kill()
             elif other.stdin >= 0:
@@ -221,8 +222,7 @@ def _carry(descriptor: int, program: _Side, interactor: _Side, output_bytes: int
                 side.close_stdin()
                 continue
             del side.pending[:taken]
-            if side is interactor and program.is_silent and not side.pending:
-                side.close_stdin()
+            _end_input(program, interactor)
 
 
 def _reap(side: _Side) -> None:
@@ -236,5 +236,13 @@ def _ended(side: _Side, program: _Side, interactor: _Side) -> None:
     """An interactor that refuses ends the program; otherwise the program may finish by itself."""
     if side is interactor and interactor.code not in _LETS_FINISH:
         program.kill()
-    if side is interactor:
+    _end_input(program, interactor)
+
+
+def _end_input(program: _Side, interactor: _Side) -> None:
+    """The end of one is the end of the other's input, behind all that it has said: a machine that
+    is busy may show the end first. An interactor may close its output and go on."""
+    if program.is_silent and not interactor.pending:
+        interactor.close_stdin()
+    if interactor.is_silent and interactor.code is not None and not program.pending:
         program.close_stdin()
